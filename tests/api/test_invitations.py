@@ -75,7 +75,7 @@ async def test_a_person_accepts_in_the_browser_and_can_sign_in(client: httpx.Asy
 
     again = await client.post(invitation["link"], data={"password": "another password"})
     assert again.status_code == 404
-    assert "does not work" in again.text
+    assert "no longer works" in again.text
     listed = (await client.get("/api/admin/invitations", headers=tenant_admin.headers)).json()["items"]
     assert [(each["id"], each["accepted_at"] is not None) for each in listed] == [(invitation["id"], True)]
 

@@ -233,7 +233,7 @@ async def test_an_operator_sends_a_mail_again_that_failed_for_good(
     again = await mail_harness.client.post(path, headers=mail_harness.operator.headers)
     assert (again.status_code, again.json()["detail"]) == (
         404,
-        "This e-mail does not wait any more: it was sent, or its invitation or user is gone.",
+        "This e-mail no longer waits: it was sent, or its invitation or user was deleted.",
     )
 
 

@@ -197,7 +197,7 @@ async def test_users_and_tenants_are_disabled_enabled_and_deleted(
         callsheet.call("users", "delete", "second@staff.example"),
         callsheet.call("tenants", "disable", "staff"),
     ):
-        assert last.sentence == "No operator could sign in any more. Make another user an operator first."
+        assert last.sentence == "After this change, no operator could sign in. Make another user an operator first."
     assert callsheet.call("users", "enable", "first@staff.example").out == "User first@staff.example is enabled.\n"
 
     assert callsheet.call("users", "role", "third@staff.example", "admin").code == 2
@@ -256,7 +256,7 @@ async def test_keys_have_scopes_and_expire_and_are_in_the_audit_log(
     listed = callsheet.succeed("keys", "list", *of_user).out
     assert "read, submit" in listed
     refused = callsheet.call("keys", "create", *of_user, "--scope", "admin").sentence
-    assert "The scope admin gives the role user nothing" in refused
+    assert "The scope admin does not suit the role user" in refused
     callsheet.call("keys", "revoke", created["id"])
     callsheet.call("users", "set-password", "scoped@example.com")
     of_subject = "subject_id = (SELECT id::text FROM users WHERE email = 'scoped@example.com')"

@@ -189,7 +189,7 @@ async def test_registration_tokens_are_created_listed_rotated_and_revoked(
     second = callsheet.succeed("fleets", "tokens", "rotate", token[:12], "--overlap-hours", "1").out.strip()
     assert second != token
     assert "replaced, until" in callsheet.succeed("fleets", "tokens", "list").out
-    assert "was rotated already" in callsheet.refuse("fleets", "tokens", "rotate", str(listed["id"]))
+    assert "was already rotated" in callsheet.refuse("fleets", "tokens", "rotate", str(listed["id"]))
     await join(room, "gpu-2", credential=TokenCredential(hash_token(second)))
     revoked = callsheet.succeed("fleets", "tokens", "revoke", second[:12]).out
     assert "is revoked." in revoked

@@ -137,7 +137,7 @@ async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     shown = command_for(settings, tmp_path, NOBODY).succeed("doctor").out
     [line, advice] = [line for line in shown.splitlines() if "engine" in line.lower()][:2]
     assert line.startswith(f"warning  engine    No ComfyUI responds at {NOBODY} (")
-    assert advice.strip().startswith("→ Only a machine that renders needs one: ")
+    assert advice.strip().startswith("→ Only a machine that renders needs ComfyUI. ")
 
 
 async def test_an_unsafe_combination_of_settings_is_a_warning_with_advice_and_no_failure(

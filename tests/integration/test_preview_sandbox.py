@@ -158,22 +158,22 @@ async def test_a_truncated_video_has_previews_of_its_readable_part(tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "content", "reason"),
     [
-        ("image", b"", "not an image"),
-        ("image", b"<html><script>alert(1)</script></html>", "not an image"),
-        ("image", b'<svg xmlns="http://www.w3.org/2000/svg"/>', "not an image"),
-        ("image", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image"),
+        ("image", b"", "not a readable image"),
+        ("image", b"<html><script>alert(1)</script></html>", "not a readable image"),
+        ("image", b'<svg xmlns="http://www.w3.org/2000/svg"/>', "not a readable image"),
+        ("image", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a readable image"),
         ("image", image(300, 300)[:200], "cannot be read"),
         ("image", square_png(20_000, 1, 0, bytes(2500)), "pixels"),
-        ("video", b"", "not a video that"),
-        ("video", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", "not a video that"),
-        ("video", b"ffconcat version 1.0\nfile /etc/passwd\n", "not a video that"),
+        ("video", b"", "not a readable video"),
+        ("video", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", "not a readable video"),
+        ("video", b"ffconcat version 1.0\nfile /etc/passwd\n", "not a readable video"),
         (
             "video",
             b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8,
             "cannot be read",
         ),
-        ("video", image(20, 20), "not a video that"),
-        ("video", patched(video_tracks(1), of_size(30_000, 30_000)), "pixels|no frame"),
+        ("video", image(20, 20), "not a readable video"),
+        ("video", patched(video_tracks(1), of_size(30_000, 30_000)), "pixels|no readable frame"),
     ],
     ids=[
         *("nothing", "html", "svg", "eps", "truncated", "bomb"),
@@ -230,7 +230,7 @@ async def test_a_decoder_that_closes_its_output_and_does_not_exit_is_stopped(
     (tmp_path / "program.py").write_text("import os, time; os.close(0); os.close(1); time.sleep(600)")
     monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
     monkeypatch.setattr(sandbox, "ENDING_SECONDS", 0.1)
-    with pytest.raises(NoPreview, match="died"):
+    with pytest.raises(NoPreview, match="crashed"):
         await previews_of(b"x")
 
 
@@ -241,9 +241,9 @@ async def test_a_decoder_that_reads_again_and_again_is_stopped(monkeypatch: pyte
 
 
 PROGRAMS = {
-    "it crashes": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died"),
-    "it says nothing": ("pass", "died"),
-    "it talks nonsense": ("import sys; sys.stdout.write('?' * 100_000)", "too large|died"),
+    "it crashes": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed"),
+    "it says nothing": ("pass", "crashed"),
+    "it talks nonsense": ("import sys; sys.stdout.write('?' * 100_000)", "too large|crashed"),
     "it sends a file of another name": (
         "import sys, struct; sys.stdout.buffer.write(struct.pack('>cI', b'F', 9) + b'../../x\\0y')",
         "too large",
@@ -255,7 +255,7 @@ PROGRAMS = {
     "it sends nothing and says that it is done": (
         'import sys, struct; t = b\'{"width": 1, "height": 1}\'; '
         "sys.stdout.buffer.write(struct.pack('>cI', b'I', len(t)) + t)",
-        "died",
+        "crashed",
     ),
 }
 

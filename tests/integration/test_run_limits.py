@@ -112,7 +112,7 @@ async def test_no_parent_gets_more_children_than_it_may_however_many_images_a_jo
     shown = await pipelines.room.guidance.gallery.page(principal_of(ann), run.id, limit=100)
     assert Counter(each.rejection for each in shown.items) == {None: 6, "surplus": 4}
     surplus = next(each.id for each in shown.items if each.rejection)
-    with pytest.raises(WrongState, match="as many children as it may"):
+    with pytest.raises(WrongState, match="already has its maximum number of children"):
         await pipelines.room.guidance.branches.restore(principal_of(ann), surplus)
 
 

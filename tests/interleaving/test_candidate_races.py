@@ -369,9 +369,9 @@ async def test_undoing_a_kill_restores_only_the_candidates_it_rejected(voters: T
     leaf = await tree.candidate(first)
     await one.kill(second)
     await one.kill(base)
-    with pytest.raises(WrongState, match=f"rejected with {base}"):
+    with pytest.raises(WrongState, match=f"rejected together with {base}"):
         await one.restore(leaf)
-    with pytest.raises(WrongState, match="restore that first"):
+    with pytest.raises(WrongState, match="Restore the parent first"):
         await one.restore(second)
     assert [(await one.restore(base)).restored for _ in range(2)] == [3, 0]
     assert await tree.active() == {base, first, leaf}
@@ -386,7 +386,7 @@ async def test_a_branch_that_is_being_killed_is_not_restored_meanwhile(
     monkeypatch.setattr(branches, "PIECE", 3)
     base = await grown(tree)
     async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, voters.one.kill(base)) as killing:
-        with pytest.raises(WrongState, match="at this very moment"):
+        with pytest.raises(WrongState, match="being rejected at this moment"):
             await voters.two.restore(base)
     assert (await killing).rejected == 8
     assert (await tree.run())["active_bases"] == 0

@@ -1,1 +1,1 @@
-"""What operators see of the installation as a whole: its health, its settings, and figures of tenants."""
+"""Operators' views of the whole installation: its health, its settings, and figures of tenants."""

@@ -1,4 +1,4 @@
-"""Whether a bucket lets pages upload and read, the web application's and others: asked as a browser asks."""
+"""Checks whether a bucket lets pages upload and read files, with the same preflight request that a browser sends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Looks at every part of an installation and says what to do about each problem, for `callsheet doctor` and for
-operators."""
+"""Checks every part of an installation and gives advice for each problem, for `callsheet doctor` and for operators."""
 
 from __future__ import annotations
 
@@ -47,7 +46,9 @@ Check = Callable[[Settings, ReachCentral], Awaitable[list[Finding]]]
 
 
 async def examine(settings: Settings, reach: ReachCentral | None = None) -> list[Finding]:
-    """`reach`: how central is reached. Default: as a command does it, which starts the embedded server if none runs."""
+    """Checks the installation. `reach`: how central is reached. Default: as a command does, which starts the
+    embedded server if no server runs.
+    """
     reach = reach or (lambda: reached_central(settings))
     findings = [_secrets(settings), *_data_directory(settings), *safety_findings(unsafe_settings(settings))]
     findings += _previews(settings)
@@ -88,7 +89,12 @@ def _secrets(settings: Settings) -> Finding:
         )
     if (settings.home / SECOND_FILE).exists():
         message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
-        return Finding("secrets", "ok", message, "End the rotation when it is time: callsheet secrets finish")
+        return Finding(
+            "secrets",
+            "ok",
+            message,
+            "When nothing depends on the old key any more, end the rotation: callsheet secrets finish",
+        )
     return Finding("secrets", "ok", f"The secret key is kept in {file}.")
 
 
@@ -133,7 +139,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
                 except OperatorError as error:
-                    # The others are checked anyway: they are served.
+                    # The other pools are checked anyway, because they are served.
                     broken.append(Finding("database", "problem", f"Pool {pool.name} is not served. {error}"))
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]
@@ -146,7 +152,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
 
 
 async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:
-    """A password that anyone can know; serve and up refuse to start with it where other machines reach them."""
+    """Finds a published password. `serve` and `up` refuse to start with it if other machines can reach them."""
     email = await find_known_password(connection)
     if email is None:
         return []
@@ -156,13 +162,13 @@ async def _known_password(connection: Connection, settings: Settings) -> list[Fi
 
 
 async def _engine_killers(connection: Connection) -> list[Finding]:
-    """Workflows that engines do not survive, as the alert says it."""
+    """Finds workflows that repeatedly stop engines, with the text of the alert."""
     found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
     return [Finding("workflows", "warning", alert.message, alert.action) for alert in found]
 
 
 async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
-    """The migrations it lacks; what keeps it from being served is raised."""
+    """The missing migrations of the pool. Raises an error that prevents the pool from being served."""
     state = await inspect(pool.dsn, "pool", pool.name)
     async with connected(pool.dsn, pool.name) as connection:
         await check_owner(connection, pool.name, central)
@@ -174,7 +180,7 @@ async def _storage(settings: Settings, reach: ReachCentral) -> list[Finding]:
     try:
         await storage.check()
         foreign = await _foreign_storage(reach, storage)
-        # Local storage is served by the control plane, which checks itself.
+        # The control plane itself serves local storage, and checks it.
         origins = browser_origins(settings) if settings.storage.backend == "s3" else ()
         refused = await refused_origins(storage, origins)
     finally:
@@ -189,7 +195,9 @@ async def _storage(settings: Settings, reach: ReachCentral) -> list[Finding]:
 
 
 async def _foreign_storage(reach: ReachCentral, storage: Storage) -> str | None:
-    """Why nothing is deleted there, where central can say which installation this is."""
+    """Why nothing is deleted in this storage: it belongs to another installation. None if it does not, or if central
+    cannot be read.
+    """
     try:
         async with reach() as dsn:
             if (await inspect(dsn, "central", CENTRAL)).pending:
@@ -197,7 +205,7 @@ async def _foreign_storage(reach: ReachCentral, storage: Storage) -> str | None:
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
     except OperatorError:
-        return None  # the finding of the database says why
+        return None  # The finding about the database explains this.
     return await refusal(storage, central.installation_id)
 
 
@@ -214,14 +222,14 @@ async def _engine(settings: Settings, reach: ReachCentral) -> list[Finding]:
                 "engine",
                 "warning",
                 f"No ComfyUI responds at {url} ({reason}).",
-                "Only a machine that renders needs one: start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
+                "Only a machine that renders needs ComfyUI. Start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
             )
         ]
     return [Finding("engine", "ok", f"ComfyUI {version} at {url}.")]
 
 
 async def _providers(settings: Settings, reach: ReachCentral) -> list[Finding]:
-    """No provider is called: a call may cost something."""
+    """Checks the providers. No provider is called, because a call may cost money."""
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
     try:
         found = f"Actors {', '.join(sorted(registry.actors))}; media by {', '.join(sorted(registry.media))}."
@@ -236,7 +244,7 @@ async def _providers(settings: Settings, reach: ReachCentral) -> list[Finding]:
                 "providers",
                 "warning",
                 f"{found} Replicate cannot call back to {settings.public_url}; so its results are polled.",
-                "Set CALLSHEET_SERVER__PUBLIC_URL to where the internet reaches this.",
+                "Set CALLSHEET_SERVER__PUBLIC_URL to the URL at which the internet reaches this control plane.",
             ),
         ]
     return [*prices, Finding("providers", "ok", found)]

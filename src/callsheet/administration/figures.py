@@ -1,4 +1,4 @@
-"""Users, tokens, active jobs and storage of tenants, from central and from their pools."""
+"""Figures of tenants from central and from their pools: users, tokens, active jobs and storage."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TenantFigureReader:
         return [views[each] for each in dict.fromkeys(tenant_ids) if each in views]
 
     async def _of_pool(self, pool: str, tenant_ids: list[UUID]) -> list[FiguresRow]:
-        """Nothing while the pool is not available."""
+        """The figures of one pool; empty while the pool is not available."""
         values = {"tenant_ids": tenant_ids, "whole_tenant": WHOLE_TENANT}
         try:
             async with (await self._databases.pool(pool)).ordinary() as connection:

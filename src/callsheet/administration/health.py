@@ -1,4 +1,4 @@
-"""The findings of `callsheet doctor` for people who have no shell on the machine."""
+"""The findings of `callsheet doctor` for operators without a shell on the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HealthChecks:
         self._lock = asyncio.Lock()
 
     async def read(self) -> Health:
-        """Requests that arrive during the checks get their result too."""
+        """The health of the installation. Requests that arrive during the checks get the same result."""
         async with self._lock:
             if self._last is None or self._clock.monotonic() - self._last[0] > FRESH_SECONDS:
                 at = self._clock.now()
@@ -45,5 +45,5 @@ class HealthChecks:
 
     @asynccontextmanager
     async def _central(self) -> AsyncIterator[str]:
-        # The embedded server runs as long as this process does.
+        # The embedded server runs as long as this process.
         yield self._databases.central.dsn

@@ -43,7 +43,7 @@ def installation_router(
     settings: Settings, databases: Databases, checks: HealthChecks, authentication: Authentication
 ) -> APIRouter:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_INSTALLATION)])
-    # When the process starts: a file that is changed later has no effect on it.
+    # The settings are read when the process starts, because a later change of a file has no effect on it.
     in_force = [_setting(each) for each in effective_settings(settings)]
 
     @router.get("/pools")

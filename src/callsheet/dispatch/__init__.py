@@ -1,1 +1,3 @@
-"""The queue: central rows only. Lease, heartbeat, requeue, close, limits, order. It knows nothing of jobs."""
+"""The queue of dispatches in central: lease, heartbeat, requeue, close, limits and order. It knows nothing about
+jobs.
+"""

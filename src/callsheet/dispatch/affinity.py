@@ -48,8 +48,9 @@ Item = TypeVar("Item")
 
 
 def reachable(due: Sequence[Due], most_passed: int) -> Sequence[Due]:
-    """The part of the equally due, in order, that may be chosen: it ends with the first that was passed over
-    most_passed times."""
+    """The equally due items, in order, that may be chosen. The list ends with the first item that was passed over
+    most_passed times.
+    """
     for place, each in enumerate(due):
         if each.passed >= most_passed:
             return due[: place + 1]
@@ -57,8 +58,9 @@ def reachable(due: Sequence[Due], most_passed: int) -> Sequence[Due]:
 
 
 def warmest(items: Sequence[Item], workflows_of: Callable[[Item], Iterable[int]], cold: Cold) -> Item:
-    """The first item with the least to load. items[0] is kept if no other item is warmer, or if it needs no models:
-    another item would gain nothing by going first."""
+    """The first item with the least to load. items[0] is chosen if no other item is warmer, or if items[0] needs no
+    models: then another item would gain nothing by going first.
+    """
     first = items[0]
     best, least = first, min((cold.get(workflow_id, 0.0) for workflow_id in workflows_of(first)), default=0.0)
     for item in items[1:]:
@@ -69,7 +71,7 @@ def warmest(items: Sequence[Item], workflows_of: Callable[[Item], Iterable[int]]
 
 
 def pass_over(due: Sequence[Due], chosen: Due) -> None:
-    """Counts one more pass for each that was ahead of the chosen one."""
+    """Counts one more pass for each item that was ahead of the chosen item."""
     for each in due:
         if each is chosen:
             return
@@ -77,8 +79,9 @@ def pass_over(due: Sequence[Due], chosen: Due) -> None:
 
 
 def warm_workflows(workflow_ids: Collection[int], cold: Cold) -> frozenset[int] | None:
-    """The workflows of one user to prefer: the warmest, and those that need no models. None if that would be all of
-    them, or if none is warm."""
+    """The workflows of one user to prefer: the warmest workflows, and those that need no models. None if that would
+    be all workflows, or if no workflow is warm.
+    """
     least = min((cold[workflow_id] for workflow_id in workflow_ids if workflow_id in cold), default=COLDEST)
     if least >= COLDEST:
         return None

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-# Tenant and user of a lane if the queue is not shared fairly between tenants.
+# Tenant and user of every lane if the queue is not shared fairly between tenants.
 NO_OWNER = UUID(int=0)
 
 # Workflow, stage and provider: the beginning of a lane's key. Not a named tuple: one is made for every lease and close.
@@ -52,7 +52,7 @@ class Entry:
 
 
 class LaneKey(NamedTuple):
-    """What identifies a lane, before the lane exists."""
+    """The fields that identify a lane, before the lane exists."""
 
     workflow_id: int
     stage: str
@@ -124,7 +124,7 @@ class Lease(NamedTuple):
     worker_id: str
     attempts: int
     run_limit_seconds: int
-    # How many of its runs left an engine stuck.
+    # The number of its runs that left an engine stuck.
     wedges: int = 0
 
     @property
@@ -226,7 +226,7 @@ class RequeuedDispatch(NamedTuple):
 
 
 class DispatchEnd(NamedTuple):
-    """A request to close a dispatch. With a token, only if the token holds the lease."""
+    """A request to close a dispatch. If a token is given, the dispatch is closed only if the token holds the lease."""
 
     dispatch_id: int
     status: EndStatus

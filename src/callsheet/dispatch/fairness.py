@@ -33,7 +33,7 @@ class Share:
     served: int = 0
     # The id of its oldest job when it last got work after having none.
     oldest: int = 0
-    # How often in a row an equally due share went first because of warm models (`affinity`).
+    # How often in a row another equally due share went first because of warm models (`affinity`).
     passed: int = 0
 
     def order(self) -> Order:
@@ -50,7 +50,7 @@ class Turn:
         self._draws = 0
 
     def arrive(self, share: Share, oldest: int) -> None:
-        """The share had no work, and has some now."""
+        """Adds a share that had no work before and has some now."""
         share.turn = max(share.turn, self._now)
         share.oldest = oldest
 
@@ -68,7 +68,7 @@ class Turn:
         share.in_flight += count
 
     def undo(self, share: Share, count: int = 1) -> None:
-        """The share was served, but it had no job left."""
+        """Takes back the serving of a share that had no job left."""
         share.turn -= count / share.weight
         share.in_flight -= count
 
@@ -81,13 +81,15 @@ class Turn:
 class Member(Generic[Name]):
     name: Name
     share: Share
-    # The number of its valid entry in the heap; 0 after it was removed.
+    # The number of the member's valid entry in the heap; 0 after the member was removed.
     number: int = 0
 
 
 class Ranking(Generic[Name]):
-    """Finds the smallest order among many that change often. A member whose order became larger keeps its place in the
-    heap until it is first. A member whose order became smaller (`moved_up`) gets a second entry; the first is void."""
+    """Finds the member with the smallest order among many members whose orders change often. A member whose order
+    became larger keeps its place in the heap until it is first. A member whose order became smaller (`moved_up`)
+    gets a second entry; its first entry becomes invalid.
+    """
 
     __slots__ = ("_heap", "_members", "_number")
 
@@ -134,7 +136,9 @@ class Ranking(Generic[Name]):
         return None
 
     def equally_due(self, most: int) -> list[Name]:
-        """The first, and in order those after it with equal jobs in flight (relative to weight) and the same turn."""
+        """The first member, and in order those after it with equal jobs in flight (relative to weight) and the same
+        turn.
+        """
         taken: list[tuple[float, float, int, int, int, Member[Name]]] = []
         due: list[Name] = []
         equal: tuple[float, float] | None = None

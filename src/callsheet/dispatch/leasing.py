@@ -1,4 +1,4 @@
-"""Leases: `turns` decides whose turn it is, and one statement takes the heads of those lanes."""
+"""Leases jobs: `turns` decides whose turn it is, and one statement takes the first rows of those lanes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.sql import Connection, new_tuple, statements
 
 SQL = statements("callsheet.dispatch")
-# Rows read beyond the wanted ones, because other processes may be taking the first rows at this moment.
+# Rows that are read in addition to the wanted rows, because other processes may be taking the first rows at this
+# moment.
 SPARE_ROWS = 8
 MOST_SPARE_ROWS = 2000
 UNBOUNDED = 1_000_000_000
-# Each round finds lanes that are empty or bounds that are reached. After this many rounds, the rest waits for the next
-# lease.
+# Each round finds lanes that are empty or bounds that are reached. After this many rounds, the remaining pollers wait
+# for the next lease.
 MOST_ROUNDS = 100
 # How often lanes with work are read from the database, in case a notification was lost.
 STALE_SECONDS = 10.0
-# Reading the jobs in flight takes at most this share of the time, however many there are.
+# Reading the jobs in flight takes at most this share of the time, for any number of jobs.
 IN_FLIGHT_SHARE = 0.02
-# A page of lanes. A submit into one of them waits until the page is done.
+# Lanes per page. A submit into one of these lanes waits until the page is done.
 SWEPT_AT_ONCE = 200
 # Each lease leaves a dead index entry at the head of its lane. Fewer than this many cost little to scan.
 LEASES_PER_RAISE = 64
@@ -51,7 +52,7 @@ PollResult = tuple[Lease | None, bool]
 class Round:
     """The result of one statement."""
 
-    # How many pollers are not drained.
+    # The number of pollers that are not drained.
     pollers: int
     leases: dict[int, Lease]
     # Whether the next draw will differ, because lanes were found empty or bounds reached.
@@ -59,8 +60,11 @@ class Round:
 
 
 class Leasing:
-    """`fair`: between tenants and users; otherwise jobs are leased strictly in order of arrival.
-    `terms`: the default for a tenant without its own."""
+    """Leases jobs. `fair`: share the workers fairly between tenants and users; otherwise jobs are leased strictly in
+    order of arrival.
+
+    `terms`: the default for a tenant without terms of its own.
+    """
 
     def __init__(self, central: Database, *, fair: bool = True, terms: Terms | None = None):
         self._central = central
@@ -92,7 +96,7 @@ class Leasing:
         )
 
     async def first_leases(self, criteria: Criteria, pollers: Sequence[Poller]) -> list[PollResult]:
-        """Like `leases`, but a worker that got a lease does not wait while the search goes on for the others."""
+        """Like `leases`, but a worker that got a lease does not wait while the search continues for the others."""
         leases = await self.leases(criteria, pollers, until_some=True)
         is_final = all(lease is None for lease in leases)
         return [(lease, is_final or lease is not None) for lease in leases]
@@ -193,14 +197,15 @@ class Leasing:
         self._leased[lane.lane_id] += 1
 
     async def raise_low_water(self, lane_ids: Sequence[int] | None = None) -> None:
-        """Moves the lanes' marks up to their first queued row. Two statements: the second must see the commits that the
-        first waited for."""
+        """Moves the marks of the lanes up to their first queued row. This takes two statements, because the second
+        must see the commits that the first waited for.
+        """
         async with self._central.transaction() as connection:
             locked = await SQL["lock_lanes"].column(connection, lane_ids=lane_ids)
             await SQL["raise_low_water"].run(connection, lane_ids=locked)
 
     async def sweep(self, settle_seconds: float = SETTLE_SECONDS) -> int:
-        """Removes lanes without a dispatch, moves the marks of the others, and records which have no work."""
+        """Removes lanes without dispatches, moves the marks of the others, and records which lanes have no work."""
         removed, after = 0, 0
         while True:
             async with self._central.transaction() as connection:
@@ -217,7 +222,7 @@ class Leasing:
     async def _round(
         self, view: QueueView, pollers: Sequence[Poller], spare: int, now: datetime | None
     ) -> Round | None:
-        """None if no lane has work."""
+        """Runs one round of leases. None if no lane has work."""
         moment = self.turns.moment
         drawn = view.draw(len(pollers))
         if not drawn:
@@ -225,7 +230,8 @@ class Leasing:
         bounded = {bound for queue, _ in drawn for bound in queue.bounds}
         if not bounded:
             async with undrawn_on_error(view, drawn), self._central.connection() as connection:
-                # The user queues share the spare rows: the full number for each would be most of the cost.
+                # The user queues share the spare rows: reading the full number for each queue would be most of the
+                # cost.
                 return await self._take(connection, view, drawn, moment, pollers, spare // len(drawn), now)
         for queue, count in drawn:
             view.undo(queue, count)
@@ -248,7 +254,7 @@ class Leasing:
         spare: int,
         now: datetime | None,
     ) -> Round:
-        # Look behind the rows that other statements of this process are about to take.
+        # Skip the rows that other statements of this process are about to take.
         spare += max(queue.taking for queue, _ in drawn)
         # A copy, because lanes may leave their user queues during the statement.
         lanes = {lane_id: lane for queue, _ in drawn for lane_id, lane in queue.lanes.items()}
@@ -314,8 +320,9 @@ class Leasing:
         self.turns.see({row.dispatch_id: lane_by_id[row.lane_id] for row in rows}, moment)
 
     async def _raise_marks(self) -> None:
-        """Raises the marks of the lanes that this process leased many rows from. Not of all lanes: each raised mark
-        leaves a dead row, and while a long session blocks vacuum, every lease scans those."""
+        """Raises the marks of the lanes that this process leased many rows from. Other lanes are left out: each
+        raised mark leaves a dead row, and while a long session blocks vacuum, every lease scans the dead rows.
+        """
         due = sorted(lane_id for lane_id, rows in self._leased.items() if rows >= LEASES_PER_RAISE)
         for lane_id in due:
             del self._leased[lane_id]
@@ -406,7 +413,7 @@ async def _run_take(
 
 
 class undrawn_on_error:  # noqa: N801 (a context manager, as in contextlib)
-    """If the statement fails, the drawn jobs no longer count as in flight."""
+    """Removes the drawn jobs from the jobs in flight if the statement fails."""
 
     def __init__(self, view: QueueView, drawn: Sequence[tuple[UserQueue, int]]):
         self._view = view
@@ -422,7 +429,7 @@ class undrawn_on_error:  # noqa: N801 (a context manager, as in contextlib)
 
 
 def new_tokens(count: int) -> list[UUID]:
-    """Random UUIDs (version 4) from one call of `urandom`: this takes a fifth of the time of `uuid4` calls."""
+    """Random UUIDs (version 4) from one call of `urandom`. This takes a fifth of the time of `uuid4` calls."""
     length = 16 * count
     bits = int.from_bytes(urandom(length), "big") & int.from_bytes(RANDOM_BITS * count, "big")
     drawn = (bits | int.from_bytes(VERSION_BITS * count, "big")).to_bytes(length, "big")
@@ -430,7 +437,9 @@ def new_tokens(count: int) -> list[UUID]:
 
 
 def unless_all_none(values: list[str | None]) -> list[str | None]:
-    """For an array that is read by index: an empty array means the same, and costs nothing to send."""
+    """The values for an array that is read by index; an empty list if all are None, because an empty array means the
+    same and costs nothing to send.
+    """
     return values if any(values) else []
 
 

@@ -1,6 +1,6 @@
 """The queue as users and admins see it: positions of jobs, lists, limits, and changes of priority.
 
-No worker request uses this module. The number of rows it reads is bounded, however long the queue is.
+No worker request uses this module. It reads a bounded number of rows for any length of the queue.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SQL = statements("callsheet.dispatch", "overview_statements.sql")
 
 # Positions are exact up to a thousand; 1001 means "more than a thousand".
 MOST_AHEAD = 1001
-# Enough to estimate the wait of a new job for fifty effects at once.
+# This is enough to estimate the wait of a new job for fifty effects at once.
 MOST_COUNTED = 200
-# Rows that a filtered list reads per request.
+# Maximum number of rows that a filtered list reads per request.
 MOST_LOOKED_AT = 5000
 
 
@@ -80,7 +80,7 @@ class CentralState(NamedTuple):
     status: str | None = None
     priority: int | None = None
     lease_seq: int | None = None
-    # The worker that holds the lease learns from its next heartbeat that the job has ended.
+    # The worker that holds the lease gets the end of the job with its next heartbeat.
     holder_notified: bool = False
     end_status: str | None = None
     last_error: str | None = None
@@ -124,7 +124,7 @@ class Overview:
         """The position of each job that has an open dispatch."""
         if not keys:
             return {}
-        # Part of the response to each submit, so its plan (2 ms) is kept.
+        # This is part of the response to each submit, so its plan is kept: planning takes 2 ms.
         async with self._central.connection() as connection:
             rows = await SQL["outlook"].rows(
                 connection,
@@ -153,7 +153,9 @@ class Overview:
         return {routes[row.place - 1]: row for row in rows}
 
     async def list(self, wanted: DispatchFilter, before: int | None, limit: int) -> Page[Dispatch]:
-        """Newest first. A page of the queue or the history may be shorter than `limit` and still have a next page."""
+        """The dispatches, newest first. A page of the queue or the history may be shorter than `limit` and still
+        have a next page.
+        """
         filters = {
             "before": before,
             "status": wanted.status,
@@ -221,7 +223,7 @@ class Overview:
         return Page(items=items, next_cursor=items[-1].identifier if len(found) > limit else None)
 
     async def set_limit(self, identifier: str, max_concurrent: int | None, actor: str) -> None:
-        """None removes the limit."""
+        """Sets the limit of an identifier. None removes the limit."""
         async with self._central.transaction() as connection:
             if max_concurrent is None:
                 await SQL["remove_limit"].run(connection, identifier=identifier)
@@ -290,7 +292,9 @@ async def _raise_lease_seq(connection: Connection, key: JobCycle, lease_seq: int
 async def _filtered(
     connection: Connection, wanted: DispatchFilter, filters: Mapping[str, object], limit: int
 ) -> Page[Dispatch]:
-    """No index covers the filters, so a page reads a limited number of rows, and the next page continues there."""
+    """A filtered page. No index covers the filters, so a page reads a limited number of rows, and the next page
+    continues there.
+    """
     finished = wanted.finished
     window = await SQL["window_of_history" if finished else "window_of_queue"].row(
         connection, ListWindow, before=filters["before"], most=MOST_LOOKED_AT
@@ -307,7 +311,7 @@ async def _filtered(
 
 
 def _page(rows: Sequence[Dispatch], limit: int, next_id: int | None) -> Page[Dispatch]:
-    """`next_id`: where the list continues if these rows do not fill the page; None at its end."""
+    """Builds a page. `next_id`: where the list continues if these rows do not fill the page; None at its end."""
     items = list(rows[:limit])
     cursor = items[-1].dispatch_id if len(rows) > limit else next_id
     return Page(items=items, next_cursor=None if cursor is None else str(cursor))

@@ -1,4 +1,4 @@
-"""The queue: the only code that writes a lease. It knows central rows, and nothing about jobs or money.
+"""The queue: the only code that writes leases. It uses rows of central, and knows nothing about jobs or money.
 
 Leases, heartbeats, look-ups and closes that arrive together share one statement and one commit.
 """
@@ -47,8 +47,9 @@ from callsheet.wire.errors import InvalidRequest
 
 # A route, and the lane that has work now. Without a lane: jobs that waited for a slot may be leased now.
 Announce = Callable[[int, str, str, Lane | None], None]
-# Concurrent statements that lease for the same workers. The second runs while Python hands out the leases of the first,
-# which takes as long as the statement. With only one, the database and Python would wait for each other.
+# Number of concurrent statements that lease for the same workers. The second statement runs while Python hands out the
+# leases of the first, which takes as long as the statement. With only one, the database and Python would wait for each
+# other.
 LEASES_AT_ONCE = 2
 # A job that is leased at creation, and the id of its worker.
 LeasedEntry = tuple[Entry, str]
@@ -93,10 +94,10 @@ class Queue:
         return len(placed)
 
     async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[Placed]:
-        """The same within the caller's transaction. The caller calls `announce_arrivals` after its commit."""
+        """Creates dispatches within the caller's transaction. The caller calls `announce_arrivals` after its commit."""
         rows = await self._insert(connection, entries)
         without_lane = rows[0].without_lane
-        # More than one round only if a lane was removed in between.
+        # There is more than one round only if a lane was removed in between.
         while without_lane:
             await self._open_lanes_of(connection, entries)
             more = await self._insert(connection, entries)
@@ -125,7 +126,9 @@ class Queue:
     async def lease(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
     ) -> Lease | None:
-        """`cold`: what the worker would have to load for each workflow; None if the worker does not report it."""
+        """The next lease for a worker, or None. `cold`: what the worker would have to load for each workflow; None
+        if the worker does not report it.
+        """
         if not criteria.workflow_ids:
             return None
         poller = worker_id, poll_id
@@ -145,7 +148,7 @@ class Queue:
         return lease if is_final else await self._lease_again(criteria, poller)
 
     async def _lease_warm(self, chosen: WarmChoice, poller: Poller) -> Lease | None:
-        """If the worker disconnects meanwhile, the lease goes back to the queue."""
+        """Leases a chosen job. If the worker disconnects meanwhile, the lease goes back to the queue."""
         leasing = asyncio.ensure_future(self.warm.lease(chosen, poller))
         try:
             return await asyncio.shield(leasing)
@@ -238,10 +241,13 @@ class Queue:
         return await self._close_batch(ends) if ends else []
 
     async def end_for_jobs(self, ends: Sequence[JobEnd]) -> None:
-        """Closes dispatches without a lease. A leased dispatch is marked, and its worker learns it by heartbeat."""
+        """Closes dispatches without a lease. A leased dispatch is marked, and its worker gets the end with its next
+        heartbeat.
+        """
         if not ends:
             return
-        # One commit for both: in between, a dispatch could be leased, or a crash could leave it open.
+        # Both changes share one commit. Otherwise a dispatch could be leased in between, or a crash could leave it
+        # open.
         async with self._central.transaction() as connection:
             rows = await SQL["end_for_jobs"].rows(
                 connection,
@@ -265,7 +271,7 @@ class Queue:
             return await SQL["find_overdue_heads"].rows(connection, JobCycle, now=now, limit=limit)
 
     async def promote(self, now: datetime | None = None, limit: int = 1000) -> int:
-        """Puts rows whose delay is over into their lanes."""
+        """Puts rows whose delay has ended into their lanes."""
         async with self._central.connection() as connection:
             rows = await SQL["promote"].rows(connection, LaneHead, now=now, limit=limit)
         self.announce_arrivals([(lane_of(row), row.dispatch_id) for row in rows])
@@ -276,11 +282,11 @@ class Queue:
         await self.leasing.raise_low_water()
 
     async def maintain(self) -> None:
-        """A loop calls this to keep leases fast and their order fair."""
+        """Keeps leases fast and their order fair. A loop calls this."""
         await self.leasing.maintain()
 
     def received(self, payload: str | None) -> None:
-        """A notification from another control plane, or None if notifications may have been missed."""
+        """Handles a notification from another control plane, or None if notifications may have been missed."""
         if payload is None:
             self.leasing.turns.mark_stale()
             return
@@ -297,7 +303,7 @@ class Queue:
     async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[EnqueuedRow]:
         payload = [
             self._as_json(entry)
-            # The same order everywhere: two processes that relay the same jobs wait for each other's rows.
+            # All processes use the same order: two processes that relay the same jobs wait for each other's rows.
             for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
         ]
         return await SQL["enqueue"].rows(connection, EnqueuedRow, entries=payload)
@@ -369,7 +375,6 @@ class Queue:
             try:
                 rows = await _close_rows(connection, ends)
             except asyncpg.UniqueViolationError:
-                # The failed statement changed nothing.
                 rows = await _close_rows(connection, ends, may_be_closed=True)
         self._announce_closed(rows)
         closed = {row.dispatch_id: row for row in rows}
@@ -388,12 +393,12 @@ class Queue:
                 self.announce_free_slot(row.workflow_id, row.stage, row.provider)
 
     def announce_free_slot(self, workflow_id: int, stage: str, provider: str) -> None:
-        """Jobs of this route that waited for a slot may be leased now."""
+        """Announces that jobs of this route that waited for a slot may be leased now."""
         self.leasing.turns.free(workflow_id, stage, provider)
         self._announce(workflow_id, stage, provider, None)
 
     def announce_arrivals(self, placed: Sequence[Placed]) -> None:
-        """Called after the commit that put the dispatches into their lanes."""
+        """Announces new work. Called after the commit that put the dispatches into their lanes."""
         for lane, dispatch_id in placed:
             self.leasing.turns.arrive(lane, dispatch_id)
             self._announce(lane.workflow_id, lane.stage, lane.provider, lane)
@@ -421,7 +426,7 @@ async def open_lanes(connection: Connection, keys: Sequence[LaneKey]) -> None:
 async def _close_rows(
     connection: Connection, ends: Sequence[DispatchEnd], *, may_be_closed: bool = False
 ) -> list[ClosedDispatch]:
-    """`may_be_closed`: history may have a row of a dispatch already, which costs time to check."""
+    """Closes rows. `may_be_closed`: check whether the history already has a row of the dispatch, which costs time."""
     ordered = sorted(ends, key=itemgetter(0))
     dispatch_ids, statuses, tokens, provider_job_ids, errors = map(list, zip(*ordered, strict=True))
     return await SQL["close_returned" if may_be_closed else "close"].rows(

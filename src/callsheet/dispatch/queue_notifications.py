@@ -14,8 +14,10 @@ CHANNEL = "dispatch"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Jobs of this route may be leased now: jobs of this lane, or, without a lane, jobs that waited for a slot. It does
-    not name a job, so any number of jobs that enter one lane together are one notification."""
+    """The notification that jobs of this route may be leased now: jobs of this lane or, without a lane, jobs that
+    waited for a slot. It does not name a job, so any number of jobs that enter one lane together need one
+    notification.
+    """
 
     workflow_id: int
     stage: str

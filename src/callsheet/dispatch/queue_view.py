@@ -1,8 +1,8 @@
-"""The part of the queue that one kind of worker may run, and which lanes a lease takes next.
+"""The part of the queue that one kind of worker may run, and the choice of the lanes for the next lease.
 
-A lease asks this module which lanes to read, and takes their heads from the database: the cost is the same for one
-waiting tenant or ten thousand. The state here decides only the order. It may lag behind other control planes: they
-send notifications about new work, and a lease that finds too little work here reads the database.
+A lease asks this module which lanes to read, and takes their first rows from the database: the cost is the same for one
+waiting tenant or ten thousand. The state of this module decides only the order. It may be older than the state of other
+control planes: they send notifications about new work, and a lease that finds too little work here reads the database.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QueueView:
         return len(self._tenants)
 
     def arrive(self, lane: Lane, oldest: int) -> None:
-        """The lane has work; its oldest job has this id."""
+        """Records that the lane has work. Its oldest job has the id `oldest`."""
         line = self._line(lane.priority, lane.concurrency_identifier)
         tenant_queue = line.tenant_queues.get(lane.tenant_id)
         queue = tenant_queue.user_queues.get(lane.user_id) if tenant_queue is not None else None
@@ -43,14 +43,14 @@ class QueueView:
             queue = self._add_user_queue(line, lane.tenant_id, lane.user_id, oldest)
         queue.lanes[lane.lane_id] = lane
         if oldest < queue.oldest:
-            # A notification only gave an estimated id; now the id was read from the database.
+            # The notification contained only an estimated id. This id was read from the database.
             queue.oldest = oldest
             queue.user.oldest = min(queue.user.oldest, oldest)
             queue.tenant.share.oldest = min(queue.tenant.share.oldest, oldest)
             self._moved_up(queue.tenant, queue.user_id)
 
     def leave(self, lane: Lane) -> None:
-        """The lane has no work."""
+        """Records that the lane has no work."""
         line = self._levels.get(lane.priority, {}).get(lane.concurrency_identifier)
         tenant_queue = line.tenant_queues.get(lane.tenant_id) if line is not None else None
         queue = tenant_queue.user_queues.get(lane.user_id) if tenant_queue is not None else None
@@ -58,18 +58,18 @@ class QueueView:
             self._remove_user_queue(queue)
 
     def start(self, lane: Lane) -> None:
-        """A job of the lane is in flight that was not drawn in this view."""
+        """Counts a job of the lane as in flight that was not drawn in this view."""
         tenant = self._tenant(lane.tenant_id)
         tenant.share.in_flight += 1
         tenant.user(lane.user_id).in_flight += 1
 
     def start_of(self, queue: UserQueue) -> None:
-        """A job of the user queue is in flight beyond the number that was drawn."""
+        """Counts a job of the user queue as in flight, in addition to the drawn jobs."""
         queue.tenant.share.in_flight += 1
         queue.user.in_flight += 1
 
     def end(self, lane: Lane) -> None:
-        """A job of the lane that was in flight has ended, or is in the queue again."""
+        """Records that a job of the lane is no longer in flight: it has ended, or it is in the queue again."""
         tenant = self._tenant(lane.tenant_id)
         share, user = tenant.share, tenant.user(lane.user_id)
         if share.in_flight:
@@ -82,9 +82,11 @@ class QueueView:
             self.open(Bound(tenant_id=lane.tenant_id, user_id=lane.user_id))
 
     def draw(self, wanted: int, free_slots: MutableMapping[Bound, int] | None = None) -> list[tuple[UserQueue, int]]:
-        """The next user queues, and how many jobs of each; these jobs count as in flight from now on. `free_slots`: how
-        many more jobs each bound allows; without it, bounds are not checked. If the next user queue has a bound that is
-        not in `free_slots`, nothing is drawn."""
+        """The next user queues, and how many jobs to take from each. These jobs count as in flight from now on.
+
+        `free_slots`: how many more jobs each bound allows; without it, bounds are not checked. If the next user queue
+        has a bound that is not in `free_slots`, nothing is drawn.
+        """
         drawn: list[UserQueue] = []
         uncounted: list[Bound] = []
         while wanted:
@@ -94,7 +96,7 @@ class QueueView:
             if not queue.wanted:
                 drawn.append(queue)
             line, tenant = queue.line, queue.tenant
-            # If only one user queue waits at its priority, it is next again each time.
+            # A user queue that is alone at its priority is next each time.
             is_alone = line.user_queue_count == 1 and not queue.bounds and len(self._levels[line.priority]) == 1
             count = wanted if is_alone else 1
             wanted -= count
@@ -145,13 +147,13 @@ class QueueView:
         return chosen
 
     def undo(self, queue: UserQueue, count: int) -> None:
-        """`count` draws of the user queue did not get a job."""
+        """Takes back `count` draws of the user queue that did not get a job."""
         self._turn.undo(queue.tenant.share, count)
         queue.tenant.turn.undo(queue.user, count)
         self._moved_up(queue.tenant, queue.user_id)
 
     def close(self, bound: Bound) -> None:
-        """The bound is reached."""
+        """Records that the bound is reached."""
         self.closed.add(bound)
         self._bound_changed(bound)
 
@@ -210,7 +212,7 @@ class QueueView:
     def _first(self) -> UserQueue | None:
         for level in self._levels.values():
             if len(level) == 1 and not self.closed:
-                # The usual case: one line, so there is nothing to compare.
+                # In the usual case there is one line, so there is nothing to compare.
                 [line] = level.values()
                 first = line.tenants.first()
                 if first is not None:

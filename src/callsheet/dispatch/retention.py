@@ -12,7 +12,7 @@ SQL = statements("callsheet.dispatch", "retention_statements.sql")
 
 
 class HistoryRetention(Loop):
-    """Safe on any number of control planes."""
+    """Deletes old rows of the history. Safe on any number of control planes."""
 
     name = "history_retention"
     interval_seconds = 600.0
@@ -24,7 +24,7 @@ class HistoryRetention(Loop):
         self._days = days
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more rows to delete."""
+        """Deletes rows. Returns whether there may be more to delete."""
         async with self._central.ordinary() as connection:
             deleted = await SQL["delete_old_history"].run(connection, days=self._days, limit=self.batch)
         return deleted == self.batch

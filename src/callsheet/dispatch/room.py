@@ -26,7 +26,7 @@ class DispatchRoom:
     shares: TenantShares
     waiters: Waiters
     lane_keeper: LaneKeeper
-    # None if the settings keep the history for ever.
+    # None if the settings keep the history forever.
     retention: HistoryRetention | None
 
     @property

@@ -1,4 +1,4 @@
-"""The rows of the queue's statements that stay in this room.
+"""The rows of the queue's statements that are used only in this room.
 
 A row that names a lane starts with the lane's columns, in the order of `Lane`.
 """
@@ -72,8 +72,9 @@ class MovedRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """A lease, and for which poller, user queue and lane it is. If there is none, one row has nulls in these columns.
-    Only one row has values in `found_queues`, `found_counts` and `found_next`."""
+    """A lease with its poller, user queue and lane. If no job was leased, there is one row with nulls in these
+    columns. Only one row has values in `found_queues`, `found_counts` and `found_next`.
+    """
 
     dispatch_id: int | None
     tenant_id: UUID
@@ -94,7 +95,7 @@ class TakenRow(NamedTuple):
     poller: int
     user_queue: int
     lane_id: int
-    # How many pollers are not drained.
+    # The number of pollers that are not drained.
     pollers: int
     found_queues: list[int] | None
     found_counts: list[int] | None

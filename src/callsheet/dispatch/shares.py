@@ -16,7 +16,7 @@ SQL = statements("callsheet.dispatch", "share_statements.sql")
 
 
 class StoredShare(NamedTuple):
-    """What an operator set for a tenant. None: the default applies."""
+    """The terms that an operator set for a tenant. None means that the default applies."""
 
     weight: float
     max_running: int | None
@@ -43,7 +43,9 @@ class TenantShares:
         return share
 
     async def change(self, actor: str, tenant_id: UUID, request: ChangeShare) -> TenantShare:
-        """The change applies at once on this control plane, and within a second on the others."""
+        """Changes weight and limits. The change applies at once on this control plane, and within a second on the
+        others.
+        """
         changes = request.model_dump(exclude_unset=True)
         async with self._central.transaction() as connection:
             before = await SQL["hold_share"].row(connection, StoredShare, tenant_id=tenant_id)

@@ -11,7 +11,7 @@ from callsheet.dispatch.user_queues import TermsOf
 
 
 class Turns:
-    """The views of this control plane. The first lease with new criteria creates an view."""
+    """The views of this control plane. The first lease with new criteria creates a view."""
 
     def __init__(self, terms_of: TermsOf):
         self._terms_of = terms_of
@@ -19,7 +19,7 @@ class Turns:
         self._on_route: dict[Route, list[QueueView]] = {}
         # Each dispatch in flight: its lane, and the moment at which it was first seen in flight.
         self._held: dict[int, tuple[Lane, int]] = {}
-        # Dispatches that ended since `begin_reading`; None if no look is in progress.
+        # Dispatches that ended since `begin_reading`. None if no read is in progress.
         self._ended: set[int] | None = None
         # The moment of each lane's latest arrival.
         self._announce: dict[int, int] = {}
@@ -42,7 +42,7 @@ class Turns:
         return self._views.values()
 
     def drop(self, view: QueueView) -> None:
-        """Drops an view for which no worker has polled lately."""
+        """Drops a view for which no worker has polled lately."""
         for lane in tuple(view.lanes()):
             self._announce.pop(lane.lane_id, None)
         del self._views[view.criteria]
@@ -52,7 +52,9 @@ class Turns:
                 del self._on_route[route]
 
     def arrive(self, lane: Lane, oldest: int | None = None) -> None:
-        """The lane has work; its oldest job has this id. None: the job is younger than all known jobs."""
+        """Records that the lane has work. `oldest`: the id of its oldest job; None if the job is younger than all
+        known jobs.
+        """
         if oldest is None:
             oldest = self._youngest + 1
         self._youngest = max(self._youngest, oldest)
@@ -65,7 +67,7 @@ class Turns:
             view.arrive(lane, oldest)
 
     def leave(self, lanes: Iterable[Lane], moment: int) -> None:
-        """The lanes had no work at that moment. A lane that got work since then stays."""
+        """Records that the lanes had no work at that moment. A lane that got work since then stays."""
         for lane in lanes:
             if self._announce.get(lane.lane_id, 0) <= moment:
                 self._announce.pop(lane.lane_id, None)
@@ -73,7 +75,7 @@ class Turns:
                     view.leave(lane)
 
     def free(self, workflow_id: int, stage: str, provider: str) -> None:
-        """A slot of a bound may be free for jobs of this route."""
+        """Records that a slot of a bound may be free for jobs of this route."""
         for view in self._on_route.get((workflow_id, stage, provider), ()):
             view.open_all()
 
@@ -103,7 +105,9 @@ class Turns:
         return self.moment
 
     def see(self, held: Mapping[int, Lane], moment: int) -> None:
-        """Applies the dispatches of all control planes in flight at that moment. Changes here since then are kept."""
+        """Applies the dispatches of all control planes that were in flight at that moment. Later changes in this
+        process are kept.
+        """
         ended, self._ended = self._ended or set(), None
         for dispatch_id, (_, since) in tuple(self._held.items()):
             if since <= moment and dispatch_id not in held:
@@ -113,7 +117,7 @@ class Turns:
                 self.start(dispatch_id, lane)
 
     def mark_stale(self) -> None:
-        """Notifications may have been missed."""
+        """Marks all views as outdated, because notifications may have been missed."""
         for view in self._views.values():
             view.is_stale = True
             view.open_all()

@@ -72,9 +72,9 @@ class UserQueue:
     line: Line
     bounds: tuple[Bound, ...] = ()
     lanes: dict[int, Lane] = field(default_factory=dict)
-    # As far as this process knows, no job of the user queue has a smaller id.
+    # No job of the user queue has a smaller id, as far as this process knows.
     oldest: int = 0
-    # How many of its jobs the current draw wants.
+    # How many jobs of the queue the current draw wants.
     wanted: int = 0
     # How often in a row a job with loaded models was preferred to its oldest job.
     passed: int = 0
@@ -96,7 +96,7 @@ class TenantQueue:
         self._ranking: Ranking[UUID] | None = None
 
     def __len__(self) -> int:
-        """How many user queues may be served."""
+        """The number of user queues that may be served."""
         return len(self.user_queues if self._ranking is None else self._ranking)
 
     def add(self, queue: UserQueue) -> None:

@@ -1,4 +1,4 @@
-"""Pollers that wait for work. They send no query while they wait; one arrival wakes one or two of them."""
+"""Pollers that wait for work. They send no query while they wait. One arrival wakes one or two of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.dispatch.affinity import COLDEST, Cold
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.queue_notifications import Arrival
 
-# Two, because the first may be gone, or a poller of another process may be faster.
+# Two, because the first poller may have disconnected, or a poller of another process may be faster.
 WOKEN_PER_ARRIVAL = 2
 # How many waiting pollers are checked for the models of a job.
 MOST_COMPARED = 64
@@ -60,7 +60,9 @@ class Waiters:
 
     @contextmanager
     def waiting(self, criteria: Criteria, cold: Cold | None = None) -> Iterator[WakeUp]:
-        """A poller enters this before it asks the queue, so that it misses no arrival in between."""
+        """Registers a poller. The poller enters this before it asks the queue, so that it misses no arrival in
+        between.
+        """
         wake_up = WakeUp(cold)
         self._waiting.setdefault(criteria, OrderedDict())[wake_up] = None
         try:
@@ -71,11 +73,11 @@ class Waiters:
             if not queue:
                 self._waiting.pop(criteria, None)
             if wake_up.is_unused:
-                # The poller was woken and leaves without a look at the queue: wake the next one instead.
+                # The poller was woken and leaves without asking the queue: wake the next one instead.
                 self._wake(criteria, 1)
 
     def received(self, payload: str | None) -> None:
-        """A notification, or None if notifications may have been missed."""
+        """Handles a notification, or None if notifications may have been missed."""
         if payload is None:
             for criteria in tuple(self._waiting):
                 self._wake(criteria, len(self._waiting[criteria]))
@@ -88,7 +90,7 @@ class Waiters:
                 left -= self._wake(criteria, left)
 
     def provider_resumed(self, provider: str) -> None:
-        """The provider is no longer paused. All its pollers are woken, because its jobs were announced long ago."""
+        """Wakes all pollers of a provider that is no longer paused, because its jobs were announced long ago."""
         for criteria in tuple(self._waiting):
             if provider in criteria.providers:
                 self._wake(criteria, len(self._waiting[criteria]))
@@ -98,15 +100,17 @@ class Waiters:
         self._wake(criteria, len(self._waiting.get(criteria, ())))
 
     def wake_instead(self, criteria: Criteria) -> None:
-        """A poller with these criteria leaves, and may have been woken for work that it did not take. One poller of
-        each kind that could take the same work is woken instead."""
+        """Wakes other pollers instead of a poller that leaves and may have been woken for work that it did not take.
+        One poller of each kind that could take the same work is woken.
+        """
         for other in tuple(self._waiting):
             if other.overlaps(criteria):
                 self._wake(other, 1)
 
     def _warm_first(self, criteria: Criteria, workflow_id: int) -> None:
-        """A poller that has the workflow's models loaded is woken before those that have waited longer. This delays no
-        job: the woken poller asks the queue at once."""
+        """Wakes a poller that has the workflow's models loaded before those that have waited longer. This delays no
+        job: the woken poller asks the queue at once.
+        """
         queue = self._waiting[criteria]
         for wake_up in islice(queue, MOST_COMPARED):
             if wake_up.is_warm_for(workflow_id):

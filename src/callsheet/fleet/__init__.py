@@ -1,1 +1,1 @@
-"""Worker registry and protocol routes, fleets, audit log, metrics."""
+"""The worker registry and protocol, fleets, the workers' audit log, and metrics."""

@@ -9,15 +9,17 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.loops import Loop
 
-# As many as S3 deletes with one request.
+# The number of objects that S3 deletes with one request.
 MOST_AT_ONCE = 1000
-# What is beyond it is left to the sweep of the job's folder.
+# Maximum number of uploads that wait for deletion. The sweep of the job's folder deletes further uploads.
 MOST_WAITING = 100_000
 
 
 class AcceptedUploads(Loop):
-    """The accepted output is a copy, so the upload is not needed any more. Uploads of one second are deleted together,
-    and no worker waits for it. What a crash leaves, the sweep of the job's folder deletes."""
+    """Deletes uploads whose output was accepted: the accepted output is a copy. Uploads of one second are deleted
+    together, and no worker waits for this. After a crash, the sweep of the job's folder deletes the remaining
+    uploads.
+    """
 
     name = "accepted_uploads"
     interval_seconds = 1.0

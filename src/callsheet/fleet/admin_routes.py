@@ -50,7 +50,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
 
     @router.get("")
     async def list_workers(
-        fleet: Slug | None = Query(None, description="Only workers of fleets of this slug."),
+        fleet: Slug | None = Query(None, description="Only workers of fleets with this slug."),
         stage: Slug | None = Query(None, description="Only workers of this stage."),
         live: bool | None = Query(
             None, description="Only workers seen (true) or not seen (false) in the last 90 seconds."
@@ -144,7 +144,7 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
 
     @router.get("")
     async def list_fleets(
-        slug: Slug | None = Query(None, description="Only fleets of this slug."),
+        slug: Slug | None = Query(None, description="Only fleets with this slug."),
         stage: Slug | None = Query(None, description="Only fleets of this stage."),
         cursor: int | None = NUMBER_CURSOR,
         limit: int = LIMIT,
@@ -168,7 +168,9 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
 
     @router.get("/{fleet_id}/workflows")
     async def list_fleet_workflows(fleet_id: FleetId) -> list[FleetWorkflow]:
-        """The workflows of a fleet: whether its live workers can run each of them, and what waits in its stage."""
+        """The workflows of a fleet: whether its live workers can run each workflow, and how many jobs wait in the
+        fleet's stage.
+        """
         return list(await fleets.workflows(fleet_id))
 
     @router.put("/{fleet_id}/workflows")

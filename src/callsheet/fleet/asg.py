@@ -1,4 +1,4 @@
-"""Asks AWS whether an instance is in one of our groups. AWS may be slow or not reachable."""
+"""Asks AWS whether an instance is in one of our groups. AWS may be slow or unreachable."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ log = get_logger(__name__)
 # Ids of EC2 instances, including the old short form. A task worker appends a suffix (cli/task_worker.py).
 INSTANCE: Final = re.compile(r"(?P<id>i-(?:[0-9a-f]{8}|[0-9a-f]{17}))(?:-tasks)?")
 BAD_ID = "ValidationError"
-# Threads that may wait for AWS. A fleet that boots while AWS is not reachable must not use up the shared threads.
+# Threads that may wait for AWS. A fleet that starts while AWS is unreachable must not use up the shared threads.
 AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`unknown`: AWS was not reachable. The worker is admitted unless fleet.asg_fail_open is off; its log says so."""
+    """The result of the check. `unknown`: AWS was unreachable. The worker is admitted unless fleet.asg_fail_open is
+    off; its log shows this.
+    """
 
     membership: Literal["member", "stranger", "unknown", "not_asked"]
     group: str | None = None
@@ -43,7 +45,7 @@ class AutoscalingGroups:
         self._settings = settings
         self._client: AutoScalingClient | None = None
         self._gate = asyncio.Semaphore(AT_ONCE)
-        # Registrations since the process started for which AWS was not reachable.
+        # Registrations since the start of the process for which AWS was unreachable.
         self.unanswered = 0
 
     async def verdict(self, worker_id: str) -> Verdict:
@@ -51,7 +53,8 @@ class AutoscalingGroups:
             return NOT_ASKED
         instance = INSTANCE.fullmatch(worker_id)
         if instance is None:
-            # This check needs no AWS: during an outage an invented id must not pass more easily than an instance's id.
+            # This check works without AWS: during an outage, an invented id must not pass more easily than an
+            # instance's id.
             return Verdict(
                 "stranger", reason="its id is not the id of an instance, and fleet.validate_asg_instance is on"
             )
@@ -60,7 +63,7 @@ class AutoscalingGroups:
             async with asyncio.timeout(2 * self._settings.asg_timeout_seconds), self._gate:
                 return await asyncio.to_thread(self._ask, instance["id"])
         except TimeoutError:
-            return _unknown(worker_id, "AWS did not answer in time")
+            return _unknown(worker_id, "AWS did not respond in time")
 
     def _ask(self, instance_id: str) -> Verdict:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -69,14 +72,18 @@ class AutoscalingGroups:
             answer = self._opened().describe_auto_scaling_instances(InstanceIds=[instance_id])
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") == BAD_ID:
-                # Not an outage: AWS says that no instance can have this id, so the worker is refused.
-                return Verdict("stranger", reason="AWS does not know such an id")
+                # This is not an outage: AWS says that no instance can have this id, so the worker is refused.
+                return Verdict("stranger", reason="AWS does not know this id")
             return _unknown(instance_id, str(error))
         except BotoCoreError as error:
             return _unknown(instance_id, str(error))
         groups = [found["AutoScalingGroupName"] for found in answer["AutoScalingInstances"]]
         known = [group for group in groups if not self._settings.asg_names or group in self._settings.asg_names]
-        return Verdict("member", known[0]) if known else Verdict("stranger", reason="it is in no group of ours")
+        return (
+            Verdict("member", known[0])
+            if known
+            else Verdict("stranger", reason="the instance is not in one of our groups")
+        )
 
     def _opened(self) -> AutoScalingClient:
         if self._client is None:
@@ -94,7 +101,7 @@ def _unknown(instance_id: str, reason: str) -> Verdict:
 
 
 class AsgMetrics(Collector):
-    """Exported from the start, so that the first failure is visible as an increase."""
+    """The metric is exported from the start, so that the first failure is visible as an increase."""
 
     def __init__(self, groups: AutoscalingGroups):
         self._groups = groups

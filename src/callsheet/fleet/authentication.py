@@ -20,11 +20,11 @@ from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 
-# The old token of a rotation is invalid after the first use of the new one, or after this time.
+# The old token of a rotation becomes invalid with the first use of the new token, or after this time.
 ROTATION_SECONDS = 600
 
 worker_bearer = HTTPBearer(
-    auto_error=False, scheme_name="WorkerToken", description="The token a worker got when it registered."
+    auto_error=False, scheme_name="WorkerToken", description="The token that the worker got when it registered."
 )
 
 
@@ -34,7 +34,7 @@ class _TokenLookup(NamedTuple):
 
 
 class WorkerTokenRow(NamedTuple):
-    """A token that a request carries, with its worker. For polls also with what a lease needs."""
+    """A token that a request carries, with its worker. For polls, the row also has what a lease needs."""
 
     # Position of the token among those that were looked up, from 1.
     place: int
@@ -69,7 +69,7 @@ REMOVED: Final = _RemovedWorker()
 
 
 class WorkerAuthentication:
-    """`Depends(authentication.worker)` on a route returns its worker, or refuses the request."""
+    """Authenticates workers. `Depends(authentication.worker)` on a route returns its worker, or refuses the request."""
 
     def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
@@ -80,8 +80,8 @@ class WorkerAuthentication:
     async def of(self, authorization_header: str | None, *, for_poll: bool = False) -> WorkerPrincipal:
         """The worker whose token the header carries.
 
-        A poll that has waited calls this again before it hands out its lease: the worker may have been revoked or
-        registered anew meanwhile (then this refuses), or be draining now.
+        A poll that has waited calls this again before it hands out its lease. The worker may have been revoked or
+        registered again meanwhile, which refuses the poll, or it may be draining now.
         """
         token = token_in(authorization_header)
         if token is None:
@@ -121,7 +121,7 @@ class WorkerAuthentication:
             used = [row.next_token_hash for row in rows if row.is_next]
             if used:
                 await PROTOCOL_SQL["adopt_rotated_tokens"].run(connection, hashes=used)
-                # Read again: a worker that was revoked between the two statements no longer has a token.
+                # The token is read again: a worker that was revoked between the two statements no longer has a token.
                 rows = await PROTOCOL_SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
             found = {row.place: self._principal(row) for row in rows}
             unknown = [each.token_hash for place, each in enumerate(lookups, 1) if place not in found]

@@ -1,4 +1,4 @@
-"""Workers that could take the jobs of a route now: for estimates, and to explain why a job waits."""
+"""Counts the workers that could take the jobs of a route now, for estimates and to explain why a job waits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class RouteCapacity:
     draining: int
     # One of the route's fleets has fewer workers than wanted.
     scaling_up: bool
-    # Live workers whose engines lack something that the workflow requires. `missing` names it if no worker is able.
+    # Live workers whose engines lack something that the workflow requires. `missing` names it if no worker can run the
+    # workflow.
     unable: int = 0
     missing: str = ""
     # When the next starting worker is expected, from measured start times; None without a measurement.
@@ -39,7 +40,7 @@ class RouteCapacity:
 
 
 class CapacityRow(NamedTuple):
-    # Position of the route among those that were asked for, from 1.
+    # Position of the route in the request, from 1.
     place: int
     live_workers: int
     slots: int
@@ -125,7 +126,7 @@ async def _with_missing(
 async def _with_missing_of_absent(
     connection: Connection, routes: Sequence[Route], crews: Mapping[tuple[int, str, str], RouteCapacity]
 ) -> dict[tuple[int, str, str], RouteCapacity]:
-    """The routes whose scaled fleets start no worker, because their last workers lacked something."""
+    """Adds the routes whose scaled fleets start no worker, because their last workers lacked something."""
     rows = await CAPACITY_SQL["lacks_of_absent_workers"].rows(
         connection,
         AbsentLackRow,

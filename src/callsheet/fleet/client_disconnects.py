@@ -1,4 +1,4 @@
-"""Client disconnects during a long request: the work for the client is canceled and undone at once."""
+"""Handles client disconnects during a long request: the work for the client is canceled and undone at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import Receive
 
 Result = TypeVar("Result")
 
-# Most responses are ready sooner, so the connection needs no watcher.
+# Most responses are ready before this time, so their connections need no watcher.
 WATCH_AFTER_SECONDS = 0.1
 
 
@@ -21,8 +21,10 @@ class ClientDisconnected(Exception):
 async def unless_client_disconnects(
     receive: Receive, work: Coroutine[Any, Any, Result], undo: Callable[[Result], Awaitable[None]]
 ) -> Result:
-    """Returns the result of the work. If the client disconnects first, the work is canceled, a result that it returned
-    nevertheless is undone, and ClientDisconnected is raised. The body of the request must have been read."""
+    """Returns the result of the work. If the client disconnects first, the work is canceled and ClientDisconnected
+    is raised. If the work returned a result nevertheless, the result is undone. The body of the request must have
+    been read.
+    """
     task = asyncio.create_task(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=WATCH_AFTER_SECONDS)

@@ -50,13 +50,15 @@ OWN: Final = OwnCredential()
 
 
 class Credentials:
-    """Wrong credentials are rate limited per IP address. Correct ones never are: a fleet may share an IP address."""
+    """Checks credentials. Wrong credentials are rate limited per IP address. Correct ones are not, because a fleet
+    may share an IP address.
+    """
 
     def __init__(self, tokens: FleetTokens, settings: Settings, secret: Master, attempts: Attempts):
         self._tokens = tokens
         self._secret = secret
         self._shared = [(each, digest(each)) for each in accepted_secrets(settings.fleet, secret)]
-        # An operator never handed out the derived secret, so it is accepted from this machine only.
+        # No operator handed out the derived secret, so it is accepted from this machine only.
         self._only_local = settings.fleet.secret is None
         self._public_url = settings.public_url
         self._limit = settings.fleet.secret_attempts_per_address
@@ -85,8 +87,9 @@ class Credentials:
 
 
 def comes_from_here(request: Request, public_url: str) -> bool:
-    """Whether a program on this machine sent the request. With a public URL there may be a proxy on this machine, whose
-    requests look the same: then no request counts as local."""
+    """Whether a program on this machine sent the request. With a public URL there may be a proxy on this machine,
+    whose requests look the same. Then no request counts as local.
+    """
     peer = request.client.host if request.client else ""
     forwarded = any(name in request.headers for name in FORWARDING)
     return is_loopback(peer) and not forwarded and is_loopback_url(public_url)

@@ -1,4 +1,4 @@
-"""What a worker gets with a lease: the job, and signed URLs that are valid as long as the lease."""
+"""Builds what a worker gets with a lease: the job, and signed URLs that are valid as long as the lease."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.worker import AnnouncedOutput, CallbackAddress, Input, InputFile, OutputFile, Upload, WorkerJob
 
-# Jobs that workers hold; each entry takes some hundred bytes.
+# Maximum number of cached jobs that workers hold. Each entry takes some hundred bytes.
 MOST_REMEMBERED = 20_000
-# Minimum time that a service has to read a URL it was given.
+# Minimum time for a service to read a URL that it got.
 SERVICE_SECONDS = 3600
 
 
 class Undeliverable(Exception):
-    """The job's payload names a file that can never be handed out."""
+    """The job's payload names a file that can never be sent to a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,9 @@ class Deliveries:
                 )
 
     async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> ExpectedOutput:
-        """Cached when the job was handed out. Read again if another process handed it out, or the entry was evicted."""
+        """The expected output of a job. It is cached when the job is handed out. It is read again if another process
+        handed out the job, or the entry was evicted.
+        """
         found = self._expected.get((tenant_id, job_id))
         if found is not None:
             return found
@@ -168,7 +170,9 @@ def stored_assets(payload: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str
 
 
 def own_path(path: str, tenant_id: UUID) -> str:
-    """The control plane builds payloads. If one ever names another tenant's file, the file is not handed out."""
+    """The path, if it belongs to the tenant. The control plane builds payloads; this check protects other tenants'
+    files if it ever builds a wrong one.
+    """
     if path.startswith("tenants/") and not path.startswith(f"tenants/{tenant_id}/"):
         raise InvalidRequest.field("path", "This path belongs to another tenant.")
     return path

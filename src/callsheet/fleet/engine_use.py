@@ -1,4 +1,4 @@
-"""Records what workers report of their engines: outside the polls, twice a minute for all workers."""
+"""Records workers' reports about their engines: outside the polls, twice a minute for all workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EngineUseRecorder(Loop):
         self._reported: dict[str, tuple[int, Sequence[ReportedEngine]]] = {}
 
     def record(self, worker: WorkerPrincipal, engines: Sequence[ReportedEngine] | None) -> None:
-        """`engines`: None if this poll reports nothing."""
+        """Keeps the newest report. `engines` is None if this poll reports nothing."""
         if engines is not None:
             self._reported[worker.worker_id] = worker.session_id, engines
 

@@ -14,8 +14,9 @@ HEADER = "x-callsheet-envelope"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The setting is the default, because a program that needs the envelope may not know the header. A program that
-    sends the header overrides the setting."""
+    """Chooses the form of responses. The setting is the default, because a program that needs the envelope may not
+    know the header. A program that sends the header overrides the setting.
+    """
 
     default: Literal["none", "data"] = "none"
 

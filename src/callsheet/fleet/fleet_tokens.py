@@ -41,7 +41,7 @@ class FleetTokens:
             return created
 
     async def list(self, fleet_id: int | None, before: int | None, limit: int) -> Page[FleetToken]:
-        """Newest first, including tokens that are no longer accepted."""
+        """The tokens of a fleet, newest first, including tokens that are no longer accepted."""
         async with self._databases.central.ordinary() as connection:
             tokens = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
         items = tokens[:limit]
@@ -54,14 +54,16 @@ class FleetTokens:
         async with self._databases.central.transaction() as connection:
             token = await _lock(connection, token_id, fleet_id)
             if token.revoked_at is not None or token.has_expired:
-                raise WrongState("The token is not accepted any more. Create a new one.")
+                raise WrongState("The token is no longer accepted. Create a new one.")
             created = await _create(connection, token.fleet_id, token.name, actor, token_id)
             await FLEET_SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
             await _log(connection, created, actor, "rotate_token", overlap_seconds=overlap_seconds)
             return created
 
     async def revoke(self, token_id: int, actor: str, fleet_id: int | None = None) -> FleetToken:
-        """Workers can no longer register with the token. Registered workers continue until they are revoked."""
+        """Revokes a token, so that workers can no longer register with it. Registered workers continue until they
+        are revoked.
+        """
         async with self._databases.central.transaction() as connection:
             await _lock(connection, token_id, fleet_id)
             return await revoke_in(connection, token_id, actor)
@@ -107,7 +109,7 @@ async def _create(
         replaces=replaces,
     )
     if token_id is None:
-        raise Conflict(f"Token {replaces} was rotated already. Rotate the token that took its place.")
+        raise Conflict(f"Token {replaces} was already rotated. Rotate the token that replaced it.")
     [created] = await _tokens(connection, token_id=token_id)
     return CreatedFleetToken(**dict(created), token=token)
 

@@ -50,7 +50,7 @@ class Fleets:
             return await _fleet(connection, fleet_id)
 
     async def list(self, slug: str | None, stage: str | None, before: int | None, limit: int) -> Page[Fleet]:
-        """Newest first."""
+        """The fleets, newest first."""
         async with self._databases.central.ordinary() as connection:
             fleets = await _fleets(connection, slug=slug, stage=stage, before=before, limit=limit + 1)
         items = fleets[:limit]

@@ -19,11 +19,11 @@ class ExpiredLeases:
         self._audit = Audit(databases)
 
     async def record(self, lease: ExpiredDispatch, became: str) -> None:
-        """Records an expired lease in its worker's log. The session counts as busy with the lease until now."""
+        """Records an expired lease in its worker's log. The lease adds to the busy time of its session until now."""
         if lease.worker_id is None:
             return
         async with self._databases.central.connection() as connection:
-            # Not a session that started after the lease: a new session requeues the leases of the earlier one.
+            # A session that started after the lease is not used: a new session requeues the leases of the earlier one.
             session_id = await LOG_SQL["session_of_lease"].value(
                 connection, worker_id=lease.worker_id, held_seconds=lease.held_seconds
             )
@@ -51,7 +51,9 @@ class HeldLeases:
     async def requeue_all(
         self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> int:
-        """Requeues all leases of the worker; returns how many. `attempt_counts`: each counts as an attempt."""
+        """Requeues all leases of the worker and returns their number. `attempt_counts`: each lease counts as an
+        attempt.
+        """
         requeued = await self._lease_reports.requeue_held_by(
             worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
         )
@@ -66,7 +68,7 @@ class HeldLeases:
         try:
             outcome = await self._lease_reports.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
         except (LeaseLost, NotFound):
-            return  # reported, reaped or requeued by another process at this moment
+            return  # Another process reported, reaped or requeued the lease at this moment.
         if outcome.settled is not None:
             await self._record(report.worker_id, session_id, report.dispatch_id, outcome, reason, actor)
 

@@ -1,4 +1,4 @@
-"""Asks AWS again about instances that were admitted while AWS was not reachable."""
+"""Asks AWS again about instances that were admitted while AWS was unreachable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class UnverifiedWorker(NamedTuple):
 
 
 class InstanceValidator(Loop):
-    """Safe on any number of control planes: a repeated result is not written again, or is written unchanged."""
+    """Checks these instances. Safe on any number of control planes: a repeated result is not written again, or is
+    written unchanged.
+    """
 
     name = "instance_validator"
     interval_seconds = 60.0
@@ -41,7 +43,7 @@ class InstanceValidator(Loop):
         for worker_id, session_id in workers:
             verdict = await self._groups.verdict(worker_id)
             if verdict.membership == "unknown":
-                # AWS is not reachable for the other workers either.
+                # AWS is unreachable for the other workers, too.
                 return
             if verdict.membership == "stranger":
                 log.warning("worker.stranger_revoked", worker_id=worker_id, reason=verdict.reason)
@@ -50,7 +52,7 @@ class InstanceValidator(Loop):
                 await self._confirm(worker_id, session_id, verdict)
 
     async def _confirm(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
-        """The instance is in one of our groups, or the check was switched off."""
+        """Records that the instance is in one of our groups, or that the check was switched off."""
         async with self._databases.central.transaction() as connection:
             settled = await SWEEP_SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
             if settled and verdict.membership == "member":

@@ -1,4 +1,4 @@
-"""The progress of the jobs that workers hold: one statement for each pool, however many workers a page shows."""
+"""Reads the progress of the jobs that workers hold: one statement for each pool, for any number of workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LeaseProgress:
         self._databases = databases
 
     async def added_to(self, workers: Sequence[Worker]) -> list[Worker]:
-        """The workers, and the progress of each lease. Progress in an unavailable pool is unknown."""
+        """The workers, with the progress of each lease. The progress of jobs in an unavailable pool is unknown."""
         jobs = [(lease.tenant_id, lease.job_id) for worker in workers for lease in worker.leases]
         if not jobs:
             return list(workers)
@@ -36,7 +36,7 @@ async def _progress_in(pool: Database, jobs: Sequence[JobKey]) -> Sequence[Lease
         async with pool.ordinary() as connection:
             return await progress_of_leases(connection, jobs)
     except Exception as error:
-        # An operator needs the list of workers most while something is broken.
+        # An unavailable pool must not fail the list: operators need it most while something is broken.
         if is_outage(error):
             return ()
         raise

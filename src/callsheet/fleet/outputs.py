@@ -50,7 +50,7 @@ _PLAIN = (
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """What a job's payload says about its output. A payload never changes, so neither does this."""
+    """The facts about the output in a job's payload. A payload never changes, so these facts can be cached."""
 
     # The job runs in an engine and must deliver files. Other jobs may complete without files.
     is_engine: bool
@@ -87,10 +87,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class InspectedOutput:
-    """The object that was found for a claim."""
+    """The object in storage that belongs to a claim."""
 
     claim: Claim
-    # Storage path, name and type of the object from now on.
+    # The new storage path, name and type of the object.
     path: str
     name: str
     mime_type: str
@@ -102,13 +102,14 @@ class InspectedOutput:
 
 
 def output_key(tenant_id: UUID, job_id: UUID, lease_token: UUID, name: str, extension: str) -> str:
-    """Each lease has its own keys, so a worker that lost its lease can never overwrite an accepted output. `output_url`
-    has the name ""."""
+    """The storage key of an output. Each lease has its own keys, so a worker that lost its lease can never overwrite
+    an accepted output. The output at `output_url` has the name "".
+    """
     return f"tenants/{tenant_id}/ai-jobs/{job_id}/output-{uuid5(lease_token, name)}.{extension}"
 
 
 def accepted_key(key: str, extension: str) -> str:
-    """A key in the same folder. No URL is ever signed for writing to it."""
+    """The key of the accepted copy, in the same folder. No URL is ever signed for writing to it."""
     return f"{key.rpartition('/')[0]}/output-{uuid4()}.{extension}"
 
 
@@ -118,7 +119,7 @@ def extension_of(name: str) -> str:
 
 
 def extension_for(mime_type: str, expected: ExpectedOutput) -> str:
-    """Extension of the output at `output_url`, whose actual type may differ from the expected one."""
+    """File extension of the output at `output_url`, whose actual type may differ from the expected one."""
     if mime_type in (expected.mime_type, DEFAULT_MIME_TYPE):
         return expected.extension
     meant = EXTENSIONS.get(mime_type) or (mimetypes.guess_extension(mime_type) or "").removeprefix(".")
@@ -159,7 +160,7 @@ def claims_of(
 
 
 def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
-    """Why the stored object does not match the claim."""
+    """The reason why the stored object does not match the claim; None if it matches."""
     if size is None:
         return "The output was not uploaded. Upload it and report again."
     if size == claim.size == 0:
@@ -211,7 +212,7 @@ class OutputInspection:
     async def inspect(self, claims: Sequence[Claim]) -> list[InspectedOutput]:
         """Copies the uploads to keys that no signed URL can write to, and checks the copies, so that a checked object
         cannot be replaced. Concurrency is limited, because a run may have a thousand outputs."""
-        if len(claims) == 1:  # nearly always, and without a task for it
+        if len(claims) == 1:  # Most runs have one output, which needs no task.
             return [await self._inspect(claims[0])]
         gate = asyncio.Semaphore(INSPECTIONS_AT_ONCE)
 
@@ -226,7 +227,7 @@ class OutputInspection:
         await discard(self._storage, [each.path for each in inspected if each.path != each.claim.key])
 
     def discard_uploads(self, inspected: Sequence[InspectedOutput]) -> None:
-        """Has the uploads of accepted outputs deleted soon; the copies stay."""
+        """Schedules the deletion of the uploads of accepted outputs. The copies stay."""
         self._uploads.add(each.claim.key for each in inspected if each.path != each.claim.key)
 
     def report(self, dispatch_id: int, inspected: Sequence[InspectedOutput]) -> list[FieldProblem]:

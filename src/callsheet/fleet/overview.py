@@ -60,7 +60,7 @@ class FinishedJobs(NamedTuple):
     failed: int
     average_seconds: float | None
     p95_seconds: float | None
-    # The same in all rows: how many finished jobs were read, and since when they are complete.
+    # These two are the same in all rows: how many finished jobs were read, and the time since which they are complete.
     looked_at: int
     since: datetime
 
@@ -107,7 +107,7 @@ class FleetOverview:
         return (await self.look()).metrics
 
     async def look(self) -> Look:
-        # At once, each on a connection of its own: an operator waits for the slowest and not for the sum.
+        # The statements run at once, each on its own connection: an operator waits for the slowest, not for the sum.
         (queues, heads, workers), crews, finished, runs = await asyncio.gather(
             self._queues(), self._crews(), self._finished(), self._runs()
         )

@@ -1,4 +1,4 @@
-"""`/api/admin/metrics`."""
+"""`/api/admin/metrics`: metrics as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def overview_router(overview: FleetOverview, authentication: Authentication) -> 
 
     @router.get("/metrics")
     async def get_metrics() -> Metrics:
-        """Queues, workers and what finished in the last hour. Prometheus reads /metrics."""
+        """Queues, workers, and the jobs that finished in the last hour. For Prometheus, use /metrics."""
         return await overview.metrics()
 
     return router

@@ -72,7 +72,7 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     if not active:
         raise InvalidRequest.field("workflow_slugs", "None of these workflows is active.")
     slugs = tuple(row.slug for row in active)
-    # Inactive workflows are assigned too: they count as soon as they are activated again.
+    # Inactive workflows are assigned, too: they count when they are activated again.
     return Placement(stage, slugs, workflow_ids=tuple(row.id for row in rows))
 
 

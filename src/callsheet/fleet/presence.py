@@ -46,5 +46,6 @@ class Presence(Loop):
         await super().stop()
         try:
             await self.tick(self._clock.now())
-        except DATABASE_AWAY as error:  # the rest of the shutdown matters more than when a worker was seen last
+        # The rest of the shutdown is more important than the time when a worker was last seen.
+        except DATABASE_AWAY as error:
             log.warning("presence.lost", workers=len(self._seen), error=repr(error))

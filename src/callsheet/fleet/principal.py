@@ -1,6 +1,6 @@
-"""The worker that sent a request: found once per request, passed on as a value.
+"""The worker that sent a request. It is found once per request and passed on as a value.
 
-Named tuples, because each poll makes several, and a frozen dataclass takes seven times as long to make.
+These are named tuples, because each poll creates several, and a frozen dataclass takes seven times as long to create.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from callsheet.toolbox.loops import Loop
 
 @dataclass(frozen=True, slots=True)
 class WorkerProtocol:
-    """The routes, and the objects behind them, which in-process workers call directly."""
+    """The routes of the protocol, and the objects that in-process workers call directly."""
 
     router: APIRouter
     polls: WorkerPolls

@@ -1,4 +1,4 @@
-"""`/api/worker/*` from poll to report. These are the busiest routes, so their processing is kept short."""
+"""The routes of `/api/worker/*` from poll to report. They are the busiest routes, so their processing is kept short."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from callsheet.wire.worker import (
 
 WorkerResponse = TypeVar("WorkerResponse", bound=WorkerAnswer)
 
-# Half of a surrogate pair: Python writes undecodable bytes of a file's name like this. Other parsers reject it, but it
-# must not cause the refusal of a worker's report.
+# Half of a surrogate pair: Python decodes invalid bytes of a file name to this. Other parsers reject it, but it must
+# not refuse a worker's report.
 LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -47,10 +47,10 @@ LONE_SURROGATE = re.compile(
 
 
 def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> type[APIRoute]:
-    """Routes that are documented by their signatures like any other, but run without FastAPI's handling of parameters
-    and responses. Measured overhead of a poll with a job of 30 nodes: 44 µs instead of 79.
+    """Routes that are documented by their signatures as usual, but run without FastAPI's handling of parameters and
+    responses. Measured overhead of a poll with a job of 30 nodes: 44 µs instead of 79.
 
-    Dependencies only document: handlers call the authentication themselves.
+    The dependencies are only for the documentation: handlers call the authentication themselves.
     """
 
     class ProtocolRoute(APIRoute):
@@ -68,7 +68,7 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
                     await authentication.of(request.headers.get("authorization"))
                     raise
                 answer = await endpoint(body, request)
-                # Only fields that were set: null means something else than a missing field.
+                # Only fields that were set are kept: null and a missing field have different meanings.
                 text = answer.model_dump_json(exclude_unset=True)
                 return Response(enveloped(text) if wants_envelope else text, media_type="application/json")
 
@@ -101,7 +101,7 @@ def protocol_router(
 
     @router.post("/heartbeat")
     async def heartbeat(body: HeartbeatRequest, request: Request) -> HeartbeatAnswer:
-        """Keeps the lease, reports progress, and requests URLs: upload URLs, or fresh URLs of all inputs."""
+        """Extends the lease, reports progress, and requests URLs: upload URLs, or new URLs of all inputs."""
         worker = await worker_of(request)
         return with_token(await reports.heartbeat(worker, body), worker)
 

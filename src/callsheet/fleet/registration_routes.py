@@ -19,7 +19,7 @@ secret_header = APIKeyHeader(
     name="X-Fleet-Secret",
     scheme_name="FleetSecret",
     auto_error=False,
-    description="What workers register with: a registration token of their fleet, or the shared secret.",
+    description="The credential for a registration: a registration token of the fleet, or the shared secret.",
 )
 
 
@@ -50,7 +50,7 @@ def registration_router(
     async def report_environment(
         body: Environment, request: Request, worker: WorkerPrincipal = Depends(workers.worker)
     ) -> EnvironmentAnswer | Response:
-        """Replaces what the worker has reported about its engines, for example after one was restarted."""
+        """Replaces the worker's report about its engines, for example after an engine was restarted."""
         wants_envelope = envelope.is_wanted(request)
         answer = EnvironmentAnswer(cannot_run=await registry.report_environment(worker, body))
         if not wants_envelope:

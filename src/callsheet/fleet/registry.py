@@ -33,7 +33,8 @@ OWN_PREFIX = "control-plane:"
 RETRY_AWS_SECONDS = 30
 # Workers poll at least every 55 seconds: a worker seen within this time is alive.
 ALIVE_SECONDS = 90
-# Time between two reports of a worker. A restarted engine may have other nodes, but not more often than this.
+# Minimum time between two reports of a worker. A restarted engine may have other nodes, but engines do not restart more
+# often than this.
 REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 
@@ -77,7 +78,7 @@ class WorkerRegistry:
             raise InvalidRequest.field(
                 "worker_id", f"Worker ids that start with {OWN_PREFIX!r} are reserved for control planes."
             )
-        # Outside the transaction: AWS may take seconds.
+        # This is outside the transaction, because AWS may take seconds.
         verdict = NOT_ASKED if is_own else await self._groups.verdict(request.worker_id)
         await self._check(request.worker_id, verdict)
         token = new_token()
@@ -88,14 +89,14 @@ class WorkerRegistry:
             is_approved = await self._is_approved(connection, request.worker_id, credential)
             await self._save(connection, request, placement, credential, token, verdict, earlier, is_approved)
             cannot_run = await workflows_it_cannot_run(connection, request.worker_id)
-        # No worker has the new token yet, so every lease of this id is older; also if the worker was removed during a
-        # poll.
+        # No worker has the new token yet, so every lease of this id is older than the token, even if the worker was
+        # removed during a poll.
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
         await self._held.requeue_all(
             request.worker_id,
             earlier.session_id if earlier else None,
             attempt_counts=True,
-            reason="its worker registered anew",
+            reason="the worker registered again",
             actor=f"worker:{request.worker_id}",
         )
         return RegisterAnswer(
@@ -130,7 +131,9 @@ class WorkerRegistry:
         self._reported[worker_id] = now
 
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
-        """Requeues the leases first: after a crash in between, the sweeper still finds the worker as stale."""
+        """Deregisters a worker. Its leases are requeued first: after a crash in between, the sweeper still finds the
+        worker as stale.
+        """
         # The user of a requeued job can read this text.
         reason_text = clean_line(reason or "") or "the worker deregistered"
         requeued = await self._held.requeue_all(
@@ -265,8 +268,10 @@ async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int
 
 
 def _may_replace(known: WorkerRow, credential: Credential, placement: Placement) -> bool:
-    """A token is valid for one fleet: its holder must not replace a silent worker of another fleet, whose jobs would be
-    requeued. A holder of the shared secret must not replace a worker that registered with a token."""
+    """Whether a new registration may replace this worker. A token is valid for one fleet: its holder must not
+    replace a silent worker of another fleet, whose jobs would be requeued. A holder of the shared secret must not
+    replace a worker that registered with a token.
+    """
     if isinstance(credential, TokenCredential):
         return known.fleet_id == placement.fleet_id
     return known.fleet_token_id is None

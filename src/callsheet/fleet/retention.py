@@ -10,7 +10,9 @@ from callsheet.toolbox.loops import Loop
 
 
 class AuditRetention(Loop):
-    """Safe on any number of control planes. `log_days`, `session_days`: None keeps the rows forever."""
+    """Deletes old lines and sessions. Safe on any number of control planes. `log_days`, `session_days`: None keeps
+    the rows forever.
+    """
 
     name = "audit_retention"
     interval_seconds = 600.0
@@ -24,7 +26,7 @@ class AuditRetention(Loop):
         self._session_days = session_days
 
     async def tick(self, now: datetime) -> bool:
-        """Returns whether there may be more."""
+        """Deletes rows. Returns whether there may be more to delete."""
         events = sessions = 0
         async with self._databases.central.ordinary() as connection:
             if self._log_days is not None:

@@ -1,4 +1,4 @@
-"""The autoscaler's scale-in: a worker is drained first, and ended only when it holds no lease. Nothing here commits.
+"""The autoscaler's scale-in: a worker is drained first, and ended only when it holds no lease. The callers commit.
 
 The autoscaler undrains or ends only workers that it drained itself, never workers that a person drained.
 """
@@ -23,7 +23,9 @@ class WorkerSessionRow(NamedTuple):
 async def retire(
     connection: Connection, worker_ids: Sequence[str], reason: str, *, also_busy: bool = False
 ) -> list[str]:
-    """Drains the idle workers, or all (`also_busy`); returns their ids. After the commit they get no lease."""
+    """Drains the idle workers, or with `also_busy` all workers, and returns their ids. After the commit they get no
+    lease.
+    """
     if not worker_ids:
         return []
     await DRAIN_SQL["lock_drains"].run(connection)
@@ -44,7 +46,7 @@ async def reinstate(connection: Connection, worker_ids: Sequence[str]) -> list[s
 
 
 async def begin_to_end(connection: Connection, worker_ids: Sequence[str]) -> list[str]:
-    """Marks workers as ending; returns those marked: idle ones whose drain is the autoscaler's."""
+    """Marks workers as ending, and returns the ids of the marked workers: idle workers that the autoscaler drained."""
     if not worker_ids:
         return []
     marked = await DRAIN_SQL["begin_to_end"].column(connection, worker_ids=list(worker_ids), drained_by=AUTOSCALER)

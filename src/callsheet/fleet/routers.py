@@ -1,4 +1,4 @@
-"""All routes of the fleet room: the worker protocol, and what admins see and change."""
+"""All routes of the fleet room: the worker protocol, and the routes for admins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fleet_routers(
 
 
 def vouch_for_workers(fleet: FleetRoom, credentials: Credentials, authentication: Authentication) -> Vouch:
-    """Large bodies are read only for workers, and for registrations with valid credentials."""
+    """Decides whose large bodies are read: those of workers, and of registrations with valid credentials."""
 
     async def vouch(request: Request) -> None:
         if request.scope["path"] == f"{WORKERS}register":

@@ -1,4 +1,6 @@
-"""The shared secret, which is valid for every fleet; and the derived secret of this machine if no shared one is set."""
+"""The shared secret, which is valid for every fleet, or the derived secret of this machine if no shared secret is
+set.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ def fleet_secret(settings: FleetSettings, secret: Master) -> str:
 
 
 def accepted_secrets(settings: FleetSettings, secret: Master) -> tuple[str, ...]:
-    """While the installation's key is rotated, also the secret of the previous key, which workers still use."""
+    """The accepted secrets. While the installation's key is rotated, they include the secret of the previous key,
+    which workers still use.
+    """
     if settings.secret is not None:
         return (settings.secret.get_secret_value(),)
     return SigningKeys(secret, "fleet secret").signatures("register")

@@ -1,4 +1,4 @@
-"""Whether more jobs are queued than live workers can start: only then may a worker prefetch."""
+"""Finds out whether more jobs are queued than live workers can start. Only then may a worker prefetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.databases import Databases
 
-# Per lane. A fleet with more free slots than this does not need to prefetch.
+# Maximum number of jobs that are counted per lane. A fleet with more free slots than this does not need to prefetch.
 MOST_COUNTED = 1000
 
 

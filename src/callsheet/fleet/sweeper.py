@@ -23,9 +23,9 @@ from callsheet.toolbox.loops import Loop
 log = get_logger(__name__)
 ACTOR = "worker_sweeper"
 BATCH = 100
-# During this time the response to a removed worker's token says to register again. Later the token is unknown.
+# During this time, the response to a removed worker's token says to register again. After that, the token is unknown.
 TOKEN_DAYS = 30
-# During a pause this long no worker could be seen, so last_seen_at says nothing.
+# During a pause this long, no worker could send a request, so last_seen_at means nothing.
 LONGEST_PAUSE_SECONDS = 60.0
 
 
@@ -35,7 +35,7 @@ class StaleWorker(NamedTuple):
 
 
 class LeftLease(NamedTuple):
-    """A lease whose worker is gone."""
+    """A lease whose worker no longer exists."""
 
     dispatch_id: int
     lease_token: UUID
@@ -45,8 +45,9 @@ class LeftLease(NamedTuple):
 
 
 class WorkerSweeper(Loop):
-    """Safe on any number of control planes: a worker is removed only while it is stale and holds no lease. The worker
-    keeps its leases until they expire; then the reaper takes them back."""
+    """Removes stale workers. Safe on any number of control planes: a worker is removed only while it is stale and
+    holds no lease. A worker keeps its leases until they expire; then the reaper reclaims them.
+    """
 
     name = "worker_sweeper"
     interval_seconds = 15.0
@@ -74,8 +75,9 @@ class WorkerSweeper(Loop):
         return len(workers) == BATCH
 
     async def requeue_left_behind(self) -> None:
-        """Requeues leases of workers that left during a poll, or before a crash. As everywhere, the attempt does not
-        count if the worker deregistered, and counts if it was revoked or disappeared."""
+        """Requeues leases of workers that left during a poll, or before a crash. The attempt does not count if the
+        worker deregistered. It counts if the worker was revoked or disappeared.
+        """
         async with self._databases.central.ordinary() as connection:
             leases = await SWEEP_SQL["find_left_behind"].rows(connection, LeftLease, limit=BATCH)
         for lease in leases:
@@ -83,7 +85,7 @@ class WorkerSweeper(Loop):
                 Report(lease.dispatch_id, lease.lease_token, lease.worker_id),
                 lease.session_id,
                 attempt_counts=not lease.was_deregistered,
-                reason="its worker is gone",
+                reason="the worker is no longer registered",
                 actor=ACTOR,
             )
 

@@ -30,7 +30,9 @@ def token_in(authorization: str | None) -> str | None:
 
 
 class RotatedTokens:
-    """A rotation gives the same token in every response of every control plane, without storing it."""
+    """Rotated tokens. Every response of every control plane contains the same new token, which is derived and not
+    stored.
+    """
 
     def __init__(self, secret: Master):
         self._keys = SigningKeys(secret, "worker token")
@@ -39,6 +41,6 @@ class RotatedTokens:
         return sha256_hex(self._keys.sign(worker_id, str(rotation_id)))
 
     def pending(self, worker_id: str, rotation_id: UUID, token_hash: bytes) -> str | None:
-        """The token of a started rotation, which the previous key may have signed. None if neither key matches."""
+        """The token of a started rotation, which may be derived from the previous key. None if no key matches."""
         tokens = [sha256_hex(each) for each in self._keys.signatures(worker_id, str(rotation_id))]
         return next((token for token in tokens if hmac.compare_digest(hash_token(token), token_hash)), None)

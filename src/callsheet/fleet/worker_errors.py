@@ -1,4 +1,4 @@
-"""Turns a worker's error into a line that users may read; the rest is kept for admins. Pure."""
+"""Converts a worker's error into one line that users may read. Admins also get the rest. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.worker import TRACEBACK, FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
-# One less than the wire's limit: a text with the length of the limit was cut, perhaps in the middle of a secret.
+# One less than the limit of the protocol: a text with the length of the limit was cut, perhaps in the middle of a
+# secret.
 LONGEST_RAW = TRACEBACK - 1
 DEFAULT_TYPE = "worker_error"
 TIMES_ENCODED = 2
 
 _FIELDS = ("exception_message", "error_message")
-# Fields of an object that is not complete JSON: cut off, printed by Python, or inside a sentence.
+# Fields of an object that is not complete JSON: it was cut off, printed by Python, or is inside a sentence.
 _FIELD_IN_TEXT = re.compile(
     r"""["'](?:exception_message|error_message)["']\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')"""
 )
-# Python puts such a tag before system errors, custom nodes before any text. It is not JSON, and useless for users.
+# Python puts such a tag before system errors, and custom nodes put it before any text. It is not JSON, and useless for
+# users.
 _TAG = re.compile(r"\[[A-Za-z][\w .-]{0,60}\]:?\s+(?=\S)")
 _TYPE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -33,13 +35,15 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: *(.*))?$")
 _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 
-# A page that a proxy returned instead of the engine: its title says what happened.
+# A page that a proxy returned instead of the engine. Its title describes the error.
 _PAGE = re.compile(r"<(?:!doctype html|html|head|title)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
 
 
 def sanitize_worker_error(raw: JsonValue) -> str:
-    """One line for users: from the engine's JSON, from a field in the text, or the first line with content."""
+    """One line for users, taken from the engine's JSON, from a field in the text, or from the first line with
+    content.
+    """
     return clean_line(_said_by(raw)) or FALLBACK
 
 
@@ -84,7 +88,7 @@ def _said_in(text: str) -> str:
 
 
 def _parsed(raw: JsonValue) -> JsonValue:
-    """The decoded JSON of a text, also if it was encoded twice; other text unchanged, but cut to the stored length.
+    """The decoded JSON of a text, also if it was encoded twice. Other text is unchanged, but cut to the stored length.
 
     Secrets are masked here, before a line is chosen: a single line of a private key cannot be recognized.
     """

@@ -33,10 +33,12 @@ from callsheet.wire.worker import PollAnswer, PollRequest, most_leases
 log = get_logger(__name__)
 
 Reason = Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"]
-# Whether more is queued than live workers can take. Called only if a worker requests a job beyond its capacity.
+# Returns whether more jobs are queued than live workers can take. Called only if a worker requests a job beyond its
+# capacity.
 HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 
-# Open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and a waiter entry.
+# Maximum number of open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and
+# a waiter entry.
 MOST_AT_ONCE = 100
 # If a worker does not know its lease after this time, the response was lost.
 UNKNOWN_AFTER_SECONDS = 60.0
@@ -106,8 +108,9 @@ class WorkerPolls:
                 self._open_polls.pop(token, None)
 
     def reassigned(self, worker_id: str | None) -> None:
-        """Notification: the worker was drained or assigned other workflows. If a notification is lost, the next poll
-        sees the change, within a minute. Until then a drained worker gets no lease either."""
+        """Handles the notification that the worker was drained or assigned other workflows. If a notification is
+        lost, the next poll sees the change, within a minute. Until then a drained worker gets no lease either.
+        """
         for open_poll in [each for polls in self._open_polls.values() for each in polls]:
             if open_poll.criteria is not None and open_poll.worker_id == worker_id:
                 self._outdate(open_poll)
@@ -227,11 +230,11 @@ class WorkerPolls:
         unknown = unknown_leases(worker.held, request.active_leases)
         for held in unknown:
             report = Report(held.dispatch_id, held.lease_token, worker.worker_id)
-            reason = "its worker does not know it"
+            reason = "the worker does not know the lease"
             try:
                 outcome = await self._room.lease_reports.requeue(report, reason)
             except (LeaseLost, NotFound):
-                continue  # the reaper took the lease at this moment
+                continue  # The reaper took the lease at this moment.
             details = {"reason": reason, "status": outcome.status}
             await self._audit.note(
                 Event(
@@ -275,11 +278,13 @@ class WorkerPolls:
         try:
             await self._room.starter.return_lease(started, reason, delay_seconds=delay_seconds)
         except (LeaseLost, NotFound):
-            return  # another process has the job already
+            return  # Another process has the job already.
 
 
 def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
-    """G4: the worker's assigned workflows, its stage and its providers. A poll can only narrow the registration."""
+    """The jobs that a poll may get (G4): of the worker's assigned workflows, its stage and its providers. A poll can
+    only narrow the registration.
+    """
     if request.providers is None:
         return Criteria(worker.workflow_ids, worker.stage, worker.providers)
     # Worker programs of the source design name their engine's provider in polls only.
@@ -301,7 +306,8 @@ def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None
 
 def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: StartedLease) -> Reason | None:
     """Why a worker does not get the job that was leased while it waited. A drain is not a reason: no lease follows a
-    drain, so this lease came before the drain."""
+    drain, so this lease is older than the drain.
+    """
     reason = reason_against(worker._replace(is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
@@ -312,7 +318,7 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
 
 
 def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
-    """Number of older leases of the worker. If two concurrent polls both got a job, the first one keeps it."""
+    """Number of older leases of the worker. If two concurrent polls both got a job, the older lease stays."""
     ages = {lease.lease_token: (lease.leased_seconds_ago, lease.dispatch_id) for lease in held}
     own = ages.pop(started.lease.lease_token, (-math.inf, 0))
     return sum(age > own for age in ages.values())

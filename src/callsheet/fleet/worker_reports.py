@@ -74,7 +74,7 @@ class WorkerReports:
                 await self.progress.record(
                     extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, progress
                 )
-            except DATABASE_AWAY as error:  # the lease was extended, and the worker needs only that
+            except DATABASE_AWAY as error:  # The lease was extended, and the worker needs only that.
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
         return HeartbeatAnswer(**answer)
 
@@ -104,13 +104,15 @@ class WorkerReports:
         refusal = self._refusal(dispatch, expected, inspected)
         if refusal is not None:
             await self.inspection.discard_copies(inspected)
-            # If the job has ended meanwhile, it needs no outputs: the response says that it ended, not what is missing.
+            # If the job has ended meanwhile, it needs no outputs: the response reports the end, not the missing
+            # outputs.
             if not await self.lease_reports.has_ended(dispatch):
                 raise refusal
             inspected = []
         outputs = [self._output(each) for each in inspected]
         result = result_of(request, inspected, outputs)
-        # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
+        # The copies stay after this line: only the pool knows whether a file refers to them, and the sweep checks
+        # there.
         outcome = await self.lease_reports.complete_held(dispatch, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
         self.inspection.discard_uploads(inspected)
@@ -123,9 +125,9 @@ class WorkerReports:
         self, dispatch: DispatchState, expected: ExpectedOutput, inspected: Sequence[InspectedOutput]
     ) -> ContentMismatch | None:
         if expected.is_engine and not inspected:
-            problem = FieldProblem("output", "An engine's job must deliver at least one output.")
+            problem = FieldProblem("output", "A job of an engine must deliver at least one output.")
             return ContentMismatch(
-                "The job delivered nothing, but an engine's job must deliver at least one output.", errors=[problem]
+                "The job delivered no output. A job of an engine must deliver at least one output.", errors=[problem]
             )
         problems = self.inspection.report(dispatch.dispatch_id, inspected)
         if not problems:
@@ -153,7 +155,7 @@ class WorkerReports:
         return await self._log_report(worker, request, "failed", outcome, details)
 
     async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
-        reason = clean_line(request.reason or "") or "no reason given"
+        reason = clean_line(request.reason or "") or "the worker gave no reason"
         outcome = await self.lease_reports.requeue(_report(worker, request), reason)
         return await self._log_report(worker, request, "requeued", outcome, {"reason": reason})
 
@@ -181,7 +183,7 @@ class WorkerReports:
         error = (None, None) if failure is None else (failure.type, failure.message)
         try:
             await self.gate.record(CallReport(happened, settled, *error))
-        except DATABASE_AWAY as error:  # the report was recorded, and the gate reads the missed outcome from the rows
+        except DATABASE_AWAY as error:  # The report was recorded, and the gate reads the missed outcome from the rows.
             log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
 
     async def _log_report(
@@ -192,7 +194,7 @@ class WorkerReports:
         outcome: Outcome,
         details: Mapping[str, Any],
     ) -> DispatchAnswer:
-        """Logs one line for the change by this report; a repeated report changes nothing."""
+        """Logs one line for the change that this report made. A repeated report changes nothing, so it has no line."""
         if outcome.settled is not None:
             ran = outcome.settled.duration_seconds
             known = {"status": outcome.status} | ({} if ran is None else {"duration_seconds": round(ran, 3)})
@@ -243,7 +245,7 @@ _GRAPH_NAMES = frozenset({"prompt", "workflow", "extra_pnginfo"})
 
 
 def without_graphs(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A worker's metadata of a file or a run, without the graph. Plain text, such as a prompt, stays."""
+    """A worker's metadata of a file or a run, without graphs. Plain text, for example a prompt, stays."""
     return {
         name: value
         for name, value in metadata.items()
@@ -258,7 +260,7 @@ def _is_json_object(value: object) -> bool:
 def result_of(
     request: CompleteRequest, inspected: Sequence[InspectedOutput], outputs: Sequence[Output]
 ) -> dict[str, Any]:
-    """The result that the job's user reads: every file, and the worker's metadata of the run."""
+    """The result for the job's user: every file, and the worker's metadata of the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
     metadata = without_graphs(metadata | (request.metadata or {}))
     warnings = [

@@ -36,7 +36,7 @@ from callsheet.wire.fleet import (
 
 SHOWN_SESSIONS = 10
 SHOWN_GROUPS = 50
-# In a list. A worker of tasks may hold thousands.
+# Maximum number of leases per worker in a list. A task worker may hold thousands.
 SHOWN_LEASES = 3
 ALL_LEASES = 10_000
 
@@ -78,7 +78,7 @@ class Workers:
         self._progress = LeaseProgress(databases)
 
     async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
-        """Ordered by id."""
+        """The workers, ordered by id."""
         async with self._databases.central.ordinary() as connection:
             workers = await _workers(connection, wanted, after=after, limit=limit + 1)
         items = await self._progress.added_to(workers[:limit])
@@ -102,7 +102,7 @@ class Workers:
         )
 
     async def of_workflow(self, slug: str) -> WorkflowWorkers:
-        """The live workers that are assigned to a workflow, and what they lack of it."""
+        """The live workers that are assigned to a workflow, and what each lacks to run it."""
         async with self._databases.central.ordinary() as connection:
             workflow_id = await WORKER_SQL["find_workflow"].value(connection, slug=slug)
             if workflow_id is None:
@@ -124,7 +124,7 @@ class Workers:
         return WorkflowWorkers(live=live, able=able, groups=groups)
 
     async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
-        """Newest first, including sessions of removed workers."""
+        """The sessions, newest first, including sessions of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
                 sessions = await LOG_SQL["list_sessions"].rows(
@@ -138,7 +138,7 @@ class Workers:
         return Page(items=items, next_cursor=str(items[-1].id) if len(sessions) > limit else None)
 
     async def events(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerEvent]:
-        """Newest first, including events of removed workers."""
+        """The events, newest first, including events of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
                 events = await LOG_SQL["list_events"].rows(connection, WorkerEvent, before=before, limit=limit + 1)
@@ -170,11 +170,12 @@ class Workers:
     async def revoke(self, worker_id: str, actor: str, *, with_token: bool = False) -> Worker:
         """Invalidates the worker's token, requeues its jobs (the attempts count), and blocks its id.
 
-        `with_token`: its registration token is revoked too, so that no other id can use it.
+        `with_token`: also revokes its registration token, so that no other id can use the token.
         """
         async with self._databases.central.transaction() as connection:
             if with_token:
-                # A registration locks the token before the worker, this locks the worker first: they must not overlap.
+                # A registration locks the token before the worker, and this statement locks the worker first, so the
+                # two must not overlap.
                 await REGISTRATION_SQL["lock_registrations"].run(connection)
             known = await _lock(connection, worker_id)
             if with_token:
@@ -185,15 +186,15 @@ class Workers:
             await _log(connection, worker_id, known.session_id, actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
         await self._held.requeue_all(
-            worker_id, known.session_id, attempt_counts=True, reason="its worker was revoked", actor=actor
+            worker_id, known.session_id, attempt_counts=True, reason="the worker was revoked", actor=actor
         )
         async with self._databases.central.connection() as connection:
             return await _worker(connection, worker_id)
 
     async def drain(self, worker_id: str, actor: str, reason: str | None = None) -> Worker:
-        """The worker finishes its jobs and gets no new ones, also after it registers again, until `undrain`.
+        """Drains a worker: it finishes its jobs and gets no new ones, also after it registers again, until `undrain`.
 
-        When this returns, no lease to the worker can follow; a waiting poll of the worker returns at once.
+        After this returns, the worker gets no lease. A waiting poll of the worker returns at once.
         """
         async with self._databases.central.transaction() as connection:
             await DRAIN_SQL["lock_drains"].run(connection)
@@ -208,20 +209,21 @@ class Workers:
             return await _worker(connection, worker_id)
 
     async def undrain(self, worker_id: str, actor: str) -> Worker:
-        """The worker gets jobs again, at once or after it registers."""
+        """Ends a drain: the worker gets jobs again, at once or after it registers."""
         async with self._databases.central.transaction() as connection:
             worker = await _worker(connection, worker_id)
             if await DRAIN_SQL["undrain_worker"].value(connection, worker_id=worker_id) is not None:
                 await _log(connection, worker_id, worker.session_id, actor, "undrain")
             elif await DRAIN_SQL["is_ending"].value(connection, worker_id=worker_id):
                 raise WrongState(
-                    "The autoscaler is ending this worker, which holds no job. It cannot be kept any more."
+                    "The autoscaler is ending this worker, which holds no job. The worker can no longer be kept."
                 )
         of_drain = ("drained_since", "drained_by", "drained_by_email", "drain_reason")
         return worker.model_copy(update={"is_draining": False, **dict.fromkeys(of_drain)})
 
     async def rotate_token(self, worker_id: str, actor: str) -> Worker:
-        """The next response has a new token. The old one is valid until the new one is used, at most ten minutes.
+        """Starts a rotation: the next response has a new token. The old token is valid until the new one is used, at
+        most ten minutes.
 
         While a rotation is pending, another one changes nothing: the worker may already have the pending token, and an
         invalid old token must not become valid again.
@@ -246,7 +248,9 @@ class Workers:
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
             if known.registration_source == "fleet":
-                raise Conflict("The worker belongs to a fleet and has the fleet's workflows. Assign them there.")
+                raise Conflict(
+                    "The worker belongs to a fleet and has the fleet's workflows. Assign the workflows to the fleet."
+                )
             workflows = await find_workflows(connection, workflow_slugs)
             await assign(connection, worker_id, tuple(workflow.id for workflow in workflows))
             await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
@@ -271,8 +275,8 @@ async def _lock(connection: Connection, worker_id: str) -> WorkerRow:
 def _token_of(worker: WorkerRow) -> int:
     if worker.fleet_token_id is None:
         raise WrongState(
-            "The worker did not register with a token of a fleet. Workers that come with the same secret under "
-            "another id wait for approval from now on; to keep them out, change CALLSHEET_FLEET__SECRET."
+            "The worker did not register with a token of a fleet. From now on, workers that register with the same "
+            "secret under another id wait for approval. To keep them out, change CALLSHEET_FLEET__SECRET."
         )
     return worker.fleet_token_id
 

@@ -1,1 +1,1 @@
-"""Tenants, users, API keys, browser sessions, roles."""
+"""Tenants, users, API keys, browser sessions and roles."""

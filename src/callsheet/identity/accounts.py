@@ -32,7 +32,7 @@ class Owner:
 
 
 def containing(search: str) -> str | None:
-    """The pattern of LIKE for texts in lower case that contain this one; None if it is empty."""
+    """The LIKE pattern for lower-case texts that contain this text; None if the text is empty."""
     escaped = SPECIAL.sub(lambda sign: f"\\{sign[0]}", search.strip().lower())
     return f"%{escaped}%" if escaped else None
 
@@ -46,8 +46,8 @@ class Accounts:
         tenant_id = uuid7()
         async with self._databases.central.connection() as connection:
             pool = await self._choose_pool(connection, request.pool)
-        # The pool comes first: a tenant that routing can see must be admitted in its pool. An admission that a crash
-        # leaves without a tenant is never read.
+        # The pool comes first: a tenant that routing can see must be admitted in its pool. After a crash, an admission
+        # without a tenant may be left, but it is never read.
         database = await self._databases.pool(pool)
         async with database.transaction() as connection:
             await POOL_SQL["admit_tenant"].run(connection, tenant_id=tenant_id)
@@ -100,8 +100,9 @@ class Accounts:
         return user
 
     async def set_password(self, email: str, password: str) -> User:
-        """For the command line. Also ends every session, key and link of the user, so that a person who knew the old
-        password has no access."""
+        """Sets a password, for the command line. Also ends every session, key and link of the user, so that a person
+        who knew the old password has no access.
+        """
         password_hash = await self._passwords.hash(password)
         async with self._databases.central.transaction() as connection:
             user = await SQL["find_user"].row(connection, User, email=email)
@@ -137,7 +138,7 @@ class Accounts:
     async def list_tenants(
         self, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""
     ) -> Page[Tenant]:
-        """Newest first; with `only` this one tenant. `search`: a part of the slug or the name."""
+        """The tenants, newest first; with `only`, this one tenant. `search`: a part of the slug or the name."""
         values = {"only": only, "before": before, "limit": limit + 1, "pattern": containing(search)}
         async with self._databases.central.ordinary() as connection:
             tenants = await SQL["list_tenants"].rows(connection, Tenant, **values)
@@ -146,8 +147,9 @@ class Accounts:
     async def list_users(
         self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""
     ) -> Page[User]:
-        """Newest first, without deleted users; with `only` those of this tenant. `search`: a part of the e-mail address
-        or the name."""
+        """The users, newest first, without deleted users; with `only`, the users of this tenant. `search`: a part of
+        the e-mail address or the name.
+        """
         values = {"only": only, "tenant": tenant, "before": before, "limit": limit + 1, "pattern": containing(search)}
         async with self._databases.central.ordinary() as connection:
             users = await SQL["list_users"].rows(connection, User, **values)

@@ -1,4 +1,4 @@
-"""Counting attempts to guess a secret, in windows of time that all control planes share."""
+"""Counts attempts to guess a secret, in time windows that all control planes share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
-# What any client gets for free from a tunnel of IPv6: 65,536 times what one subscriber has.
+# Any client can get a network of this prefix length for free from an IPv6 tunnel: 65,536 times the network of one
+# subscriber.
 SITE_BITS = 48
 
 
@@ -27,13 +28,15 @@ class BucketRow(NamedTuple):
 
 
 class Attempts:
-    """Buckets are keyed hashes: the table must not become a list of who tried to sign in from where."""
+    """Counts attempts in buckets. Bucket names are keyed hashes, so that the table is not a list of users and their
+    network addresses.
+    """
 
     def __init__(self, databases: Databases, settings: IdentitySettings, secret: Master):
         self._databases = databases
         self._settings = settings
         self._window_seconds = settings.login_window_seconds
-        # After a rotation of the secret all counts start anew.
+        # After a rotation of the secret, all counts start again.
         self._key = SigningKeys(secret, "login attempts").first
 
     def bucket(self, kind: str, value: str) -> bytes:
@@ -43,21 +46,22 @@ class Attempts:
         return self.bucket(kind, neighbourhood(address))
 
     async def count(self, limits: Mapping[bytes, int]) -> None:
-        """One more attempt in each bucket; refused where that is more than its limit."""
+        """Counts one more attempt in each bucket. Raises RateLimited if a bucket exceeds its limit."""
         rows = await self._count(list(limits))
         waits = [row.seconds_left for row in rows if row.attempts > limits[row.bucket]]
         if waits:
             raise RateLimited(max(1, *waits))
 
     async def count_login(self, email: str, address: str) -> list[bytes]:
-        """One more attempt to know a user's password, wherever it is asked for; returns what to forgive on success.
+        """Counts one more attempt to enter a user's password, on any route. Returns the buckets to forgive on success.
 
-        An account has no limit that refuses every client, or any stranger could lock its owner out. Attempts are
-        limited per account and network address. What passes is counted for the account as a whole; an account that is
-        guessed at from many network addresses leaves each network one attempt per window, the owner's too.
+        No limit of an account refuses every client, because any stranger could then lock its owner out. Attempts are
+        limited per account and network address. Attempts within that limit are also counted for the account as a whole.
+        If an account is attacked from many network addresses, each network has one attempt per window, including the
+        network of the owner.
 
-        One after the other, each in a transaction of its own: what is refused for its network address makes no row for
-        the account it names, or one network address could fill the table with names.
+        The counts run one after the other, each in its own transaction. If the network address is refused, there is no
+        row for the account. Otherwise one network address could fill the table with names.
         """
         settings = self._settings
         here = self.address(address)
@@ -73,7 +77,7 @@ class Attempts:
         return [here, at_account, everywhere, slowed]
 
     async def count_once(self, connection: Connection, bucket: bytes, window_seconds: int) -> int:
-        """One more in a bucket, in windows of another length; returns how many that makes."""
+        """Counts one more event in a bucket, in windows of another length. Returns the new count."""
         [row] = await SQL["count_attempts"].rows(connection, BucketRow, buckets=[bucket], window_seconds=window_seconds)
         return row.attempts
 

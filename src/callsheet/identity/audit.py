@@ -1,4 +1,4 @@
-"""The audit log: what admins and operators did, to what, and who it was."""
+"""The audit log: the actions of admins and operators, their subjects and their actors."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from callsheet.wire.base import Page
 
 SQL = statements("callsheet.identity", "audit_statements.sql")
 
-# Who works on the databases directly, on the command line.
+# The actor of commands, which work on the databases directly.
 OPERATOR = "operator"
-# Who has proven nothing.
+# The actor of requests without credentials.
 ANONYMOUS = "anonymous"
 _USER = re.compile(r"(?:admin|user):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def actor_of(principal: Principal) -> str:
-    """An admin as the audit log and the history of jobs name them."""
+    """The name of an admin in the audit log and in the history of jobs."""
     return f"admin:{principal.user_id}"
 
 
 def user_actor(user_id: UUID) -> str:
-    """A user who changed something of their own."""
+    """The name of a user who changed something of their own."""
     return f"user:{user_id}"
 
 
@@ -44,9 +44,10 @@ async def record(
     tenant_id: UUID | None = None,
     **details: object,
 ) -> None:
-    """One line, in the transaction of the change that it records. `action` is like `workflow.create`.
+    """Writes one line, in the transaction of the change that it records. `action` is, for example, `workflow.create`.
 
-    `connection` is central's. An action whose write is a pool's records it right after that committed.
+    `connection` is a connection to central. If an action writes to a pool, the line is written right after the commit
+    of the pool.
     """
     await SQL["record"].run(
         connection,
@@ -55,7 +56,7 @@ async def record(
         subject_type=subject_type,
         subject_id=str(subject_id),
         tenant_id=tenant_id,
-        # Ids, times and enumerations as text.
+        # Ids, times and enumerations are written as text.
         details=redact_json(json.loads(json.dumps(details, default=str))),
     )
 
@@ -66,7 +67,9 @@ class UserEmail(NamedTuple):
 
 
 async def emails_of(connection: Connection, actors: Iterable[str]) -> Mapping[str, str]:
-    """The e-mail addresses of the actors that are users and were not deleted. `connection` is central's."""
+    """The e-mail addresses of the actors that are users and were not deleted. `connection` is a connection to
+    central.
+    """
     users = {actor: UUID(found[1]) for actor in actors if (found := _USER.fullmatch(actor))}
     if not users:
         return {}
@@ -88,13 +91,13 @@ class AuditLog:
         tenant_id: UUID | None = None,
         **details: object,
     ) -> None:
-        """A line of its own, right after the commit of a write that was a pool's."""
+        """Writes a line in its own transaction, right after the commit of a write to a pool."""
         async with self._databases.central.connection() as connection:
             await record(connection, actor, action, subject_type, subject_id, tenant_id, **details)
 
     async def list(self, wanted: AuditFilter, before: int | None, limit: int) -> Page[AuditEntry]:
-        """Newest first."""
-        # Type and id of a subject together have an index.
+        """The entries, newest first."""
+        # Type and id of a subject share an index.
         of_subject = wanted.subject_type is not None and wanted.subject_id is not None
         async with self._databases.central.ordinary() as connection:
             values = {**asdict(wanted), "before": before, "limit": limit + 1}
@@ -108,7 +111,7 @@ class AuditLog:
 
 
 async def _actors(connection: Connection, actor: str | None) -> list[str] | None:
-    """The actors to look for. An e-mail address means its user, as an admin and for things of their own."""
+    """The actors to look for. An e-mail address means its user, both as an admin and as a user who changed own data."""
     if actor is None or "@" not in actor:
         return None if actor is None else [actor]
     user_id = await SQL["find_actor"].value(connection, email=actor.lower())

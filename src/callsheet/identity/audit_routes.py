@@ -1,4 +1,4 @@
-"""`/api/admin/audit-logs`: who did what."""
+"""`/api/admin/audit-logs`: the audit log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
         actor: OptionalLine | None = Query(
             None, description="Only entries of this actor: an e-mail address, or `admin:{user_id}`."
         ),
-        action: OptionalLine | None = Query(None, description="Only this action, like `workflow.create`."),
+        action: OptionalLine | None = Query(None, description="Only this action, for example `workflow.create`."),
         subject_type: OptionalLine | None = Query(None, description="Only entries about subjects of this type."),
         subject_id: OptionalLine | None = Query(None, description="Only entries about the subject with this id."),
         tenant_id: UUID | None = Query(None, description="Only entries about this tenant."),

@@ -1,4 +1,4 @@
-"""From a request to a principal: one indexed query, by API key or by session cookie."""
+"""Authenticates a request and returns its principal: one indexed query, by API key or by session cookie."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Watcher:
 
 
 class Authentication:
-    """`Depends(authentication.user)` on a route gives its caller, or refuses."""
+    """Authenticates users. `Depends(authentication.user)` on a route returns its caller, or refuses the request."""
 
     def __init__(
         self, databases: Databases, sessions: Sessions, tokens: StreamTokens, usage: KeyUsage, settings: Settings
@@ -67,8 +67,9 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """The signed-in user, for what every account may do: sign out, look at itself, change its
-        password."""
+        """The signed-in user, for actions that every account may do: sign out, read the own account, change the
+        password.
+        """
         if credentials is not None:
             principal = await self._by_key(credentials.credentials)
         elif session:
@@ -99,8 +100,9 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """The user of a browser session, for what a key must not do: with a stolen key a person could create further
-        keys, which stay valid when the first is revoked."""
+        """The user of a browser session, for actions that an API key must not do: with a stolen key, a person could
+        create further keys, which stay valid when the first is revoked.
+        """
         principal = await self.user(request, credentials, session)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
@@ -112,7 +114,7 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """A user of any role with a browser session, for what concerns the sessions themselves."""
+        """A user of any role with a browser session, for actions on the sessions themselves."""
         principal = await self.caller(request, credentials, session)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot end sessions. Sign in with your password: POST /api/auth/login.")
@@ -140,7 +142,9 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
         token: str | None = Query(
-            None, max_length=1000, description="A token of POST /api/stream-tokens, where no header can be sent."
+            None,
+            max_length=1000,
+            description="A token of POST /api/stream-tokens, for clients that cannot send a header.",
         ),
     ) -> Watcher:
         """The caller of a live stream, which may also come with a stream token in the URL."""
@@ -169,7 +173,7 @@ class Authentication:
         return self._stream_tokens.issue(grant)
 
     async def is_still(self, watcher: Watcher, request: Request) -> bool:
-        """Whether the key, session or stream token of a request is still valid, for responses that last long."""
+        """Whether the key, session or stream token of a request is still valid, for long responses."""
         try:
             if watcher.grant is not None:
                 found = await self._by_grant(watcher.grant)
@@ -186,13 +190,16 @@ class Authentication:
             row = await self._keys(grant.credential_hash)
             principal = Principal.of_key(row) if row is not None else None
         if principal is None:
-            raise NotAuthenticated("The API key or session that this stream token was made with has ended.")
+            raise NotAuthenticated(
+                "The API key or session that created this stream token has ended. Create a new "
+                "token with POST /api/stream-tokens."
+            )
         return principal
 
     async def _by_key(self, key: str) -> Principal:
         row = await self._keys(hash_secret(key))
         if row is None:
-            raise NotAuthenticated("The API key is unknown, has expired or was revoked.")
+            raise NotAuthenticated("The API key is unknown, has expired or was revoked. Create a new key.")
         self._usage.record(row.key_id)
         return Principal.of_key(row)
 
@@ -206,7 +213,7 @@ class Authentication:
         principal = await self._sessions.find(token)
         if principal is None:
             raise NotAuthenticated("The session has ended. Sign in again.")
-        # For reads too: a page of another origin must not send any request with the cookie.
+        # This also applies to reads: a page of another origin must not send any request with the cookie.
         self.check_origin(request)
         given = request.headers.get("x-csrf-token", "")
         if request.method not in SAFE_METHODS and not self._sessions.csrf_matches(token, given):
@@ -215,7 +222,7 @@ class Authentication:
         return principal
 
     def check_origin(self, request: Request) -> None:
-        """Refuses what a page of another site made the browser send."""
+        """Refuses requests that a page of another site made the browser send."""
         origin = request.headers.get("origin")
         if origin is None:
             return
@@ -224,11 +231,11 @@ class Authentication:
         if not self._own.is_own_page(origin, request.headers.get("host", "")):
             raise CsrfFailed(
                 f"The request comes from a page of {origin[:200]!r}, which is not a URL of this control plane. An "
-                "operator can make it one with server.public_url or server.allowed_origins."
+                "operator can allow it with server.public_url or server.allowed_origins."
             )
 
     def client_address(self, request: Request) -> str:
-        """The caller's network address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
+        """The caller's network address. X-Forwarded-For is used only as far as trusted proxies wrote it."""
         peer = request.client.host if request.client else "unknown"
         forwarded = request.headers.getlist("x-forwarded-for")
         return client_address(peer, forwarded, self._settings.server.trusted_proxies)

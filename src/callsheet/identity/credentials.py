@@ -16,12 +16,12 @@ CREDENTIALS_CHANNEL = "credentials"
 
 
 async def announce(connection: Connection, user_or_tenant: UUID) -> None:
-    """When this has committed, open streams of the user, or of the tenant's users, check whether they may go on."""
+    """Makes open streams of the user, or of the tenant's users, check their credentials after the commit."""
     await SQL["announce"].run(connection, channel=CREDENTIALS_CHANNEL, payload=str(user_or_tenant))
 
 
 async def end_all(connection: Connection, user_id: UUID, kept_session: bytes | None = None) -> int:
-    """Ends every session, key and link of a user, except the session of this hash. Returns the number of keys."""
+    """Ends every session, key and link of a user, except the session with this hash. Returns the number of keys."""
     await SQL["end_sessions"].run(connection, user_id=user_id, kept=kept_session)
     await SQL["end_links"].run(connection, user_id=user_id)
     revoked = await SQL["revoke_keys"].run(connection, user_id=user_id)
@@ -30,7 +30,7 @@ async def end_all(connection: Connection, user_id: UUID, kept_session: bytes | N
 
 
 async def end_sessions(connection: Connection, user_id: UUID, kept: bytes | None = None) -> int:
-    """Ends all sessions of a user except the session of this hash. The keys stay. Returns the number of sessions."""
+    """Ends all sessions of a user, except the session with this hash. The keys stay. Returns the number of sessions."""
     ended = await SQL["end_sessions"].run(connection, user_id=user_id, kept=kept)
     await announce(connection, user_id)
     return ended

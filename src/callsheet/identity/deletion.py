@@ -50,21 +50,23 @@ class UserDeletion:
         self._work = work
 
     async def delete(self, manager: Manager, user_id: UUID, *, cancel_jobs: bool) -> User:
-        """Refused while jobs or runs are active, unless `cancel_jobs` is set. Jobs and ledger keep the user's id."""
+        """Deletes a user. Refused while jobs or runs are active, unless `cancel_jobs` is set. Jobs and ledger keep
+        the user's id.
+        """
         owner = await self._owner(manager, user_id)
         active = await self._work.active(owner)
         if active and not cancel_jobs:
             raise InUse(
-                f"The user has {active} active. Wait for them to end, or have them canceled: cancel_jobs=true, on the "
-                "command line --cancel-jobs."
+                f"The user has {active} active. Wait until they end, or cancel them: send cancel_jobs=true, or on "
+                "the command line use --cancel-jobs."
             )
-        # Disabled first, so that the user submits nothing while active work is canceled.
+        # The user is disabled first, so that the user submits nothing while active work is canceled.
         await self._management.disable(manager, user_id)
         await hit(Failpoint.DELETE_USER_BEFORE_CANCEL)
         if active:
             await self._work.cancel(owner, manager.actor, REASON)
         if left := await self._work.active(owner):
-            raise InUse(f"The user is disabled, but still has {left} active. Delete again in a moment.")
+            raise InUse(f"The user is disabled, but still has {left} active. Try again in a few seconds.")
         await hit(Failpoint.DELETE_USER_BEFORE_ROW)
         return await self._management.anonymise(manager, user_id)
 

@@ -1,8 +1,8 @@
-"""What a person recognises of a User-Agent: browser and system. Pure."""
+"""Finds the browser and the system in a User-Agent, so that a user recognizes a session. Pure."""
 
 from __future__ import annotations
 
-# The first that is there counts: Edge and Opera also say Chrome, Chrome also says Safari.
+# The first match is used: Edge and Opera also contain Chrome, and Chrome also contains Safari.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -17,7 +17,7 @@ _BROWSERS = (
     ("python-httpx", "Python"),
     ("callsheet", "callsheet"),
 )
-# Android also says Linux, an iPhone also says Mac OS X.
+# Android also contains Linux, and an iPhone also contains Mac OS X.
 _SYSTEMS = (
     ("Windows", "Windows"),
     ("Android", "Android"),

@@ -1,4 +1,4 @@
-"""Invitations: a user of a role in a tenant, who sets their own password."""
+"""Invitations: an invited person sets a password and becomes a user with a role in a tenant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from callsheet.wire.identity import (
     User,
 )
 
-INVITED_TWICE = "Another request is inviting this e-mail address at the same time."
+INVITED_TWICE = "Another request is inviting this e-mail address at the same time. Try again."
 
 
 class LockedInvitation(NamedTuple):
@@ -82,8 +82,9 @@ class Invitations:
     async def create(
         self, manager: Manager, request: CreateInvitationRequest, *, by_mail: bool = True
     ) -> CreatedInvitation:
-        """Sends the link, or returns it where no mail is configured. Another one for the same e-mail address replaces
-        it."""
+        """Creates an invitation. Sends its link, or returns it if no mail server is configured. A later invitation
+        of the same e-mail address replaces this one.
+        """
         manager.check_role(request.role)
         by_mail = by_mail and self._mailer.is_configured
         async with self._databases.central.transaction() as connection:
@@ -130,7 +131,7 @@ class Invitations:
         return page_of(invitations, limit)
 
     async def revoke(self, manager: Manager, invitation_id: UUID) -> Invitation:
-        """Its links stop working. Revoking again changes nothing."""
+        """Revokes an invitation, so that its links stop working. Revoking again changes nothing."""
         async with self._databases.central.transaction() as connection:
             row = await SQL["lock_invitation"].row(connection, LockedInvitation, id=invitation_id)
             if row is None or not manager.reaches(row.tenant_id):
@@ -156,7 +157,7 @@ class Invitations:
         )
 
     async def accept(self, token: str, request: AcceptInvitationRequest) -> User:
-        """Creates the user the invitation is for, once."""
+        """Creates the user of the invitation. This works once."""
         async with using_link(self._databases, self._passwords, INVITATION, token, request.password) as used:
             connection, invitation, password_hash = used
             user = await ACCOUNTS["create_user"].row(
@@ -178,7 +179,7 @@ class Invitations:
 
 
 async def _close(connection: Connection, invitation_id: UUID) -> None:
-    """Its links stop working, and none is mailed."""
+    """Deletes the links of the invitation and its unsent mails."""
     await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation_id)
     await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation_id)
 

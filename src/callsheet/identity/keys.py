@@ -39,24 +39,26 @@ def hash_secret(secret: str) -> bytes:
 
 
 def chosen_scopes(role: Role, wanted: Sequence[KeyScope] | None) -> Sequence[str]:
-    """The scopes of a new key, each once: those that were asked for, or all that the user's role has a use for."""
+    """The scopes of a new key, each once: the requested scopes, or all scopes that the user's role can use."""
     possible = key_scopes_of(role)
     impossible = [scope.value for scope in wanted or () if scope not in possible]
     if impossible:
         raise InvalidRequest.field(
             "scopes",
-            f"The scope {impossible[0]} gives the role {role.value} nothing. Choose: {', '.join(sorted(possible))}.",
+            f"The scope {impossible[0]} does not suit the role {role.value}. Choose: {', '.join(sorted(possible))}.",
         )
     return sorted(set(wanted) if wanted is not None else possible)
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
-        raise InvalidRequest.field("expires_at", "The time must be in the future and at most ten years from now.")
+        raise InvalidRequest.field("expires_at", "The time must be in the future, and at most ten years from now.")
 
 
 async def _check_rate(connection: Connection, user_id: UUID) -> None:
-    """Keys that were revoked stay listed, and in the audit log: a user may not make any number of them."""
+    """Limits the number of new keys. Revoked keys stay in the list and in the audit log, so their number must be
+    limited.
+    """
     limits = {"seconds": RATE_SECONDS, "most": KEYS_PER_HOUR}
     if await SQL["count_new_keys"].value(connection, user_id=user_id, **limits) >= KEYS_PER_HOUR:
         raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
@@ -132,7 +134,7 @@ class Keys:
             return await self.revoke_in(connection, user_id, key_id, actor)
 
     async def revoke_in(self, connection: Connection, user_id: UUID, key_id: UUID, actor: str) -> Key:
-        """Revoking again changes nothing: the first time stays."""
+        """Revokes a key. Revoking again changes nothing: the first time stays."""
         names = {"id": key_id, "user_id": user_id}
         tenant_id = await SQL["revoke_key"].value(connection, **names)
         key = await SQL["get_key"].row(connection, Key, **names)
@@ -145,7 +147,7 @@ class Keys:
         return key
 
     async def revoke_as_operator(self, id_or_prefix: str) -> Key:
-        """Revokes a key by its id, or by the first characters that lists show if they fit only one key."""
+        """Revokes a key by its id, or by its first characters, as lists show them, if only one key matches."""
         async with self._databases.central.connection() as connection:
             keys = await SQL["find_key_for_operator"].rows(connection, KeyToRevoke, id_or_prefix=id_or_prefix)
         if not keys:
@@ -156,7 +158,7 @@ class Keys:
 
 
 class KeyUsage(Loop):
-    """Records when keys and sessions were used last: outside the requests, once a minute for all of them."""
+    """Records when keys and sessions were last used: outside the requests, once a minute for all of them."""
 
     name = "key_usage"
     interval_seconds = 60.0
@@ -190,5 +192,6 @@ class KeyUsage(Loop):
         await super().stop()
         try:
             await self.tick(self._clock.now())
-        except DATABASE_AWAY as error:  # the rest of the shutdown matters more than when a key was used last
+        # The rest of the shutdown is more important than the time when a key was last used.
+        except DATABASE_AWAY as error:
             log.warning("key_usage.lost", keys=len(self._used), error=repr(error))

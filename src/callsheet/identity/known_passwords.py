@@ -1,4 +1,4 @@
-"""Accounts whose password anyone can know, because a release of Callsheet published it."""
+"""Finds accounts with a public password, because a release of Callsheet published it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import PUBLISHED_PASSWORDS
 
 SQL = statements("callsheet.identity")
-# The operator that `callsheet demo` creates; until passwords were random, with the same one everywhere.
+# The operator that `callsheet demo` creates. Older versions gave it the same password everywhere.
 DEMO_EMAIL = "admin@demo.example"
 
 
@@ -20,8 +20,9 @@ def password_command(email: str) -> str:
 
 
 async def password_fits(connection: Connection, passwords: Passwords, email: str, password: str) -> bool:
-    """Whether a user who can sign in has this password. For processes that have the database anyway: it is not counted
-    as an attempt to guess it."""
+    """Whether a user who can sign in has this password. This is for processes with access to the database, so it
+    does not count as an attempt.
+    """
     login = await SQL["find_login"].row(connection, LoginRow, email=email)
     return login is not None and await passwords.matches(login.password_hash, password)
 
@@ -36,7 +37,7 @@ async def find_known_password(connection: Connection) -> str | None:
 
 
 async def refuse_known_password(databases: Databases, settings: Settings) -> None:
-    """Before a control plane listens where other machines reach it."""
+    """Refuses to start a control plane that other machines can reach if a user has a published password."""
     if not settings.serves_other_machines:
         return
     async with databases.central.connection() as connection:

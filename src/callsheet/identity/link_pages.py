@@ -1,4 +1,4 @@
-"""The pages that links of invitations and password resets lead to: one form, plain HTML, no script."""
+"""The pages of the links of invitations and password resets: one form, plain HTML, no script."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PROBLEMS = {
     "password": "A password has 10 to 256 characters.",
     "name": "A name has 200 characters at most, and no line breaks.",
 }
-# The web application, which asks them to sign in; without one, the front page.
+# The link leads to the web application, where the user signs in; without one, to the front page.
 ONWARD = '<p><a href="/">Go to Callsheet</a></p>'
 NAME_FIELD = """<label for="name">Your name (optional)</label>
 <input id="name" name="name" autocomplete="name" maxlength="200">"""
@@ -126,7 +126,7 @@ async def _answered(work: Awaitable[HTMLResponse]) -> HTMLResponse:
 
 def _form(title: str, text: str, email: str, problem: str, more: str = "") -> HTMLResponse:
     shown = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
-    # With the e-mail address, a password manager knows whose password it keeps.
+    # The e-mail address shows a password manager whose password it stores.
     return _page(
         title,
         f"""<p>{text}</p>{shown}
@@ -166,7 +166,7 @@ async def _fields(request: Request) -> dict[str, str]:
         body = await request.body()
         found = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=10)
     except ClientDisconnect:
-        raise MalformedRequest("The connection ended before the body did.") from None
+        raise MalformedRequest("The connection ended before the whole body arrived.") from None
     except ValueError:
         raise MalformedRequest("The form could not be read.") from None
     return {name: values[0] for name, values in found.items()}

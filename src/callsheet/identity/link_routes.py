@@ -43,7 +43,7 @@ def link_router(links: AccountLinks, authentication: Authentication) -> APIRoute
 
     @router.get("/invitations/{token}")
     async def get_invitation(token: str) -> OpenInvitation:
-        """What the link of an invitation is for. Reading it does not use the link up."""
+        """The tenant and the role of an invitation. Reading it does not use up the link."""
         return await invitations.find(token)
 
     @router.post("/invitations/{token}", status_code=201)
@@ -120,7 +120,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
         mail_id: Annotated[int, Path(ge=1, le=2**62)],
         principal: Principal = manage_all,
     ) -> Mail:
-        """Sends an e-mail again that waits for its next attempt or failed for good."""
+        """Sends an e-mail again that waits for its next attempt or was given up."""
         return await links.mails.send_again(actor_of(principal), mail_id)
 
     return router

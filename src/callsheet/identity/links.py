@@ -1,4 +1,4 @@
-"""Links that let a person into an account: they work once, expire, and are stored as hashes."""
+"""Links that give a person access to an account. They work once, expire, and are stored as hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from callsheet.wire.identity import ResetLink
 SQL = statements("callsheet.identity", "links_statements.sql")
 ACCOUNTS = statements("callsheet.identity")
 PREFIX = "csl"
-UNUSABLE = "This link does not work: it was used, it has expired, or it was replaced by a newer one. Ask for a new one."
+UNUSABLE = "This link no longer works: it was used, has expired, or was replaced by a newer link. Ask for a new link."
 
 
 class LinkedInvitation(NamedTuple):
@@ -91,7 +91,7 @@ class Links:
 
 
 async def find_by_link(databases: Databases, kind: LinkKind[Target], token: str) -> Target:
-    """The target of a link. The link can still be used after this."""
+    """The target of a link. The link can still be used afterwards."""
     async with databases.central.connection() as connection:
         return await _target(connection, kind, token)
 
@@ -100,10 +100,10 @@ async def find_by_link(databases: Databases, kind: LinkKind[Target], token: str)
 async def using_link(
     databases: Databases, passwords: Passwords, kind: LinkKind[Target], token: str, password: str
 ) -> AsyncIterator[tuple[Connection, Target, str]]:
-    """Uses a link to set a password: yields the transaction, the target of the link, and the hash of the password.
+    """Uses a link to set a password. Yields the transaction, the target of the link, and the hash of the password.
 
-    Hashing takes long, so it is done outside the transaction, and only for links that work. If two links of one target
-    are used at once, the second fails: the use of one deletes all.
+    Hashing takes long, so it happens outside the transaction, and only for valid links. If two links of one target are
+    used at once, the second fails, because the use of a link deletes all links of its target.
     """
     target = await find_by_link(databases, kind, token)
     password_hash = await passwords.hash(password)
@@ -120,7 +120,8 @@ async def _target(connection: Connection, kind: LinkKind[Target], token: str) ->
 
 
 async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> int:
-    """Also ends every session, key and link of the user, so that a person who knew the old password has no access.
-    Returns how many keys were revoked."""
+    """Sets the hash of a password. Also ends every session, key and link of the user, so that a person who knew the
+    old password has no access. Returns the number of revoked keys.
+    """
     await ACCOUNTS["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
     return await end_all(connection, user_id)

@@ -1,8 +1,8 @@
-"""Logins in the audit log, failed ones too, and few enough lines that no user can fill the table with them.
+"""Records logins and failed logins in the audit log, with limits, so that no client can fill the table.
 
-A failed login is written by anyone who reaches the server, so lines are counted like attempts: per account, and in all.
-Failures at accounts that do not exist have a count of their own, or they could hide the others. Neither the password
-nor the name that was typed is kept: it may be a password in the wrong field.
+Anyone who reaches the server can cause a failed login, so lines are limited like attempts: per account, and in total.
+Failures at unknown accounts have their own limit; otherwise they could hide the others. Neither the password nor the
+entered name is stored, because the name may be a password in the wrong field.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection
 
 LOGIN, FAILED, UNLISTED = "user.login", "user.login_failed", "user.logins_unlisted"
-# In place of a user's id.
+# Used instead of a user's id.
 UNKNOWN, ALL = "unknown", "all"
 WINDOW_SECONDS = 3600
-# Lines per window: of one account's logins, of its failures, of all failures, and of those at no account.
+# Maximum number of lines per window: logins of one account, failures of one account, all failures, and failures at
+# unknown accounts.
 LOGINS = 60
 FAILURES = 20
 ALL_FAILURES = 200
 UNKNOWN_FAILURES = 50
-# Details of the line that says, once per window, that there were more failures.
+# Details of the line that is written once per window if there were more failures.
 OF_A_WINDOW = {"window_seconds": WINDOW_SECONDS}
-# What a proxy wrote as a network address may be anything.
+# A proxy may write any text as a network address.
 LONGEST_ADDRESS = 64
 
 
@@ -41,14 +42,16 @@ class LoginAudit:
             await record(connection, user_actor(user_id), LOGIN, "user", user_id, tenant_id, **details)
 
     async def failed(self, user: tuple[UUID, UUID] | None, address: str, where: str = "login") -> None:
-        """At the account of this user and tenant, or at none; `where` the password was asked for."""
+        """Records a failed login of this user and tenant, or of an unknown account (None). `where`: where the
+        password was entered.
+        """
         user_id, tenant_id = user or (UNKNOWN, None)
         limit, most = (FAILURES, ALL_FAILURES) if user else (UNKNOWN_FAILURES, UNKNOWN_FAILURES + 1)
         async with self._databases.central.transaction() as connection:
             own = await self._count(connection, "failures of account listed", str(user_id))
             if own > limit + 1:
                 return
-            # Only of what would be a line: one account that is guessed at must not hide the others.
+            # Only failures that would be listed are counted: attacks on one account must not hide the others.
             total = await self._count(connection, "failures listed", ALL if user else UNKNOWN)
             if total > most + 1:
                 return

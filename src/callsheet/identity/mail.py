@@ -24,8 +24,10 @@ class Mailer:
         return self._settings.host is not None
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Raises `MailRefused` for a recipient that is refused permanently; otherwise OSError or SMTPException."""
-        from email.headerregistry import Address  # takes 50 ms, which a control plane without mail saves
+        """Sends a mail. Raises MailRefused if the server permanently refuses the recipient; otherwise OSError or
+        SMTPException.
+        """
+        from email.headerregistry import Address  # The import takes 50 ms, which a control plane without mail saves.
 
         message = EmailMessage()
         try:

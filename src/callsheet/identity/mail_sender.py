@@ -1,4 +1,4 @@
-"""Sends the mails that were written with invitations and password resets, again and again until the server has them."""
+"""Sends the mails of invitations and password resets. Each mail is tried again until the mail server accepts it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import Mail
 
 log = get_logger(__name__)
-# Put off twice as long each time, an hour at most: the last one is about six hours after the first.
+# The delay doubles each time, up to an hour: the last attempt is about six hours after the first.
 MOST_ATTEMPTS = 12
-# Sent within seconds where all is well; three attempts have failed by then.
+# Normally a mail is sent within seconds. After this time, three attempts have failed.
 LATE_SECONDS = 600
-# For how long a mail that was given up is worth an alert.
+# A mail that was given up causes an alert for this time.
 FAILED_SECONDS = 86_400
 MOST_COUNTED = 1000
 LONGEST_ERROR = 500
@@ -34,19 +34,21 @@ INVITATION = """You are invited to {tenant} on Callsheet, as {role}.
 Open this link to set your password:
 {link}
 
-The link works once, until {expires}. If you did not expect it, do nothing.
+The link works once, until {expires}. If you did not expect this mail, do nothing.
 """
 RESET = """Someone requested a new password for your account on Callsheet.
 
 Open this link to set one:
 {link}
 
-The link works once, until {expires}. If it was not you, do nothing: your password stays as it is.
+The link works once, until {expires}. If it was not you, do nothing: your password does not change.
 """
 
 
 class UnsentMails(NamedTuple):
-    """Mails that the server should have by now: those still tried, and those given up in the last day."""
+    """Mails that the server should have by now: mails that are still tried, and mails that were given up in the last
+    day.
+    """
 
     late: int = 0
     given_up: int = 0
@@ -86,7 +88,7 @@ class MailSender(Loop):
         self._links = links
 
     async def tick(self, now: datetime) -> bool:
-        """Sends one mail that is due; more may be."""
+        """Sends one mail that is due. Returns whether there may be more."""
         if not self._mailer.is_configured:
             return False
         async with self._databases.central.transaction() as connection:
@@ -100,8 +102,8 @@ class MailSender(Loop):
             return True
         await hit(Failpoint.MAIL_SENT_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
-            # The invitation is locked first, as at its acceptance. A person may accept before this is written, and
-            # then the mail is already deleted.
+            # The invitation is locked first, as at its acceptance. If the person accepts it before this is written, the
+            # mail is already deleted.
             if written is not None and mail.invitation_id is not None:
                 await SQL["invitation_was_mailed"].run(connection, id=mail.invitation_id)
             await SQL["delete_mail"].run(connection, id=mail.id)
@@ -119,7 +121,7 @@ class MailSender(Loop):
         async with self._databases.central.transaction() as connection:
             mail = await SQL["send_mail_again"].row(connection, Mail, id=mail_id)
             if mail is None:
-                raise NotFound("This e-mail does not wait any more: it was sent, or its invitation or user is gone.")
+                raise NotFound("This e-mail no longer waits: it was sent, or its invitation or user was deleted.")
             await record(connection, actor, "mail.send", "mail", mail.id, email=mail.email)
         self.wake()
         return mail
@@ -157,7 +159,7 @@ class MailSender(Loop):
             await self._mailer.send(to, subject, text)
         except (OSError, smtplib.SMTPException, MailRefused) as error:
             give_up = isinstance(error, MailRefused) or mail.attempts >= MOST_ATTEMPTS
-            # Not the recipient: logs are read by more people than the list of mails.
+            # The recipient is not logged: more people read logs than the list of mails.
             log.warning("mail.not_sent", mail=mail.id, attempt=mail.attempts, given_up=give_up, error=str(error))
             async with self._databases.central.transaction() as connection:
                 await SQL["mail_was_not_sent"].run(

@@ -1,4 +1,4 @@
-"""Changes of existing accounts: roles, disabling and deletion of users, keys of users, disabling of tenants."""
+"""Changes existing accounts: roles, disabling and deletion of users, keys of users, disabling of tenants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Ses
 SQL = statements("callsheet.identity", "management_statements.sql")
 ACCOUNTS = statements("callsheet.identity")
 NO_USER = "There is no such user."
-LAST_OPERATOR = "No operator could sign in any more. Make another user an operator first."
+LAST_OPERATOR = "After this change, no operator could sign in. Make another user an operator first."
 
 
 class ManagedUser(NamedTuple):
@@ -76,13 +76,15 @@ class UserManagement:
                 _keep_an_operator(operators, user_id=user_id)
             await SQL["change_role"].run(connection, user_id=user_id, role=role.value)
             if Scope.EVERY_TENANT in GRANTED[role].values():
-                # A tenant admin may have made these keys, and must not get the keys of an operator.
+                # A tenant admin may have created these keys, and must not have the keys of an operator.
                 await end_all(connection, user_id)
             await _record_user(connection, manager, "user.role", row, role=role, was=row.role)
         return user_view(row._replace(role=role.value))
 
     async def disable(self, manager: Manager, user_id: UUID) -> User:
-        """Refuses keys and sessions at once and ends open streams. Active jobs continue and are settled."""
+        """Disables a user: refuses keys and sessions at once and ends open streams. Active jobs continue and are
+        settled.
+        """
         manager.check_not_self(user_id)
         async with self._databases.central.transaction() as connection:
             operators = await self._lock_operators(connection)
@@ -96,7 +98,7 @@ class UserManagement:
         return user_view(row._replace(disabled_at=disabled_at))
 
     async def enable(self, manager: Manager, user_id: UUID) -> User:
-        """Accepts the user's keys again. Browser sessions have ended, so the user signs in again."""
+        """Enables a user: the keys work again. Browser sessions have ended, so the user signs in again."""
         manager.check_not_self(user_id)
         async with self._databases.central.transaction() as connection:
             row = await lock_user(connection, manager, user_id)
@@ -118,7 +120,7 @@ class UserManagement:
             await SQL["delete_invitation_of_user"].run(connection, user_id=user_id)
             await SQL["anonymise_audit_log"].run(connection, user_id=str(user_id))
             deleted = await SQL["anonymise_user"].row(connection, AnonymousUser, user_id=user_id)
-            assert deleted is not None, "it is locked"
+            assert deleted is not None, "the user is locked"
             await _record_user(connection, manager, "user.delete", row)
         return user_view(row._replace(**deleted._asdict()))
 
@@ -142,7 +144,7 @@ class UserManagement:
             return await ACCOUNTS["list_sessions"].rows(connection, Session, user_id=user_id, current=None)
 
     async def end_sessions(self, manager: Manager, user_id: UUID) -> int:
-        """Signs the user out everywhere; returns how many sessions there were. Keys stay."""
+        """Signs the user out everywhere. Returns the number of ended sessions. Keys stay."""
         async with self._databases.central.transaction() as connection:
             row = await lock_user(connection, manager, user_id)
             ended = await end_sessions(connection, user_id)
@@ -159,7 +161,9 @@ class UserManagement:
             await _record_user(connection, manager, "user.end_sessions", row, sessions=1)
 
     async def disable_tenant(self, manager: Manager, tenant_id: UUID) -> Tenant:
-        """Refuses all users of the tenant at once. Accepted jobs, also queued ones, run and are settled."""
+        """Disables a tenant: all its users are refused at once. Accepted jobs, including queued ones, run and are
+        settled.
+        """
         async with self._databases.central.transaction() as connection:
             operators = await self._lock_operators(connection)
             tenant = await self._lock_tenant(connection, tenant_id)
@@ -217,7 +221,9 @@ def user_view(row: ManagedUser) -> User:
 def _keep_an_operator(
     operators: dict[UUID, UUID], *, user_id: UUID | None = None, tenant_id: UUID | None = None
 ) -> None:
-    """Refuses to shut out the last operator: one user, or all users of a tenant."""
+    """Refuses a change that would lock out the last operator. `user_id`, `tenant_id`: the user, or the tenant, that
+    would lose access.
+    """
     left = {user for user, tenant in operators.items() if user != user_id and tenant != tenant_id}
     if operators and not left:
         raise WrongState(LAST_OPERATOR)

@@ -1,4 +1,4 @@
-"""`/api/admin/users/{user_id}` and `/api/admin/tenants/{tenant_id}`: accounts that exist, and their keys."""
+"""`/api/admin/users/{user_id}` and `/api/admin/tenants/{tenant_id}`: existing accounts and their keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def user_management_router(
 
     @router.get("")
     async def get_user(user_id: UUID, principal: Principal = see) -> User:
-        """One user, also after it was deleted."""
+        """A user, including deleted users."""
         return await management.get(user_id, principal.only_tenant(Permission.SEE_USERS))
 
     @router.put("/role")
@@ -52,17 +52,20 @@ def user_management_router(
 
     @router.post("/enable")
     async def enable_user(user_id: UUID, principal: Principal = manage) -> User:
-        """Lets a disabled user sign in again; the keys work again."""
+        """Lets a disabled user sign in again. The user's keys work again."""
         return await management.enable(Manager.of(principal), user_id)
 
     @router.delete("")
     async def delete_user(
         user_id: UUID,
-        cancel_jobs: bool = Query(False, description="Cancel the user's active jobs and runs instead of refusing."),
+        cancel_jobs: bool = Query(
+            False, description="Cancel the user's active jobs and runs instead of refusing the request."
+        ),
         principal: Principal = manage,
     ) -> User:
-        """Deletes a user permanently: keys and sessions are removed, e-mail address and name are anonymised. Jobs and
-        the ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true."""
+        """Deletes a user permanently: keys and sessions are removed, e-mail address and name are anonymized. Jobs
+        and the ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true.
+        """
         return await deletion.delete(Manager.of(principal), user_id, cancel_jobs=cancel_jobs)
 
     return router

@@ -1,5 +1,4 @@
-"""Who manages accounts: a signed-in person within the limits of their role, or a person at the command
-line."""
+"""The manager of accounts: a signed-in user within the limits of a role, or a person at the command line."""
 
 from __future__ import annotations
 
@@ -15,15 +14,15 @@ from callsheet.wire.identity import Role
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    # As the audit log names them.
+    # The manager's name in the audit log.
     actor: str
-    # Roles they may give, and whose holders they may change.
+    # The roles that the manager may give, and whose users the manager may change.
     roles: frozenset[Role] = frozenset(Role)
-    # The only tenant they reach; `None` means every tenant.
+    # The only tenant of the manager; `None` means every tenant.
     tenant_id: UUID | None = None
     # `None` on the command line.
     user_id: UUID | None = None
-    # Whether they came with an API key, and not with a browser session.
+    # Whether the request came with an API key, and not with a browser session.
     by_key: bool = False
 
     @classmethod
@@ -36,18 +35,20 @@ class Manager:
         return self.tenant_id in (None, tenant_id)
 
     def check_role(self, role: Role) -> None:
-        """Refuses to give the role, or to change who has it."""
+        """Refuses to give the role, or to change a user who has it."""
         if role not in self.roles:
             raise Forbidden(f"Only an operator may give the role {role.value} or change who has it.")
 
     def check_not_self_by_key(self, user_id: UUID) -> None:
-        """A key must not become a second key or a session of the same user: those would stay when it is revoked."""
+        """Refuses an API key that would create another key or a session of its own user: those would stay valid when
+        the key is revoked.
+        """
         if self.by_key and user_id == self.user_id:
             raise Forbidden("An API key cannot do this for its own user. Sign in with your password.")
 
     def check_not_self(self, user_id: UUID) -> None:
         if user_id == self.user_id:
-            raise Forbidden("You cannot do this to your own account. Ask another operator or tenant admin.")
+            raise Forbidden("You cannot do this to your own account. Ask another operator or tenant admin to do it.")
 
 
 COMMAND_LINE = Manager(OPERATOR)

@@ -1,7 +1,7 @@
-"""How people enter a demo without its password: by a link that works once, or by one click on the sign-in page.
+"""Sign-in to a demo without its password: by a link that works once, or by one click on the sign-in page.
 
-Both are for this machine alone. They are kept in the memory of the process that opened them and nowhere else: they end
-with that process, and no database and no other control plane can be asked for them.
+Both work on this machine only. They are stored only in the memory of the process that created them, so they end with
+that process.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from callsheet.toolbox.local_peers import Address, user_of_peer
 from callsheet.wire.errors import Forbidden, NotFound
 
 LIFE: Final = timedelta(minutes=30)
-# In the page's URL as its fragment, which browsers send to no server: no log and no proxy ever has it.
+# The token is in the fragment of the page's URL, which browsers do not send to servers: no log and no proxy gets it.
 PAGE: Final = "/sign-in#once="
 
 
 @dataclass(slots=True)
 class OneTimeLinks:
     clock: Clock = field(default_factory=SystemClock)
-    # By the hash of the token: whose it is, and until when.
+    # By the hash of the token: the account, and the expiry.
     _open: dict[bytes, tuple[str, datetime]] = field(default_factory=dict)
     # The account that the sign-in page of a demo offers; None in every other installation.
     _offered: str | None = None
@@ -40,21 +40,21 @@ class OneTimeLinks:
         return token
 
     def take(self, token: str) -> str:
-        """The account of the link, which is used up by this. Raises NotFound."""
+        """Uses up the link and returns its account. Raises NotFound."""
         email, expires_at = self._open.pop(hash_secret(token), (None, None))
         if email is None or expires_at is None or expires_at <= self.clock.now():
             raise NotFound("The link was used or has expired. Sign in with the password, or start the demo again.")
         return email
 
     def offer(self, email: str) -> None:
-        """From now on people on this machine may enter this account with one click."""
+        """Lets people on this machine enter this account with one click from now on."""
         self._offered = email
 
     def offered_to(self, peer: Address | None, own: Address | None, forwarded_for: Sequence[str]) -> str | None:
-        """The account that the caller may enter with one click, None if there is none.
+        """The account that the caller may enter with one click; None if there is none.
 
-        Only for connections of the user who runs the demo: other users of the same machine reach the port, too, and the
-        account may administer the installation.
+        It is offered only to the user who runs the demo: other users of the same machine can reach the port, too, and
+        the account may administer the installation.
         """
         if self._offered is None or peer is None or own is None or forwarded_for or not is_loopback(peer[0]):
             return None
@@ -62,6 +62,8 @@ class OneTimeLinks:
 
 
 def require_this_machine(peer: str, forwarded_for: Sequence[str]) -> None:
-    """A proxy or a tunnel that passes a request on may do so for a client on another machine."""
+    """Refuses forwarded requests and requests of other machines: a proxy or a tunnel may forward a request of
+    another machine.
+    """
     if forwarded_for or not is_loopback(peer):
         raise Forbidden("This link works only in a browser on the machine that runs the demo.")

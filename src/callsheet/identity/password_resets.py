@@ -1,4 +1,4 @@
-"""New passwords: by a link, or by a user who knows the current one."""
+"""New passwords: by a link, or by a user who knows the current password."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, Forbidden
 from callsheet.wire.identity import ChangePasswordRequest, ResetLink
 
-# Mails that one e-mail address can be made to get within a window.
+# Maximum number of mails to one e-mail address within a window.
 RESETS_PER_ADDRESSEE = 3
 
 
@@ -46,8 +46,9 @@ class PasswordResets:
         self._wake = wake
 
     async def ask(self, email: str, address: str) -> bool:
-        """Whether mails are sent here at all. Nothing else differs between an e-mail address that has a user and one
-        that has none: who it belongs to is looked up when the mail is sent."""
+        """Requests a mail with a link. Returns whether this installation sends mails. Everything else is the same
+        for known and unknown e-mail addresses: the user is looked up when the mail is sent.
+        """
         limits = {
             self._attempts.bucket("reset", email): RESETS_PER_ADDRESSEE,
             self._attempts.address(address, "reset-address"): self._settings.login_attempts_per_address,
@@ -61,7 +62,7 @@ class PasswordResets:
         return True
 
     async def create_link(self, manager: Manager, user_id: UUID) -> ResetLink:
-        """For an operator or tenant admin to hand over."""
+        """A link that an operator or tenant admin gives to the user."""
         async with self._databases.central.transaction() as connection:
             user = await lock_user(connection, manager, user_id)
             link = await self._links.to_reset(connection, user_id)
@@ -73,7 +74,7 @@ class PasswordResets:
         return (await find_by_link(self._databases, RESET, token)).email
 
     async def set_password(self, token: str, password: str) -> None:
-        """Once per link. Ends every session and key of the user and every other link."""
+        """Sets a password. This works once per link. Ends every session and key of the user and every other link."""
         async with using_link(self._databases, self._passwords, RESET, token, password) as used:
             connection, user, password_hash = used
             revoked = await replace_password(connection, user.id, password_hash)
@@ -91,20 +92,21 @@ class PasswordResets:
     async def change(
         self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
     ) -> None:
-        """By a user who knows the current password; guesses are counted with those at the login. So are changes, or
-        a user could fill the audit log with them. Ends every key and every session but the one of the token `kept`: a
-        person who suspects a thief must not be thrown out too."""
+        """Changes the password of a user who knows the current one. Guesses count like those at the login. Changes
+        are limited too; otherwise a user could fill the audit log. Ends every key and every session except the one
+        with the token `kept`: a user who suspects a thief must not be signed out too.
+        """
         await self._attempts.count_login(principal.email, address)
         async with self._databases.central.connection() as connection:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
         if not await self._passwords.matches(checked, request.current_password):
             await self._audit.failed((principal.user_id, principal.tenant_id), address, "password change")
-            raise _wrong_password("This is not your current password.")
+            raise _wrong_password("This is not your current password. Check it and try again.")
         fresh = await self._passwords.hash(request.new_password)
         names = {"user_id": principal.user_id}
         async with self._databases.central.transaction() as connection:
             if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
-                raise _wrong_password("Your password was changed by another request. Sign in with the new one.")
+                raise _wrong_password("Another request changed your password. Sign in with the new password.")
             revoked = await end_all(connection, principal.user_id, hash_secret(kept) if kept is not None else None)
             await record(
                 connection,
@@ -119,5 +121,6 @@ class PasswordResets:
 
 
 def _wrong_password(reason: str) -> Forbidden:
-    # Not 422: what it should be is nothing that a schema could say. Not 401 either: the caller is signed in.
+    # The status is not 422, because a schema cannot describe the right password. It is not 401 either, because the
+    # caller is signed in.
     return Forbidden(reason, errors=[FieldProblem("current_password", reason)])

@@ -1,4 +1,4 @@
-"""Passwords: argon2id, off the event loop, in a few threads of their own."""
+"""Hashes and checks passwords with argon2id, in a few threads of its own, outside the event loop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-# OWASP's second recommendation: 19 MiB and two passes. A thread keeps that memory after a check, so that checks in the
-# default pool, which has up to 32 threads, would leave 600 MB behind.
+# OWASP's second recommendation: 19 MiB and two passes. A thread keeps that memory after a check. Checks in the default
+# pool, which has up to 32 threads, would keep 600 MB.
 MEMORY_KIB = 19_456
 PASSES = 2
 THREADS = 4
-# Checked in place of an unknown user's hash, so that both responses cost the same. Whether it matches changes nothing.
+# Checked instead of an unknown user's hash, so that both responses take the same time. The result is ignored.
 NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$OL9LQB1aKI3iXxEZTceduQ$UxX4wTmbqQtSoEk5ueORPs0bergxYLKOg1BMG2sUeLQ"
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(_encoded(password)))
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
-        """Takes the same time whether there is a hash or not."""
+        """Whether the password matches. Takes the same time with and without a hash."""
         matched = await self._run(lambda: self._verify(password_hash or NOBODY, password))
         return matched and password_hash is not None
 

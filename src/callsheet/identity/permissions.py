@@ -1,4 +1,4 @@
-"""Which role may do which kind of thing: one table, read by `Authentication`. Routes name a permission, not a role."""
+"""The permissions of each role: one table, which `Authentication` reads. Routes name a permission, not a role."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from callsheet.wire.identity import KeyScope, Role
 
 
 class Permission(StrEnum):
-    """A kind of thing that a route does. The values appear in the sentence of a refusal."""
+    """A kind of action of a route. The values appear in the text of a refusal."""
 
-    READ_OWN = "read your own things"
-    WRITE_OWN = "upload, submit and change your own things"
+    READ_OWN = "read your own data"
+    WRITE_OWN = "upload, submit and change your own data"
     IGNORE_LIMITS = "use a priority above 0 or pass a user's limits"
     SEE_USERS = "see users and their keys"
     MANAGE_USERS = "manage users and their keys"
@@ -24,17 +24,18 @@ class Permission(StrEnum):
     AUDIT_LEDGER = "audit the ledger"
     SEE_JOBS = "see jobs of users"
     MANAGE_JOBS = "cancel and retry jobs of users"
-    # The payload that a worker gets names the operator's graphs and models, and an error's traceback its machines.
+    # The payload of a job names the operator's graphs and models, and the traceback of an error names the operator's
+    # machines.
     SEE_PAYLOADS = "see payloads and tracebacks of jobs"
-    # What users upload and what jobs make for them is private; a key for monitoring does not need it.
+    # Uploads and results of users are private. A key for monitoring does not need them.
     SEE_FILES = "see files and results of users' jobs"
-    # The request names its price, so it gives away work as credits give away tokens.
+    # The request contains its price, so it can give work away, as credits give tokens away.
     SUBMIT_FOR_USERS = "submit jobs for users"
     SEE_QUEUE = "see the queue, its limits, metrics and alerts"
     MANAGE_QUEUE = "change the queue and its limits"
     SEE_FLEET = "see workers, fleets and providers"
     MANAGE_FLEET = "manage workers, fleets and providers"
-    # A number for an autoscaler outside, whose key should open nothing else.
+    # One number for an external autoscaler, whose key should have no other rights.
     SEE_FLEET_SIZE = "see how many workers a fleet needs"
     SEE_CATALOG = "see workflows, effects and assets as operators do"
     MANAGE_CATALOG = "manage workflows, effects and assets"
@@ -43,7 +44,7 @@ class Permission(StrEnum):
 
 
 class Scope(Enum):
-    """Whose things a permission reaches."""
+    """Whose data a permission reaches."""
 
     OWN_TENANT = "own tenant"
     EVERY_TENANT = "every tenant"
@@ -61,7 +62,7 @@ _OWN_TENANT = frozenset(
         Permission.MANAGE_JOBS,
     }
 )
-# Everything an operator sees except what may hold secrets or is private to users, and no way to change anything.
+# A viewer sees everything that an operator sees, except secrets and private data of users, and changes nothing.
 _SEEN = frozenset(
     {
         Permission.READ_OWN,
@@ -87,8 +88,8 @@ GRANTED: Mapping[Role, Mapping[Permission, Scope]] = MappingProxyType(
     }
 )
 
-# Roles that the holder of MANAGE_USERS may give, and whose holders it may change. A viewer sees every tenant, so making
-# one is for operators alone.
+# The roles that the holder of MANAGE_USERS may give, and whose users it may change. A viewer sees every tenant, so only
+# operators may create viewers.
 MANAGED: Mapping[Role, frozenset[Role]] = MappingProxyType(
     {
         Role.USER: frozenset(),
@@ -100,13 +101,14 @@ MANAGED: Mapping[Role, frozenset[Role]] = MappingProxyType(
 
 
 def scope_of(role: Role, permission: Permission) -> Scope | None:
-    """How far a permission of the role reaches; `None` where the role does not have it."""
+    """How far a permission of the role reaches; `None` if the role does not have it."""
     return GRANTED[role].get(permission)
 
 
 def key_scope_for(permission: Permission) -> KeyScope:
-    """The scope that an API key needs for a permission of its user. Whatever is not about the user's own things is
-    administration, new permissions too; but for a mere number."""
+    """The scope that an API key needs for a permission of its user. Everything that is not about the user's own data
+    is administration, including new permissions. The only exception is the number for an autoscaler.
+    """
     match permission:
         case Permission.READ_OWN | Permission.SEE_FLEET_SIZE:
             return KeyScope.READ
@@ -117,5 +119,5 @@ def key_scope_for(permission: Permission) -> KeyScope:
 
 
 def key_scopes_of(role: Role) -> frozenset[KeyScope]:
-    """The scopes that a key of a user with this role can have: those that allow something."""
+    """The scopes that a key of a user with this role can have: the scopes that allow something."""
     return frozenset(key_scope_for(permission) for permission in GRANTED[role])

@@ -1,4 +1,4 @@
-"""The user who sends a request: found once per request, passed on as a value."""
+"""The user who sends a request. The user is found once per request and passed on as a value."""
 
 from __future__ import annotations
 
@@ -104,18 +104,20 @@ class Principal:
         )
 
     def may(self, permission: Permission) -> bool:
-        """Whether the caller has a permission, for its own tenant at least."""
+        """Whether the caller has a permission, at least for its own tenant."""
         return self.key_allows(permission) and scope_of(self.role, permission) is not None
 
     def key_allows(self, permission: Permission) -> bool:
-        """Whether the API key that the caller came with, if any, has the scope for a permission."""
+        """Whether the caller's API key, if there is one, has the scope for a permission."""
         return self.key_scopes is None or key_scope_for(permission) in self.key_scopes
 
     def only_tenant(self, permission: Permission) -> UUID | None:
-        """The tenant that a permission of the caller is limited to; `None` means every tenant."""
+        """The only tenant that a permission of the caller reaches; `None` means every tenant."""
         return None if scope_of(self.role, permission) is Scope.EVERY_TENANT else self.tenant_id
 
     def reach(self, permission: Permission, tenant_id: UUID, missing: str) -> None:
-        """Refuses a tenant that the permission does not reach in the words for one that does not exist."""
+        """Refuses a tenant that the permission does not reach, with the same error as for a tenant that does not
+        exist.
+        """
         if self.only_tenant(permission) not in (None, tenant_id):
             raise NotFound(missing)

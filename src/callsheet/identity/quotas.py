@@ -1,4 +1,4 @@
-"""The limits of a tenant: those of the settings, and those that an operator gave it instead."""
+"""The limits of a tenant: the limits of the settings, or the limits that an operator set for the tenant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from callsheet.wire.quotas import ChangeQuotas, QuotaLimits
 
 SQL = statements("callsheet.identity", "quota_statements.sql")
 NAMES = tuple(QuotaLimits.model_fields)
-# Every upload and every job asks; an operator's change counts in every process after so long.
+# The limits are cached for this time, because every upload and every job needs them. A change applies in every process
+# after this time.
 FRESH_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 
@@ -45,7 +46,7 @@ class Quotas:
     def __init__(self, databases: Databases, settings: QuotaSettings, clock: Clock | None = None):
         self._databases = databases
         self._defaults = settings.model_dump(include=set(NAMES))
-        # The limits of tenants without limits of their own, which most tenants are.
+        # The limits of tenants without own limits. Most tenants have none.
         self._usual = self.limits({})
         self._clock = clock or SystemClock()
         self._remembered: dict[UUID, tuple[float, QuotaLimits]] = {}
@@ -72,7 +73,7 @@ class Quotas:
         return limits
 
     async def changed(self, tenant_id: UUID) -> dict[str, int]:
-        """The limits that are the tenant's own."""
+        """The limits that were set for this tenant."""
         async with self._databases.central.connection() as connection:
             return await _own_quotas(connection, tenant_id)
 
@@ -91,9 +92,10 @@ class Quotas:
         return own
 
     async def check_keys(self, connection: Connection, tenant_id: UUID, user_id: UUID) -> None:
-        """In the transaction that creates a key, which has locked the user: two of them are counted one after the
-        other."""
-        # With this connection: to wait for another one would hold this one meanwhile.
+        """Checks the limit of keys, in the transaction that creates a key. The user is locked, so two new keys are
+        counted one after the other.
+        """
+        # This uses the given connection: waiting for a second one would block the first meanwhile.
         own = await _own_quotas(connection, tenant_id)
         limit = self.limits(own).keys_per_user
         used = await SQL["count_keys"].value(connection, user_id=user_id)

@@ -1,4 +1,4 @@
-"""Everything identity is made of, put together once."""
+"""Builds all parts of the identity room."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from callsheet.toolbox.signing import Master
 
 @dataclass(frozen=True, slots=True)
 class AccountLinks:
-    """Invitations and password resets, and the mails they are sent by."""
+    """Invitations and password resets, and the mails that send their links."""
 
     invitations: Invitations
     resets: PasswordResets

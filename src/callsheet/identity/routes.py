@@ -42,7 +42,7 @@ from callsheet.wire.identity import (
 from callsheet.wire.quotas import Storage
 
 StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
-# Sets the cookie of the session, and returns whose it is.
+# Sets the cookie of the session, and returns its user.
 SignedIn = Callable[[OpenedSession, Response], Awaitable[Me]]
 
 
@@ -53,7 +53,7 @@ def session_router(
     settings: Settings,
     storage_of: StorageOf,
 ) -> APIRouter:
-    """`storage_of`: what the files of a tenant's user in a pool take, which a higher room counts."""
+    """The routes of sessions. `storage_of`: the storage use of a user, which a higher room counts."""
     router = Router(tags=["identity"])
 
     @router.post("/api/auth/login")
@@ -70,7 +70,9 @@ def session_router(
 
     @router.post("/api/auth/once")
     async def login_once(body: OneTimeLoginRequest, request: Request, response: Response) -> Me:
-        """Signs in with the link that `callsheet demo` printed, once, from the machine that it runs on."""
+        """Signs in with the link that `callsheet demo` printed. This works once, and only on the machine that runs
+        the demo.
+        """
         authentication.check_origin(request)
         peer = request.client.host if request.client else "unknown"
         require_this_machine(peer, request.headers.getlist("x-forwarded-for"))
@@ -115,17 +117,22 @@ def _add_demo_entry(
 ) -> None:
     @router.get("/api/auth/demo")
     async def offered_account(request: Request) -> DemoAccount:
-        """The account that you may enter without a password: that of `callsheet demo`, if you run it on this machine.
-        Every other installation and caller gets null."""
+        """The account that you may enter without a password: the account of `callsheet demo`, if you run it on this
+        machine. For every other installation and caller it is null.
+        """
         return DemoAccount(email=await _offered(links, request))
 
     @router.post("/api/auth/demo")
     async def login_demo(request: Request, response: Response) -> Me:
-        """Signs in with the account of `callsheet demo`, from a browser of the user who runs it on this machine."""
+        """Signs in with the account of `callsheet demo`, from a browser of the user who runs the demo, on the same
+        machine.
+        """
         authentication.check_origin(request)
         email = await _offered(links, request)
         if email is None:
-            raise Forbidden("Only the user who runs a demo may enter it without a password, on the same machine.")
+            raise Forbidden(
+                "Only the user who runs the demo may enter it without a password, and only on the same machine."
+            )
         opened = await sessions.sign_in_once(
             email, authentication.client_address(request), request.headers.get("user-agent")
         )
@@ -135,7 +142,7 @@ def _add_demo_entry(
 async def _offered(links: OneTimeLinks, request: Request) -> str | None:
     peer, own = _end(request.scope.get("client")), _end(request.scope.get("server"))
     forwarded_for = request.headers.getlist("x-forwarded-for")
-    # Reads a file of the system, which is long where many connections are open.
+    # This reads a file of the system, which is long if many connections are open.
     return await asyncio.to_thread(links.offered_to, peer, own, forwarded_for)
 
 
@@ -163,7 +170,7 @@ def session_list_router(sessions: Sessions, authentication: Authentication, sett
         keep_current: bool = Query(True, description="Whether the session that sends the request stays."),
         principal: Principal = Depends(authentication.own_session),
     ) -> EndedSessions:
-        """Signs you out everywhere else, or everywhere. Live streams of these sessions end at once; API keys stay."""
+        """Signs you out everywhere else, or everywhere. Live streams of these sessions end at once. API keys stay."""
         ended = await sessions.end_all(principal, request.cookies[COOKIE], keep_current=keep_current)
         if not keep_current:
             forget_cookie(response)
@@ -202,7 +209,7 @@ def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
 
     @router.delete("/{key_id}")
     async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.caller)) -> Key:
-        """Revokes one of your keys at once and permanently. A key can revoke itself, whatever its scopes."""
+        """Revokes one of your keys at once and permanently. A key can revoke itself, even without a scope for it."""
         if key_id != principal.key_id:
             require(principal, Permission.WRITE_OWN)
         return await keys.revoke(principal.user_id, key_id, user_actor(principal.user_id))

@@ -1,4 +1,4 @@
-"""Which pool a tenant lives in."""
+"""Finds the pool of a tenant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SQL = statements("callsheet.identity")
 
 
 class TenantRouting:
-    """A tenant never moves to another pool, so what was read once stays true."""
+    """The pools of tenants. A tenant never moves to another pool, so a pool that was read once is cached forever."""
 
     def __init__(self, databases: Databases):
         self._databases = databases

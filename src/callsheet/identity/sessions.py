@@ -1,6 +1,6 @@
-"""Browser sessions: signing in with a password, and the cookie that remembers it.
+"""Browser sessions: sign-in with a password, and the cookie of the session.
 
-The cookie holds a random token that scripts cannot read and other sites cannot send; the database holds its hash.
+The cookie contains a random token that scripts cannot read and other sites cannot send. The database has its hash.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from callsheet.wire.identity import Session
 SQL = statements("callsheet.identity")
 LINKS = statements("callsheet.identity", "links_statements.sql")
 AUDIT = statements("callsheet.identity", "audit_statements.sql")
-# No user has so many browsers: a program that signs in over and over ends its own oldest sessions.
+# No user has this many browsers. A program that signs in repeatedly ends its own oldest sessions.
 SESSIONS_PER_USER = 100
 FAILED_MAILS_KEPT = timedelta(days=7)
-# So many rows are deleted in some tens of milliseconds, and more of them than can be written until the next time.
+# Deleting this many rows takes some tens of milliseconds, and no more rows can be written until the next time.
 SWEPT_LINES = 5000
 
 
@@ -53,9 +53,11 @@ class Sessions:
         self._audit = LoginAudit(databases, self._attempts)
 
     async def sign_in(self, email: str, password: str, address: str, user_agent: str | None = None) -> OpenedSession:
-        """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success.
+        """Signs a user in. Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on
+        success.
 
-        `email` is an `AnyEmail`: PostgreSQL would refuse to compare with a NUL."""
+        `email` is an `AnyEmail`: PostgreSQL would refuse to compare with a NUL.
+        """
         buckets = await self._attempts.count_login(email, address)
         async with self._databases.central.connection() as connection:
             row = await SQL["find_login"].row(connection, LoginRow, email=email)
@@ -70,17 +72,17 @@ class Sessions:
             return await self._open(connection, row, fresh, address, user_agent)
 
     async def sign_in_once(self, email: str, address: str, user_agent: str | None = None) -> OpenedSession:
-        """The account of a one-time link that was just used up."""
+        """Signs in to the account of a one-time link that was just used up."""
         async with self._databases.central.transaction() as connection:
             row = await SQL["find_login"].row(connection, LoginRow, email=email)
             if row is None:
-                raise NotFound("The account of this link does not exist any more, or is disabled.")
+                raise NotFound("The account of this link no longer exists, or is disabled.")
             return await self._open(connection, row, row.password_hash, address, user_agent)
 
     async def _open(
         self, connection: Connection, row: LoginRow, fresh: str, address: str, user_agent: str | None
     ) -> OpenedSession:
-        """A session of the user of `find_login`, unless its password has changed since."""
+        """Opens a session of the user of `find_login`, unless the password has changed meanwhile."""
         token = secret_token("css")
         created = await SQL["create_session"].run(
             connection,
@@ -107,13 +109,13 @@ class Sessions:
                 await announce(connection, user_id)
 
     async def list(self, user_id: UUID, token: str | None) -> list[Session]:
-        """Newest first; `token` is that of the session that asks."""
+        """The sessions, newest first. `token`: the token of the current session."""
         current = hash_secret(token) if token else None
         async with self._databases.central.ordinary() as connection:
             return await SQL["list_sessions"].rows(connection, Session, user_id=user_id, current=current)
 
     async def end(self, principal: Principal, session_id: UUID, token: str) -> bool:
-        """One of the user's own. Returns whether it is the session that asks."""
+        """Ends one of the user's own sessions. Returns whether it is the current session."""
         async with self._databases.central.transaction() as connection:
             ended = await SQL["delete_session_by_id"].value(connection, id=session_id, user_id=principal.user_id)
             if ended is None:
@@ -125,7 +127,7 @@ class Sessions:
         return is_current
 
     async def end_all(self, principal: Principal, token: str, *, keep_current: bool) -> int:
-        """Every session of the user, or every other one. Returns how many there were."""
+        """Ends every session of the user, or every other session. Returns the number of ended sessions."""
         async with self._databases.central.transaction() as connection:
             ended = await end_sessions(connection, principal.user_id, hash_secret(token) if keep_current else None)
             if ended:
@@ -156,8 +158,9 @@ class Sessions:
 
 
 class SessionSweeper(Loop):
-    """Removes sessions and links that have ended, mails that were given up, attempts that no longer count, and lines
-    that are in the audit log for long enough, logins sooner than others."""
+    """Removes ended sessions and links, mails that were given up, attempts that no longer count, and old lines of
+    the audit log; logins sooner than other lines.
+    """
 
     name = "session_sweeper"
     interval_seconds = 600.0

@@ -1,7 +1,7 @@
-"""Stream tokens: what a page puts into the URL of an EventSource, which cannot send a header.
+"""Stream tokens: a page puts one into the URL of an EventSource, which cannot send a header.
 
-A token is signed and stored nowhere. It names the credential it was made with by that credential's SHA-256, so it ends
-with it: each use looks the API key or the browser session up, as any other request does.
+A token is signed and not stored. It contains the SHA-256 of the credential that created it, and ends with that
+credential: each use looks up the API key or the browser session, as any other request does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from callsheet.wire.errors import NotAuthenticated
 
 PREFIX = "cst_"
 _KINDS: dict[bytes, Literal["api_key", "session"]] = {b"k": "api_key", b"s": "session"}
-# Kind, expiry and hash; a token for one job has its id behind them.
+# Kind, expiry and hash. A token for one job also has the id of the job.
 _LENGTHS = (1 + 8 + 32, 1 + 8 + 32 + 16)
 
 
@@ -27,7 +27,7 @@ class StreamGrant:
     signed_in_with: Literal["api_key", "session"]
     credential_hash: bytes
     expires_at: datetime
-    # None: the streams of all jobs of the user.
+    # None: the token is for the streams of all jobs of the user.
     job_id: UUID | None = None
 
 
@@ -42,7 +42,7 @@ class StreamTokens:
         return f"{PREFIX}{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{self._keys.sign(content)}"
 
     def read(self, token: str, now: datetime) -> StreamGrant:
-        """Raises NotAuthenticated where it is not a token of ours, or has expired."""
+        """The grant of a token. Raises NotAuthenticated if the token is not ours, or has expired."""
         encoded, _, signature = token.removeprefix(PREFIX).partition(".")
         content = _decoded(encoded)
         if not token.startswith(PREFIX) or not self._keys.verify(signature, content) or len(content) not in _LENGTHS:

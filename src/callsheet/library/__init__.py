@@ -1,1 +1,1 @@
-"""What people see of their results: lists and search, actions on several jobs, downloads as zip, public links."""
+"""The library of a user's results: lists and search, actions on several jobs, downloads as zip, and public links."""

@@ -1,4 +1,4 @@
-"""`/api/library`: actions on several jobs, and what they made as a zip; `DELETE /api/ai-jobs/{job_id}`."""
+"""`/api/library`: actions on several jobs, and their outputs as a zip; `DELETE /api/ai-jobs/{job_id}`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
 
     @router.get("/download", response_class=StreamingResponse, responses=ARCHIVE)
     async def download_jobs(
-        job_id: list[UUID] = Query(min_length=1, max_length=MOST_JOBS, description="Jobs of yours, in this order."),
+        job_id: list[UUID] = Query(
+            min_length=1, max_length=MOST_JOBS, description="Ids of your jobs. The zip has this order."
+        ),
         principal: Principal = Depends(authentication.user),
     ) -> StreamingResponse:
         """The outputs of these jobs as a zip file. Jobs without outputs are left out."""
@@ -57,14 +59,13 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
 
 
 def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
-    # Ids are matched as such: DELETE /api/ai-jobs/stream is a path that does not take DELETE.
+    # The path matches only ids: `DELETE /api/ai-jobs/stream` must return that the method is not allowed.
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.delete("/{job_id:uuid}", status_code=204)
     async def delete_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
-        """Deletes a job that has ended, with its prompt and result, and the files it made that no video shows.
-
-        Public links to it end. The wallet's transactions stay. Deleting it again changes nothing.
+        """Deletes a job that has ended, with its prompt, its result and its output files, except files that a video
+        shows. Its public links end. The wallet's transactions stay. Deleting it again changes nothing.
         """
         await deletion.delete(principal, job_id)
 

@@ -1,4 +1,4 @@
-"""One action on several jobs: each is a use case of its own, with its own outcome. Repeating a request is safe."""
+"""One action on several jobs. Each job is changed on its own, with its own outcome. Repeating a request is safe."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BulkActions:
 
 
 async def _each(act: Act, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
-    """One after the other: all of them wait for the user's wallet anyway."""
+    """Runs the action for one job after the other: all of them wait for the user's wallet anyway."""
     return JobOutcomes(items=[await _outcome(act, principal, job_id) for job_id in dict.fromkeys(job_ids)])
 
 

@@ -37,7 +37,7 @@ class Downloads:
         self._files = files
 
     async def open(self, principal: Principal, job_ids: Sequence[UUID]) -> AsyncIterator[bytes]:
-        """Raises before the first byte is sent, if the request is refused."""
+        """The zip of the outputs. Raises before the first byte is sent if the request is refused."""
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["outputs_of_jobs"].rows(
@@ -48,7 +48,7 @@ class Downloads:
                 job_ids=list(dict.fromkeys(job_ids)),
             )
         if not rows:
-            raise NotFound("You have no files of these jobs.")
+            raise NotFound("These jobs have no files that you can download.")
         return zipped(self._entries(rows))
 
     async def _entries(self, rows: Sequence[OutputRow]) -> AsyncGenerator[Entry, None]:
@@ -59,9 +59,11 @@ class Downloads:
 
 
 def name_of(row: OutputRow) -> str:
-    """Unique by the job's id and the number of the output, and safe on every file system."""
+    """The name of a file in the zip. It is unique by the job's id and the number of the output, and valid on every
+    file system.
+    """
     made = row.job_created_at.strftime("%Y%m%d-%H%M%S")
-    # The end of an id is random, its beginning is the time.
+    # The end of an id is random. Its beginning is the time.
     stem = clean_name(f"{made} {row.title or 'job'} {row.job_id.hex[-8:]}")
     number = "" if row.number == 1 else f"-{row.number}"
     return f"{stem}{number}{PurePosixPath(clean_name(row.name)).suffix}"

@@ -21,7 +21,8 @@ from callsheet.wire.library import JobCounts, JobSummary, ListedFile, ListedProg
 from callsheet.wire.tasks import task_id_of
 
 SQL = statements("callsheet.library")
-# Rows that one request reads at most. If filters match few of them, a page is short or empty and has a next one.
+# Maximum number of rows that one request reads. If filters match few of them, a page is short or empty and has a next
+# page.
 LOOKED_AT = 20_000
 
 
@@ -40,7 +41,7 @@ class JobRow(NamedTuple):
     completed_at: datetime | None
     error_type: str | None
     error_message: str | None
-    # The job's description. All are None for jobs that were submitted before descriptions existed.
+    # The job's description. All fields are None for jobs that were submitted before descriptions existed.
     title: str | None
     input_name: str | None
     prompt: str | None
@@ -67,7 +68,7 @@ class JobLists:
     async def page(
         self, principal: Principal, filters: Filters, cursor: UUID | None, limit: int, looked_at: int = LOOKED_AT
     ) -> Page[JobSummary]:
-        """Newest first."""
+        """The jobs, newest first."""
         names = self._names(principal, filters, cursor, looked_at)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:

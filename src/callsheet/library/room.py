@@ -1,4 +1,4 @@
-"""Everything the library is made of, put together once."""
+"""Builds all parts of the library."""
 
 from __future__ import annotations
 

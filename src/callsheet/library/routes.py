@@ -1,4 +1,4 @@
-"""`/api/library`: a user's jobs, listed and searched."""
+"""`/api/library`: lists and searches a user's jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
         status: list[JobStatus] = Query([], max_length=MOST_VALUES, description="Only jobs of these statuses."),
         effect: list[Slug] = Query([], max_length=MOST_VALUES, description="Only jobs of these effects: ids or slugs."),
         kind: list[Kind] = Query([], max_length=MOST_VALUES, description="Only jobs of these kinds: effect, task, …"),
-        medium: list[Medium] = Query([], max_length=MOST_VALUES, description="Only jobs whose main output is this."),
+        medium: list[Medium] = Query(
+            [], max_length=MOST_VALUES, description="Only jobs whose main output is of this type."
+        ),
         actor: list[ActorName] = Query([], max_length=MOST_VALUES, description="Only tasks of these actors."),
         run_id: UUID | None = Query(None, description="Only jobs of this run of a pipeline."),
         created_from: Moment | None = Query(None, description="Only jobs submitted at this time or later."),
@@ -61,7 +63,7 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[JobSummary]:
-        """Your jobs of all kinds, newest first, as a list shows them.
+        """Your jobs of all kinds, newest first, as summaries for a list.
 
         A page may be short, or empty, and still have a `next_cursor`: a request reads 20,000 jobs at most.
         """
@@ -71,7 +73,7 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
     async def count_library(
         principal: Principal = Depends(authentication.user), filters: Filters = Depends(filters_of)
     ) -> JobCounts:
-        """How many of your jobs have each status. `status` itself does not filter."""
+        """The number of your jobs by status. The filter `status` is ignored."""
         return await lists.counts(principal, filters)
 
     @router.get("/jobs/{job_id}")

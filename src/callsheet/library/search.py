@@ -1,4 +1,4 @@
-"""What a person types into the search field and the filters beside it, as a statement takes it. Pure."""
+"""Converts the search text and the filters of a user to the parameters of a statement. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Filters:
     created_to: datetime | None = None
 
     def parameters(self, cursor: UUID | None) -> dict[str, Any]:
-        """All but those of the status."""
+        """All parameters except those of the status."""
         since, before = ids_between(self.created_from, self.created_to)
         return {
             "before": min(cursor or BEHIND_LAST, before),

@@ -21,8 +21,8 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.sharing import CreatedShareLink, CreateShareLink, SharedResult, ShareLink
 
-# Neither caches nor search engines keep what its owner may take back, and no page that a visitor goes on to learns the
-# link.
+# Caches and search engines must not store a result that its owner may withdraw. Pages that a visitor opens next must
+# not get the link.
 PUBLIC: Mapping[str, str] = {
     "cache-control": "no-store",
     "x-robots-tag": "noindex, nofollow, noarchive",
@@ -31,7 +31,10 @@ PUBLIC: Mapping[str, str] = {
 Token = Annotated[str, Path(max_length=100)]
 Name = Annotated[
     str,
-    Path(max_length=20, description="The file: `after`, `before`, or `after-2` and so on; with `-poster`, its poster."),
+    Path(
+        max_length=20,
+        description="Name of the file: `after`, `before`, or `after-2` and so on. With `-poster`: its poster.",
+    ),
 ]
 _BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 _READ: dict[int | str, dict[str, Any]] = {
@@ -58,7 +61,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[ShareLink]:
-        """The public links to a job's result, newest first, without those that have ended."""
+        """The valid public links to a job's result, newest first."""
         return await shares.page(principal, job_id, cursor, limit)
 
     @router.delete("/ai-jobs/{job_id}/shares/{share_id}", status_code=204)
@@ -72,7 +75,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
     async def list_share_links(
         cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
     ) -> Page[ShareLink]:
-        """All your public links, newest first, without those that have ended."""
+        """All your valid public links, newest first."""
         return await shares.page(principal, None, cursor, limit)
 
     return router
@@ -84,7 +87,7 @@ def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
 
     @router.get("/{token}")
     async def get_shared_result(token: Token, response: Response) -> SharedResult:
-        """The result that a public link shows, and nothing else of its owner."""
+        """The result that a public link shows. It contains nothing else about its owner."""
         response.headers.update(PUBLIC)
         return await shares.result(token)
 
@@ -97,11 +100,13 @@ def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
 
 
 async def _send(storage: Storage, file: SharedObject, request: Request) -> Response:
-    """Sends the file through this server: a signed URL would name tenant and job, and be valid after the link ends."""
+    """Sends the file through this server: a signed URL would name tenant and job, and would stay valid after the
+    link ends.
+    """
     info = await storage.head(file.path)
     if info is None:
         raise NotFound("There is no such link.")
-    # The accepted type, because the worker that wrote the object may have set another one there.
+    # This is the accepted type. The worker that wrote the object may have set another type in storage.
     info = replace(info, content_type=file.mime_type)
     plan = plan_answer(request.headers, info)
     headers = {**answer_headers(info, plan, None), **PUBLIC}

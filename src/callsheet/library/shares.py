@@ -1,6 +1,6 @@
-"""Public links to results: created and revoked by their owners, opened by anyone who has the link.
+"""Public links to results. Owners create and revoke them, and anyone with the link can open it.
 
-A link is a random token; the database holds its hash. Each request looks the link up, so it ends with the commit that
+A link is a random token; the database has its hash. Each request looks up the link, so it ends with the commit that
 revokes it, deletes its job, or disables its user or tenant.
 """
 
@@ -38,7 +38,7 @@ SQL = statements("callsheet.library", "share_statements.sql")
 POOL = statements("callsheet.library")
 PREFIX = "csp"
 _TOKEN = re.compile(rf"{PREFIX}_[0-9A-Za-z]{{43}}")
-# No person needs more, and each link is a line in the audit log.
+# No user needs more links, and each link is a line in the audit log.
 LINKS_PER_USER, NEW_LINKS_PER_HOUR = 1000, 100
 MOST_FILES = 20
 BEFORE, AFTER, POSTER = "before", "after", "-poster"
@@ -83,7 +83,7 @@ class SharedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenShare:
-    """A valid link, and its files by their name in URLs. The input (`before`) is there only if the link shows it."""
+    """A valid link, and its files by their name in URLs. The input (`before`) is included only if the link shows it."""
 
     link: ShareRow
     title: str
@@ -100,7 +100,7 @@ class Shares:
         self._openings = openings
 
     async def create(self, principal: Principal, job_id: UUID, wanted: CreateShareLink) -> CreatedShareLink:
-        """Refuses if the job is not the caller's own, or has no file to show."""
+        """Creates a link. Refused if the job is not the caller's own, or has no file to show."""
         days = self._days(wanted)
         row = await self._reader.row(principal, job_id)
         if row.status != JobStatus.COMPLETED:
@@ -149,7 +149,7 @@ class Shares:
         return page_of(links, limit)
 
     async def revoke(self, principal: Principal, job_id: UUID, share_id: UUID) -> None:
-        """Revoking again changes nothing."""
+        """Revokes a link. Revoking again changes nothing."""
         names = {"id": share_id, "user_id": principal.user_id, "job_id": job_id}
         async with self._databases.central.transaction() as connection:
             if await SQL["revoke_share"].value(connection, **names) is None:
@@ -160,7 +160,7 @@ class Shares:
             await record(connection, actor, "share.revoke", "job", job_id, tenant_id, share_id=share_id)
 
     async def open(self, token: str) -> OpenShare:
-        """Needs one query for an invalid token, and two for a valid one."""
+        """The result of a link. An invalid token needs one query, a valid one needs two."""
         if not self._settings.sharing.enabled or not _TOKEN.fullmatch(token):
             raise _no_such_link()
         async with self._databases.central.connection() as connection:
@@ -213,7 +213,7 @@ class Shares:
     async def _shared_files(
         self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID
     ) -> Sequence[SharedFileRow]:
-        """The files of the job; none if it has no output in the storage backend in use."""
+        """The files of the job; empty if it has no output in the current storage backend."""
         pool = await self._databases.pool(pool_name)
         async with pool.ordinary() as connection:
             rows = await POOL["shared_job"].rows(
@@ -234,8 +234,9 @@ class Shares:
 
 
 class Openings(Loop):
-    """Records how often links were opened: outside the requests, once a minute for all of them. Deletes links a day
-    after their end."""
+    """Records how often links were opened: outside the requests, once a minute for all links. Deletes links a day
+    after their end.
+    """
 
     name = "share_openings"
     interval_seconds = 60.0
@@ -279,4 +280,4 @@ def _check_number(open_links: int, new: int) -> None:
 
 
 def _no_such_link() -> NotFound:
-    return NotFound("There is no such link: it has expired or was revoked, or what it shows was deleted.")
+    return NotFound("There is no such link: it has expired or was revoked, or its result was deleted.")

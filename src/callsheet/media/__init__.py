@@ -1,1 +1,1 @@
-"""Files, videos, uploads, and the storage backends their bytes live in."""
+"""Files, videos, uploads, and the storage backends that hold their bytes."""

@@ -1,4 +1,4 @@
-"""A zip that is written while it is sent: what is in memory is one piece of one file, and the list of names."""
+"""Writes a zip while it is sent. Only one piece of one file and the list of names are in memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from callsheet.media.files import Files
 from callsheet.wire.errors import NotFound
 
-# More than this needs the longer form of an entry, which must be chosen before the first byte.
+# Larger files need the longer form of an entry, which must be chosen before the first byte.
 LONG = 2**31 - 2**20
-# What the format cannot say is said as the nearest it can.
+# The earliest time that the format can express. Earlier times are replaced by it.
 EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
 
 
@@ -23,13 +23,13 @@ class Entry:
     at: datetime
     content: AsyncIterable[bytes]
     size: int = 0
-    """As far as it is known."""
+    """The size of the content, if it is known; otherwise 0."""
     packed: bool = False
-    """Images are packed already."""
+    """Whether the content is already compressed, as images are."""
 
 
 class _Sink:
-    """Takes what the archive writes, for the response that sends it on."""
+    """Collects the bytes that the archive writes, until the response sends them."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -39,7 +39,7 @@ class _Sink:
         return len(piece)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Does nothing, because no bytes are buffered."""
 
     def taken(self) -> bytes:
         taken = b"".join(self._pieces)
@@ -48,10 +48,10 @@ class _Sink:
 
 
 async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
-    """The archive of these entries, each of which is read when its turn has come."""
+    """The archive of these entries. Each entry is read when it is written."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        # Also where the client disconnects: what the entries hold open is closed then and not some time.
+        # The entries are closed at once even if the client disconnects, because they hold files open.
         async with aclosing(entries):
             async for entry in entries:
                 with archive.open(_info(entry), "w", force_zip64=entry.size > LONG) as target:
@@ -62,8 +62,9 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
 
 
 async def opened_content(files: Files, path: str | None, disk: str | None) -> AsyncIterator[bytes] | None:
-    """The bytes of a file; None if its object does not exist. The object is opened here, so that a missing one does not
-    end a zip half-way."""
+    """The bytes of a file; None if its object does not exist. The object is opened here, so that a missing object
+    does not end the zip half-way.
+    """
     if path is None or disk != files.disk:
         return None
     pieces = files.storage.stream(path)

@@ -1,7 +1,8 @@
-"""Deleting videos and files: the rows under the user's lock, then the objects.
+"""Deletes videos and files: first the rows, under the user's lock, then the objects.
 
-A row that is marked names its object until the object is gone for good: the sweeper deletes it once more when no signed
-URL can bring it back, and only then forgets the row. Whatever crashes, nothing stays that no row names.
+A marked row names its object until the object is finally deleted: the sweeper deletes the object once more when no
+signed URL can write it again, and only then deletes the row. After a crash at any point, no object is left without a
+row.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Deletion:
         await self.remove(gone)
 
     async def file(self, pool: Database, owner: Owner, file_id: UUID) -> None:
-        """One that no video shows. That it is the owner's is for the caller to know."""
+        """Deletes a file that no video shows. The caller must have checked that it belongs to the owner."""
         async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
             if await self._needed(connection, owner, [file_id]):
@@ -126,5 +127,5 @@ class Deletion:
 
 
 def paths_of(tenant_id: UUID, file_id: UUID, path: str) -> list[str]:
-    """The objects of a deleted file: its own, and all that its previews may have, also one that is being made."""
+    """The objects of a deleted file: its own object and all possible previews, including one that is being made."""
     return [path, *preview_keys(tenant_id, file_id)]

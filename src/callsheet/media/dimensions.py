@@ -1,7 +1,7 @@
-"""How many pixels an image has, by its header alone: nothing is decoded, whatever size the header claims.
+"""Reads the size of an image in pixels from its header. Nothing is decoded, for any size that the header claims.
 
-Not by Pillow: its reader of WebP allocates the canvas when it opens a file, and its other readers run C code on bytes
-of strangers in the control plane's own process.
+Pillow is not used: its WebP reader allocates the canvas when it opens a file, and its other readers run C code on
+untrusted bytes in the control plane's own process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 Read = Callable[[int, int], Awaitable[bytes]]
 
 BLOCK_BYTES = 64 * 1024
-# A photograph has its colour profile and previews before its size: some dozens of segments of up to 64 KiB.
+# A photograph has its color profile and previews before its size: some dozens of segments of up to 64 KiB.
 MOST_SEGMENTS = 500
 _START_OF_FRAME = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -62,7 +62,7 @@ def _bitmap(head: bytes) -> Dimensions:
     if struct.unpack_from("<I", head, 14)[0] == 12:
         return Dimensions(*struct.unpack_from("<HH", head, 18))
     width, height = struct.unpack_from("<ii", head, 18)
-    # Negative where its lines go from top to bottom.
+    # The height is negative if the lines go from top to bottom.
     return Dimensions(abs(width), abs(height))
 
 
@@ -81,14 +81,14 @@ def _webp(head: bytes) -> Dimensions | None:
 
 
 async def _jpeg(source: _Blocks) -> Dimensions | None:
-    """The size is in the first segment that begins a frame."""
+    """The size is in the first segment that starts a frame."""
     at = 2
     for _ in range(MOST_SEGMENTS):
         mark, kind, length = struct.unpack(">BBH", await source.at(at, 4))
         if mark != 0xFF:
             return None
         if kind == 0xFF or kind in _WITHOUT_LENGTH:
-            # Padding, or a marker without anything behind it.
+            # This is padding, or a marker without content.
             at += 1 if kind == 0xFF else 2
             continue
         if kind in _START_OF_FRAME:
@@ -99,7 +99,7 @@ async def _jpeg(source: _Blocks) -> Dimensions | None:
 
 
 async def _tiff(source: _Blocks, head: bytes) -> Dimensions | None:
-    """The directory that says so may be at the end of the file."""
+    """The size is in a directory, which may be at the end of the file."""
     order = "<" if head.startswith(b"II") else ">"
     directory = struct.unpack_from(f"{order}I", head, 4)[0]
     count = struct.unpack(f"{order}H", await source.at(directory, 2))[0]
@@ -112,7 +112,9 @@ async def _tiff(source: _Blocks, head: bytes) -> Dimensions | None:
 
 
 def _largest_item(beginning: bytes) -> Dimensions | None:
-    """AVIF and HEIC: an `ispe` box for the image and one for each tile and preview; none in a video."""
+    """The size of an AVIF or HEIC image. It has one `ispe` box for the image and one for each tile and preview. A
+    video has none.
+    """
     sizes = []
     at = beginning.find(b"ispe")
     while at >= 0 and at + 16 <= len(beginning):
@@ -122,7 +124,7 @@ def _largest_item(beginning: bytes) -> Dimensions | None:
 
 
 class _Blocks:
-    """Reads in large pieces, and keeps the last one: headers are walked in small steps."""
+    """Reads large blocks and keeps the last one, because headers are read in small steps."""
 
     def __init__(self, read: Read):
         self._read = read

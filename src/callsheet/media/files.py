@@ -1,4 +1,4 @@
-"""Files: objects in storage that belong to a user, and the URLs they are read at."""
+"""Files: objects in storage that belong to a user, and their URLs for reading."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FileRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadyFile:
-    """What a job's payload needs of an input."""
+    """The fields of an input that a job's payload needs."""
 
     id: UUID
     path: str
@@ -74,7 +74,7 @@ class Files:
         self._previewed = kinds() if settings.media.previews else ()
 
     async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:
-        """The files with fresh URLs, in the given order, without deleted ones. The caller checks who owns them."""
+        """The files with new URLs, in the given order, without deleted ones. The caller checks their owner."""
         return [self.view(row) for row in await self.rows(pool, tenant_id, file_ids)]
 
     async def rows(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[FileRow]:
@@ -120,9 +120,9 @@ class Files:
         """The signed URL of a ready file; None if the file is in a storage backend that is no longer in use."""
         if row.status != "ready" or row.disk != self.disk:
             return None
-        # Types that a browser could run are downloaded and not shown. An <img> shows them in any case.
+        # Types that a browser could execute are downloaded and not shown. An <img> shows them in any case.
         saved = download or not shows_inline(row.mime_type)
-        # The accepted type, because the writer of the object may have set another one there.
+        # This is the accepted type. The writer of the object may have set another type in storage.
         return self.storage.presign_get(row.path, download_name=row.name if saved else None, content_type=row.mime_type)
 
     def shown(self, row: FileRow) -> Shown:
@@ -149,7 +149,7 @@ def _ready(row: FileRow) -> ReadyFile:
 
 
 def listed_files(outputs: object) -> list[UUID]:
-    """The files that `outputs` of a job's result names, in its order. What an actor returns may have another shape."""
+    """The files that `outputs` of a job's result names, in its order. Results of actors may have another form."""
     listed: Iterable[object] = outputs if isinstance(outputs, list) else ()
     found = []
     for output in listed:

@@ -1,4 +1,4 @@
-"""What an upload is called in storage, and which types may be uploaded. Pure."""
+"""Names of uploads in storage, and the types that may be uploaded. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from uuid import UUID, uuid4
 from callsheet.media.storage.keys import validate_content_type
 from callsheet.wire.errors import InvalidRequest
 
-# With its extension well below what a segment of a key may have.
+# Together with the extension, this is well below the maximum length of a key segment.
 MAX_STEM_CHARACTERS = 60
-# Registered as audio and video, and neither: they name other files. See `sniffing`.
+# Types that are registered as audio or video but are neither: they name other files. See `sniffing`.
 PLAYLIST_TYPES = frozenset(
     {
         "audio/mpegurl",
@@ -34,13 +34,15 @@ def upload_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str
 
 
 def accepted_key(path: str) -> str:
-    """A name beside the uploaded object that no URL is ever signed for writing."""
+    """A key beside the uploaded object. No URL is ever signed for writing to it."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{uuid4().hex}/{name}"
 
 
 def safe_name(name: str, mime_type: str) -> str:
-    """Letters, digits, dots and dashes that still remind of the name: `Übung 1/2 🎬.MP4` becomes `Ubung-1-2.mp4`."""
+    """A name of letters, digits, dots and dashes that resembles the original: `Übung 1/2 🎬.MP4` becomes
+    `Ubung-1-2.mp4`.
+    """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     tidy = _UNSAFE.sub("-", plain)
     found = _EXTENSION.search(tidy)
@@ -52,14 +54,14 @@ def safe_name(name: str, mime_type: str) -> str:
 
 
 def _fits(extension: str, mime_type: str) -> bool:
-    """Engines go by the extension: one that is known to mean something else does not stay."""
+    """Whether the extension fits the type. Engines use the extension, so an extension of another type is replaced."""
     meant, packed = mimetypes.guess_type(f"file{extension}")
     same = meant is None or meant.partition("/")[0] == mime_type.partition("/")[0]
     return bool(extension) and packed is None and same
 
 
 def bare_type(mime_type: str) -> str:
-    """`Video/WebM; codecs=vp9`, as browsers say, is `video/webm`."""
+    """The type without parameters: `Video/WebM; codecs=vp9`, as browsers send it, becomes `video/webm`."""
     try:
         validate_content_type(mime_type)
     except InvalidRequest:

@@ -1,4 +1,4 @@
-"""`/api/admin/tenants/{tenant_id}/quotas`: what a tenant may keep, and what it keeps."""
+"""`/api/admin/tenants/{tenant_id}/quotas`: the quotas of a tenant and their use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authen
 
     @router.patch("")
     async def change_quotas(tenant_id: UUID, body: ChangeQuotas, principal: Principal = manage) -> TenantQuotas:
-        """Sets limits of a tenant. They apply from now on; nothing is deleted."""
+        """Sets limits of a tenant. They apply from now on. Nothing is deleted."""
         tenant = await accounts.get_tenant(tenant_id)
         return await quotas_view(usage, tenant, await usage.quotas.change(actor_of(principal), tenant_id, body))
 

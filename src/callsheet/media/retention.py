@@ -1,4 +1,4 @@
-"""Where the settings say how long media are kept, what has not changed for longer is deleted as its user would."""
+"""Deletes old media if the settings limit how long media are kept. The deletion is the same as by a user."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Retention(Loop):
         return any(await all_of(self.delete_old(pool) for pool in self._pools()))
 
     async def delete_old(self, pool: Database, at: datetime | None = None) -> bool:
-        """True while there is more."""
+        """Deletes old media. Returns True while there is more."""
         videos = await self._delete_videos(pool, at)
         files = await self._delete_files(pool, at)
         if videos or files:
@@ -67,7 +67,9 @@ class Retention(Loop):
 
 
 async def _count(deletions: Iterable[Awaitable[None]]) -> int:
-    """Runs the deletions one after the other. Files that are in use again or already deleted do not count."""
+    """Runs the deletions one after the other and counts them. Files that are in use again or already deleted do not
+    count.
+    """
     done = 0
     for deletion in deletions:
         try:

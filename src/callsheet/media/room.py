@@ -1,4 +1,4 @@
-"""Everything the media room is made of, put together once."""
+"""Builds all parts of the media room."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MediaRoom:
     videos: Videos
     deletion: Deletion
     preview_urls: PreviewUrls
-    # None where the settings want none.
+    # None if the settings switch it off.
     preview_maker: PreviewMaker | None
     preview_backfill: PreviewBackfill | None
     sweeper: MediaSweeper
@@ -53,7 +53,7 @@ def open_media(
     owner: StorageOwner | None = None,
     quotas: Quotas | None = None,
 ) -> MediaRoom:
-    """`owner`: the guard that the storage was opened with."""
+    """Builds the room. `owner`: the guard that the storage was opened with."""
     preview_urls = PreviewUrls(secret)
     files = Files(databases, storage, settings, preview_urls)
     usage = StorageUsage(databases, quotas or Quotas(databases, settings.quotas))

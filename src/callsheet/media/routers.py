@@ -16,7 +16,7 @@ from callsheet.media.storage.routes import storage_router
 def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[APIRouter]:
     authentication, storage = identity.authentication, media.files.storage
     return [
-        # Other storage serves its objects itself.
+        # Other storage backends serve their objects themselves.
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
         preview_router(storage, media.preview_urls),
         video_router(media, authentication),

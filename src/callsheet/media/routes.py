@@ -1,4 +1,4 @@
-"""`/api/videos` and `/api/files`: uploads, videos, and the files behind them."""
+"""`/api/videos` and `/api/files`: uploads, videos and their files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PREVIEW: dict[int | str, dict[str, Any]] = {
 
 
 def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
-    # Ids are matched as such: GET /api/videos/uploads is a path that does not take GET, not a video of that name.
+    # The path matches only ids: `GET /api/videos/uploads` must return that the method is not allowed.
     router = Router(prefix="/api/videos", tags=["videos"])
 
     @router.post("/uploads", status_code=201)
@@ -42,12 +42,12 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
 
     @router.post("/uploads/{file_id}/confirm")
     async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:
-        """Checks that the uploaded file is as declared. Confirming again returns the same."""
+        """Checks that the uploaded file is as declared. A repeated confirmation returns the same file."""
         return room.files.view(await room.uploads.confirm(principal, file_id))
 
     @router.post("", status_code=201)
     async def create_video(body: CreateVideo, principal: Principal = Depends(authentication.user)) -> Video:
-        """Creates a video from an upload. Confirms the upload if needed."""
+        """Creates a video from an upload. Confirms the upload if that was not done."""
         return await room.videos.create(principal, body)
 
     @router.get("")
@@ -59,7 +59,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     ) -> Page[Video]:
         """Your videos, newest first.
 
-        A page ends early, with a `next_cursor`, where the outputs on it exceed 4 MiB.
+        A page ends early, with a `next_cursor`, if its outputs exceed 4 MiB.
         """
         return await room.videos.page(principal, status=status, before=cursor, limit=limit)
 
@@ -72,7 +72,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     async def get_preview(video_id: UUID, principal: Principal = Depends(authentication.user)) -> Response:
         """The newest preview image of the video's job while it is processing."""
         content, content_type = await room.videos.preview(principal, video_id)
-        # A worker sent it: nothing in it may run, and the next one is another.
+        # A worker sent the image: nothing in it may be executed, and the next request gets another image.
         headers = {**ISOLATION_HEADERS, "cache-control": "no-store"}
         if not shows_inline(content_type):
             headers["content-disposition"] = "attachment"
@@ -93,10 +93,12 @@ def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     @router.get("/{file_id}")
     async def get_file(
         file_id: UUID,
-        download: bool = Query(False, description="Whether a browser saves what is at `url` under its name."),
+        download: bool = Query(
+            False, description="Whether a browser saves the file under its name instead of showing it."
+        ),
         principal: Principal = Depends(authentication.user),
     ) -> File:
-        """One of your files, with a fresh URL to read it."""
+        """One of your files, with a new URL to read it."""
         return room.files.view(await room.files.own(principal, file_id), download=download)
 
     @router.delete("/{file_id}", status_code=204)

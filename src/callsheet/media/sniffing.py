@@ -1,4 +1,6 @@
-"""Whether bytes are what their type says: refused only where they clearly are something else. Pure."""
+"""Compares the bytes of a file with its declared type. A file is refused only if its bytes are clearly of another
+type. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from callsheet.toolbox.media_types import SNIFFED_BYTES as FORMAT_BYTES
 from callsheet.toolbox.media_types import media_type_of, same_format
 
 SNIFFED_BYTES = 8192
-# As far as FFmpeg looks before it decides which demuxer reads a file (its `format_probesize`).
+# The number of bytes that FFmpeg reads before it chooses a demuxer (its `format_probesize`).
 PROBED_BYTES = 1 << 20
 UNKNOWN_TYPE = "application/octet-stream"
 MEDIA = frozenset({"image", "audio", "video"})
-# One container holds either: an Ogg, an MP4 or a WebM without images is audio.
+# One container can hold either: an Ogg, an MP4 or a WebM without images is audio.
 MOVING = frozenset({"audio", "video"})
-# What puremagic says by fewer bytes than three is a guess.
+# A result of puremagic that is based on fewer than three bytes is a guess.
 CLEAR = 0.3
 # Types that are certainly not media. Other application/… types may be containers of media.
 DOCUMENTS = (
@@ -38,8 +40,8 @@ DOCUMENTS = (
     "application/zip",
 )
 PROGRAMS = (b"MZ", b"\x7fELF", b"#!")
-# Playlists name other files, of the machine that reads them or of its network. An engine that opens one with FFmpeg
-# fetches what it names.
+# Playlists name other files, on the machine that reads them or in its network. An engine that opens a playlist with
+# FFmpeg fetches those files.
 _PLAYLISTS = tuple(
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE), kind)
     for pattern, kind in (
@@ -51,7 +53,7 @@ _PLAYLISTS = tuple(
         (rb"# ?mpv EDL", "a playlist"),
     )
 )
-# FFmpeg takes a file for one of these where such a piece is anywhere before the first NUL.
+# FFmpeg treats a file as one of these if such a text is anywhere before the first NUL.
 _HIDDEN_PLAYLISTS = (
     (re.compile(rb"[\r\n]c=IN IP", re.IGNORECASE), "a session description (SDP)"),
     (re.compile(rb"<MPD\b", re.IGNORECASE), "a DASH manifest"),
@@ -61,9 +63,10 @@ _CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 
 
 def contradiction(mime_type: str, beginning: bytes) -> str | None:
-    """What the bytes clearly are, if that is not `mime_type`; None where they may well be it, or it is not known.
+    """The actual type of the bytes, if it is clearly not `mime_type`. None if the bytes may be of `mime_type`, or are
+    unknown.
 
-    `beginning`: `SNIFFED_BYTES` at least; with `PROBED_BYTES` no hidden playlist is overlooked.
+    `beginning`: at least `SNIFFED_BYTES`. With `PROBED_BYTES`, no hidden playlist is missed.
     """
     main_type = mime_type.partition("/")[0]
     if main_type not in MEDIA:
@@ -73,7 +76,7 @@ def contradiction(mime_type: str, beginning: bytes) -> str | None:
     playlist = _playlist(beginning)
     if playlist is not None:
         return playlist
-    # A drawing in XML is text, and begins as any other does.
+    # A drawing in XML is text, and starts like any other text.
     guesses = [] if mime_type.endswith("+xml") else _best_guesses(beginning[:SNIFFED_BYTES])
     if any(_may_be(guess, main_type) for guess in guesses):
         return None
@@ -82,21 +85,21 @@ def contradiction(mime_type: str, beginning: bytes) -> str | None:
 
 
 def actual_type(mime_type: str, beginning: bytes) -> str:
-    """What a result is served as: what its bytes are, and `mime_type` only where they may be that."""
+    """The type that a result is served with: the type of its bytes, or `mime_type` if the bytes may be of that type."""
     found = media_type_of(beginning[:FORMAT_BYTES])
-    # A tag says nothing about what is behind it.
+    # A tag does not show the type of the content after it.
     if found is not None and _tag_length(beginning) == 0:
         return mime_type if same_format(mime_type, found) else found
     return mime_type if contradiction(mime_type, beginning) is None else UNKNOWN_TYPE
 
 
 def _playlist(beginning: bytes) -> str | None:
-    # FFmpeg passes over one ID3 tag before it looks what a file is.
+    # FFmpeg skips one ID3 tag before it detects the type.
     looked_at = beginning[_tag_length(beginning) :]
     for pattern, kind in _PLAYLISTS:
         if pattern.match(looked_at):
             return kind
-    # A container that was found is read as what it is, whatever else is in it.
+    # FFmpeg reads a known container as this container, even if it also contains such a text.
     if media_type_of(looked_at[:FORMAT_BYTES]) is not None:
         return None
     text = looked_at.partition(b"\0")[0]
@@ -115,7 +118,9 @@ def _tag_length(beginning: bytes) -> int:
 
 
 def _is_text(beginning: bytes) -> bool:
-    """No container of sound or moving images is text; what reads text as one takes it for a playlist or a script."""
+    """Whether the bytes are text. No container of audio or video is text; a program that reads text as media treats
+    it as a playlist or a script.
+    """
     return bool(beginning) and len(beginning.translate(None, _CONTROL_CHARACTERS)) == len(beginning)
 
 

@@ -1,7 +1,7 @@
-"""Deletes what is no longer named: uploads that never came, deleted files, what jobs and crashes left behind.
+"""Deletes unused objects: uploads that never arrived, deleted files, and the remains of jobs and crashes.
 
-Safe on any number of control planes and killed anywhere: rows are marked before their objects are deleted, and
-forgotten after. Doing a piece of it twice changes nothing.
+Safe on any number of control planes, and at any crash: rows are marked before their objects are deleted, and deleted
+after that. A repeated step changes nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from callsheet.wire.errors import Unavailable
 
 log = get_logger(__name__)
 BATCH = 200
-# Every upload and every job with outputs has a folder to look at, and S3 takes 20 ms to list one.
+# Every upload and every job with outputs has a folder to check, and S3 takes 20 ms to list one.
 FOLDERS_AT_ONCE = 8
-# A PUT that began just before its URL expired may still be under way.
+# A PUT that started just before its URL expired may still be running.
 UPLOAD_MARGIN = timedelta(hours=1)
-# How far the clocks of the object store and the database may be apart.
+# Maximum difference between the clocks of the object store and the database.
 CLOCK_MARGIN = timedelta(minutes=10)
 
 
@@ -53,7 +53,7 @@ class DueFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FolderSweep:
-    """A kind of folder. `find` gets the connection, the time, the grace in seconds and the storage backend."""
+    """A kind of folder. `find` gets the connection, the time, the grace period in seconds and the storage backend."""
 
     folder: str
     find: Callable[[Connection, datetime | None, int, str], Awaitable[list[DueFolder]]]
@@ -93,7 +93,7 @@ class MediaSweeper(Loop):
         self._pools = pools
         self._storage = storage
         self._disk = settings.storage.backend
-        # No signed URL lives longer than this after it was given out.
+        # No signed URL is valid longer than this after it was created.
         self._grace = timedelta(seconds=settings.storage.url_seconds) + UPLOAD_MARGIN
 
     async def tick(self, now: datetime) -> bool:
@@ -102,7 +102,9 @@ class MediaSweeper(Loop):
         return any(await all_of(self.sweep(pool) for pool in self._pools()))
 
     async def _may_delete(self) -> bool:
-        """Checked even if nothing is due: storage must be marked before the installation is copied."""
+        """Whether objects may be deleted. This is checked even if nothing is due: storage must be marked before the
+        installation is copied.
+        """
         if self._owner is None:
             return True
         try:
@@ -115,7 +117,7 @@ class MediaSweeper(Loop):
         return True
 
     async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
-        """Returns whether there may be more."""
+        """Deletes what is due. Returns whether there may be more."""
         more_files = await self._sweep_files(pool, at)
         more_folders = [await self._sweep_folders(pool, sweep, at) for sweep in FOLDER_SWEEPS]
         return more_files or any(more_folders)
@@ -147,7 +149,7 @@ class MediaSweeper(Loop):
     async def _sweep_folder(self, pool: Database, sweep: FolderSweep, due: DueFolder, at: datetime | None) -> None:
         settled = not due.too_early
         if settled:
-            # A job that is retried from now on writes newer objects.
+            # A job that is retried after this moment writes newer objects.
             before = (at or due.looked_at) - CLOCK_MARGIN
             folder = f"tenants/{due.tenant_id}/{sweep.folder}/{due.owner_id}"
             settled = await self._empty(pool, folder, before)

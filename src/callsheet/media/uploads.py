@@ -1,4 +1,4 @@
-"""Uploads: a URL to put bytes at, and the check that what was put there is what was declared."""
+"""Uploads: creates a URL for the upload, and checks that the uploaded bytes are as declared."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ class Uploads:
     async def _accept(self, principal: Principal, row: FileRow) -> FileRow:
         """Checks a copy that no signed URL can write to, so that the checked bytes cannot be replaced later."""
         storage = self._files.storage
-        # Checked before the copy, so that wrong bytes are not copied, and after it, as they may have been replaced.
+        # The upload is checked before the copy, so that wrong bytes are not copied, and after it, because the bytes may
+        # have been replaced.
         await self._check(row, row.path)
         path = accepted_key(row.path)
         await storage.copy(row.path, path)
@@ -102,7 +103,7 @@ class Uploads:
                 connection, tenant_id=principal.tenant_id, file_id=row.id, path=path, sha256=sha256
             )
         await hit(Failpoint.CONFIRM_ROW_BEFORE_DELETE)
-        # Without a row, another request was first: it confirmed the upload too, or deleted the file.
+        # If there is no row, another request was faster: it confirmed the upload too, or deleted the file.
         await discard(storage, [path if confirmed is None else row.path])
         return await self._files.own(principal, row.id)
 
@@ -158,7 +159,7 @@ class Uploads:
         allowed = self._settings.media.allowed_types
         if mime_type in PLAYLIST_TYPES:
             problems.append(
-                FieldProblem("mime_type", "This mime_type is of a playlist, which is neither audio nor video.")
+                FieldProblem("mime_type", "This mime_type is a playlist, which is neither audio nor video.")
             )
         elif not is_allowed(mime_type, allowed):
             problems.append(

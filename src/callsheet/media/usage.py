@@ -1,4 +1,4 @@
-"""What the files of a user and of a tenant take, and whether there is room for more."""
+"""Counts the storage use of users and tenants, and checks the quotas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StorageUsage:
         self._batchers: dict[str, Batcher[Key, UsageRow]] = {}
 
     async def of(self, tenant_id: UUID, user_id: UUID, pool: str) -> Storage | None:
-        """The storage use of a user; None while the tenant's pool is not reachable."""
+        """The storage use of a user; None while the tenant's pool is unreachable."""
         limits = await self.quotas.of(tenant_id)
         try:
             row = await self._row(await self._databases.pool(pool), (tenant_id, user_id))
@@ -45,7 +45,9 @@ class StorageUsage:
         return storage_of(row, limits)
 
     async def check(self, connection: Connection, owner: Owner, limits: QuotaLimits) -> None:
-        """Run in the transaction that wrote files of the owner. Raises QuotaExceeded if a limit is exceeded now."""
+        """Checks the quotas, in the transaction that wrote files of the owner. Raises QuotaExceeded if a limit is
+        exceeded.
+        """
         [row] = await _rows(connection, [(owner.tenant_id, owner.user_id)])
         exceeded = excess(storage_of(row, limits), with_new=True)
         if exceeded is not None:
@@ -60,7 +62,9 @@ class StorageUsage:
         """The reason why no job that makes more files may start."""
         storage = storage_of(await self._row(pool, (tenant_id, user_id)), await self.quotas.of(tenant_id))
         # Files may have been deleted since the refusal.
-        return excess(storage) or Unavailable("The storage quota was used up a moment ago. Try again.")
+        return excess(storage) or Unavailable(
+            "The storage quota was used up a moment ago, but files were deleted since. Try again."
+        )
 
     async def _row(self, pool: Database, key: Key) -> UsageRow:
         batcher = self._batchers.get(pool.name)
@@ -102,7 +106,9 @@ def storage_of(row: UsageRow, limits: QuotaLimits) -> Storage:
 
 
 def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
-    """For the first limit that is reached; with `with_new`, a file that was just written, for the first exceeded."""
+    """The refusal for the first reached limit. With `with_new`, a file was just written, and the refusal is for the
+    first exceeded limit.
+    """
     mine, ours = storage.user, storage.tenant
     take, have = ("would take", "would have") if with_new else ("take", "have")
     has = "would have" if with_new else "has"

@@ -1,4 +1,6 @@
-"""Videos: an upload, and what effects made of it. Their status is written by the jobs room, with the job's own."""
+"""Videos: an upload, and the results of effects on it. The jobs room writes the status of a video together with its
+job.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatus
 
-# Estimated bytes of one output in a response: 600 and more, most of it the signed URL.
+# Estimated bytes of one output in a response: at least 600, most of them for the signed URL.
 OUTPUT_BYTES = 1024
 
 
@@ -34,13 +36,13 @@ class VideoRow(NamedTuple):
     processing_details: Any
     created_at: datetime
     updated_at: datetime
-    # Progress of the current run. All are None if there is none.
+    # Progress of the current run. All fields are None if there is none.
     percent: float | None
     message: str | None
     elapsed_ms: int | None
     progress_at: datetime | None
     preview_at: datetime | None
-    # Outputs that the result of the job lists. A list of videos reads them with another statement.
+    # Outputs that the result of the job names. A list of videos reads them with another statement.
     outputs: Any
 
 
@@ -55,7 +57,7 @@ class Videos:
         self._uploads = uploads
 
     async def create(self, principal: Principal, wanted: CreateVideo) -> Video:
-        """Creates a video of an upload, which is confirmed if that was not done before."""
+        """Creates a video from an upload. Confirms the upload if that was not done."""
         try:
             await self._uploads.confirm(principal, wanted.original_file_id)
         except NotFound:
@@ -117,7 +119,7 @@ class Videos:
         return row.preview, row.preview_type
 
     async def _views(self, pool: Database, rows: Sequence[VideoRow]) -> list[Video]:
-        """Reads the files of all videos with one query. The videos belong to one user."""
+        """The videos with their files, which are read with one query. The videos belong to one user."""
         if not rows:
             return []
         wanted = {file_id for row in rows for file_id in _files_of(row)}
@@ -143,7 +145,7 @@ class Videos:
             processed_file_url=self._url(processed),
             original=self._shown(files.get(row.original_file_id)),
             processed=self._shown(processed),
-            # Only files that the job made, because its result may name any file.
+            # Only files that the job made are shown, because a result may name any file.
             outputs=[self._files.view(file) for file in outputs if file.job_id == row.job_id],
             progress=_progress(row),
             preview_url=f"/api/videos/{row.id}/preview" if row.preview_at else None,

@@ -1,1 +1,1 @@
-"""Pipelines, runs, steps, candidates, votes, and the loop that runs them."""
+"""Pipelines, runs, steps, candidates and votes, and the loops that run them."""

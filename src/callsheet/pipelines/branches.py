@@ -1,4 +1,4 @@
-"""Kills and restores of branches, and approvals of steps."""
+"""Kills and restores branches, and approves steps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from callsheet.wire.pipelines import CandidateStatus, Rejection
 
 log = get_logger(__name__)
 BATCH = 200
-# Candidates that are rejected in one transaction, which takes about 0.1 s.
+# Number of candidates that are rejected in one transaction. It takes about 0.1 s.
 PIECE = 2000
 # A kill that made no progress for this time counts as crashed.
 LEFT_SECONDS = 30.0
-REASON = "The candidate it was made from was rejected."
+REASON = "Its parent candidate was rejected."
 
 
 class BranchKill(NamedTuple):
@@ -81,7 +81,7 @@ class Branches:
                 root = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
                 _require_restorable(found, parent)
                 if await SQL["kill_under_way"].value(connection, **root):
-                    raise WrongState("It is being rejected at this very moment. Try again when that is done.")
+                    raise WrongState("The candidate is being rejected at this moment. Try again in a few seconds.")
                 restored = await SQL["restore_branch"].value(connection, **root, run_id=row.run_id)
                 await SQL["look_at_run"].run(connection, **run)
         if restored:
@@ -96,7 +96,7 @@ class Branches:
         if found is None:
             raise NotFound("There is no such step in this run.")
         if not found.requires_approval:
-            raise WrongState("Candidates of this step go on by themselves: it requires no approval.")
+            raise WrongState("This step requires no approval: its candidates continue without one.")
         names = {"tenant_id": principal.tenant_id, "run_id": run_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
@@ -104,7 +104,7 @@ class Branches:
             await SQL["approve_step"].run(connection, **names, step_id=found.id, user_id=principal.user_id)
             await SQL["look_at_run"].run(connection, **names)
             approval = await SQL["get_approval"].row(connection, Approval, **names, step_id=found.id)
-        assert approval is not None, "it was written a moment ago, and approvals stay"
+        assert approval is not None, "the approval was just written, and approvals are never deleted"
         self._wake()
         return approval
 
@@ -127,7 +127,7 @@ async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
     await SQL["lock_run"].row(connection, **run, user_id=kill.user_id)
     piece = await SQL["reject_branch"].value(connection, **root, run_id=kill.run_id, user_id=kill.user_id, most=PIECE)
     if piece == PIECE:
-        # There may be more candidates to reject. The scheduler passes over the run until they are rejected.
+        # There may be more candidates to reject. The scheduler skips the run until they are rejected.
         await SQL["remember_kill"].run(connection, **root, run_id=kill.run_id, user_id=kill.user_id)
     else:
         await SQL["forget_kill"].run(connection, **root)
@@ -138,11 +138,11 @@ async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
 def _require_restorable(row: CandidateRow, parent: CandidateRow | None) -> None:
     rejection = rejection_of(row.id, row.rejected_with, row.rejected_by)
     if rejection is Rejection.KILLED_WITH_ANCESTOR:
-        raise WrongState(f"It was rejected with {row.rejected_with}: restore that candidate.")
+        raise WrongState(f"This candidate was rejected together with {row.rejected_with}. Restore that candidate.")
     if rejection is Rejection.SURPLUS:
-        raise WrongState("It was never wanted: its parent has as many children as it may.")
+        raise WrongState("This candidate was surplus: its parent already has its maximum number of children.")
     if parent is not None and parent.status != CandidateStatus.ACTIVE:
-        raise WrongState("What it was made from is rejected: restore that first.")
+        raise WrongState("The parent of this candidate is rejected. Restore the parent first.")
 
 
 class Pruner(Loop):
@@ -160,7 +160,7 @@ class Pruner(Loop):
         return any(await all_of(self.prune(pool) for pool in self._pools()))
 
     async def prune(self, pool: Database, left_seconds: float = LEFT_SECONDS) -> bool:
-        """True while there is more."""
+        """Rejects and cancels what is left of crashed kills. Returns True while there is more."""
         async with pool.ordinary() as connection:
             kills = await SQL["kills_left"].rows(connection, BranchKill, left_seconds=left_seconds, limit=BATCH)
         for kill in kills:
@@ -174,7 +174,7 @@ class Pruner(Loop):
 async def cancel_jobs(
     cancellation: Cancellation, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON
 ) -> int:
-    """Returns the number of canceled jobs. A job that has ended meanwhile does not change."""
+    """Cancels jobs and returns the number of canceled jobs. A job that has ended meanwhile does not change."""
     canceled = 0
     failed: Exception | None = None
     for tenant_id, job_id in jobs:
@@ -185,7 +185,7 @@ async def cancel_jobs(
         except Exception as error:
             if is_away(error):
                 raise
-            # One job that cannot be canceled must not keep the others.
+            # A job that cannot be canceled must not stop the cancellation of the others.
             failed = error
             continue
         canceled += 1

@@ -1,4 +1,4 @@
-"""`/api/runs/{run_id}/…` and `/api/candidates/{candidate_id}`: what people do with what a run has made."""
+"""`/api/runs/{run_id}/…` and `/api/candidates/{candidate_id}`: actions of users on the candidates of a run."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ LONGEST_SLUG = 100
 MOST_IDS = 100
 MOST_PAIRS = 20
 MOST_PARTS = 200
-STEP = Query(None, max_length=LONGEST_SLUG, description="Only candidates of the step of this short name.")
+STEP = Query(None, max_length=LONGEST_SLUG, description="Only candidates of the step with this slug.")
 STATUS = Query(None, description="Only candidates of this status.")
 ZIP = "application/zip"
 VOTED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Vote, "description": "You had given this vote before; it counts once."}
+    200: {"model": Vote, "description": "You gave this vote before. It counts once."}
 }
 REPLAYED: dict[int | str, dict[str, Any]] = {
     200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
@@ -57,7 +57,7 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 
 
 def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Authentication) -> APIRouter:
-    """What a run has made."""
+    """The candidates of a run."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/candidates")
@@ -112,14 +112,16 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
 
 
 def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> APIRouter:
-    """How people show a run what they like."""
+    """Routes with which users guide a run: votes and approvals."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/pair")
     async def get_pair(
         run_id: UUID,
         step: str | None = STEP,
-        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is returned."),
+        seed: int | None = Query(
+            None, ge=0, le=LARGEST_SEED, description="Random seed. Default: a new seed, which is returned."
+        ),
         principal: Principal = Depends(authentication.user),
     ) -> Pair:
         """Two candidates of one step to compare. Candidates with few votes and similar ELO are preferred."""
@@ -129,7 +131,9 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     async def list_pairs(
         run_id: UUID,
         step: str | None = STEP,
-        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is returned."),
+        seed: int | None = Query(
+            None, ge=0, le=LARGEST_SEED, description="Random seed. Default: a new seed, which is returned."
+        ),
         limit: int = Query(5, ge=1, le=MOST_PAIRS, description="Maximum number of pairs."),
         principal: Principal = Depends(authentication.user),
     ) -> Pairs:
@@ -141,8 +145,9 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     async def cast_vote(
         run_id: UUID, body: CastVote, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Vote:
-        """Votes for one of two candidates, for both or for neither, which changes their ELO. The same vote again counts
-        once and returns 200."""
+        """Votes for one of two candidates, for both or for neither, which changes their ELO. If you repeat a vote,
+        it counts once and returns 200.
+        """
         vote, was_there = await votes.vote(principal, run_id, body)
         if was_there:
             response.status_code = 200
@@ -160,16 +165,16 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
 
     @router.delete("/votes/{vote_id}", status_code=204)
     async def undo_vote(run_id: UUID, vote_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
-        """Takes a vote back: both candidates get their points and their count back."""
+        """Takes a vote back. The points and the number of votes of both candidates are restored."""
         await votes.undo(principal, run_id, vote_id)
 
     @router.post("/steps/{step}/approve")
     async def approve_step(
         run_id: UUID,
-        step: Annotated[str, Path(max_length=LONGEST_SLUG, description="Its short name.")],
+        step: Annotated[str, Path(max_length=LONGEST_SLUG, description="Slug of the step.")],
         principal: Principal = Depends(authentication.user),
     ) -> Approval:
-        """Approves a step, so that its candidates become parents. Approving again returns the same."""
+        """Approves a step, so that its candidates become parents. A second approval returns the first one."""
         return await branches.approve(principal, run_id, step)
 
     return router
@@ -191,7 +196,7 @@ def run_view_router(views: RunViews, authentication: Authentication) -> APIRoute
         parts: int = Query(60, ge=1, le=MOST_PARTS, description="Number of equal parts of the time of the run."),
         principal: Principal = Depends(authentication.user),
     ) -> Spending:
-        """The budget of a run, what its jobs have used up and hold, and the tokens over time and by step."""
+        """The budget of a run, the tokens that its jobs have used and hold, and the tokens over time and by step."""
         return await views.spending(principal, run_id, parts)
 
     return router
@@ -224,12 +229,14 @@ def candidate_router(
 
     @router.post("/restore")
     async def restore_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Restored:
-        """Restores a rejected candidate and everything that was rejected with it. Canceled jobs are not restarted."""
+        """Restores a rejected candidate and all candidates that were rejected with it. Canceled jobs are not
+        restarted.
+        """
         return await branches.restore(principal, candidate_id)
 
     @router.get("/lineage")
     async def explain_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Lineage:
-        """How a candidate was made: graph, values, seed and parent of every candidate from the base to it."""
+        """How a candidate was made: graph, values, seed and parent of every candidate from the base to this one."""
         return await lineages.explain(principal, candidate_id)
 
     @router.post("/replay", status_code=201, responses=REPLAYED)

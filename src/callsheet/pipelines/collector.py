@@ -1,7 +1,7 @@
-"""The loop that turns ended jobs into candidates, or into strikes against the branch they were started for.
+"""The loop that turns ended jobs into candidates, or into strikes against the parent of the job.
 
-A slot stays open until its result is written, in one transaction with everything that counts it. Which control plane
-does that, and how often it was tried, makes no difference: the keys and ids of what is made follow from the job.
+A slot stays open until its result is written, in one transaction with all counts of the result. Any control plane can
+do this any number of times: keys and ids are derived from the job.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
 BATCH = 100
-# Number of jobs whose end wakes the collector; it finds the others at its next tick.
+# Number of jobs whose end wakes the collector. It finds the others at its next tick.
 REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-NOTHING_MADE = "The job was completed, but made no image."
-# Tries in about ten minutes. After that the result is given up; the job keeps its files.
+NOTHING_MADE = "The job completed, but made no image."
+# This number of tries takes about ten minutes. After that the collector gives up; the job keeps its files.
 MOST_TRIES = 8
-CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What went wrong was logged."
+CANNOT_BE_KEPT = "The job completed, but its result could not be stored. The log has the error."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class EndedJob(NamedTuple):
     step_max_children: int
     user_id: UUID
     target_folder: str
-    # How many steps the run has.
+    # The number of steps of the run.
     steps: int
     run_max_children: int | None
 
@@ -120,12 +120,12 @@ class Collector(Loop):
         self._logged: set[UUID] = set()
 
     def received(self, payload: str | None) -> None:
-        """A notification `tenant/user/job` of any job, or None after some may have been missed."""
+        """Handles a notification `tenant/user/job` of any job, or None if notifications may have been missed."""
         if payload is None or payload.rpartition("/")[2] in self._open_jobs:
             self.wake()
 
     async def tick(self, now: datetime) -> bool:
-        """True while there is more."""
+        """Collects results. Returns True while there are more."""
         self._open_jobs.start_read()
         looked = await all_of(self._look(pool, now) for pool in self._pools())
         self._open_jobs.finish_read(job_id for _, found in looked for job_id in found)
@@ -166,14 +166,14 @@ class Collector(Loop):
             try:
                 settled += await self.settle(pool, job)
             except Unavailable as error:
-                # Storage is not available: the slot stays open, and the other results do not wait for it.
+                # Storage is not available: the slot stays open, and the other results do not wait for this one.
                 if job.job_id not in self._logged:
                     self._logged.add(job.job_id)
                     log.warning("pipeline.result_not_stored", job_id=str(job.job_id), error=str(error))
             except Exception as error:
                 if is_away(error):
                     raise
-                # The other results do not wait for one with an unexpected error either.
+                # An unexpected error of one result does not stop the others.
                 if self._unwritten.postpone(job.job_id, now) == 1:
                     log.exception("pipeline.result_not_kept", run_id=str(job.run_id), job_id=str(job.job_id))
         if settled:
@@ -181,7 +181,7 @@ class Collector(Loop):
         return bool(settled) and len(jobs) == BATCH
 
     async def settle(self, pool: Database, job: EndedJob) -> bool:
-        """True if this process settled the job, and no other."""
+        """Settles a job. True if this process settled it, and no other process."""
         await hit(Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
         if job.job_status == JobStatus.CANCELED:
             return await self._give_up(pool, job, "canceled", "")
@@ -197,7 +197,7 @@ class Collector(Loop):
         return await self._accept(pool, job, images)
 
     async def _copied_images(self, pool: Database, job: EndedJob) -> list[NewCandidate]:
-        """The images of the job, copied to the run's folder. A file that was deleted is passed over."""
+        """The images of the job, copied to the run's folder. A deleted file is skipped."""
         ids = listed_files(job.outputs)
         found = await self._files.ready(pool, job.tenant_id, job.user_id, ids) if ids else {}
         images = []
@@ -245,7 +245,7 @@ class Collector(Loop):
             await SQL["lock_run_of_slot"].value(connection, **names)
             if not await SQL["slot_is_open"].value(connection, tenant_id=job.tenant_id, job_id=job.job_id):
                 return False
-            # A completed job was charged, also if it made no image.
+            # A completed job was charged, even if it made no image.
             refunded = job.job_status != JobStatus.COMPLETED
             run = await SQL["give_up_slot"].row(
                 connection,
@@ -256,20 +256,21 @@ class Collector(Loop):
                 status=status,
                 is_refunded=refunded,
             )
-            assert run is not None, "its slot refers to it"
+            assert run is not None, "the slot of the job refers to the run"
             await stop_after_strikes(connection, names, run, job.step_slug, message)
         log.info("pipeline.job_without_result", run_id=str(job.run_id), job_id=str(job.job_id), status=status)
         self._settled(job, status)
         return True
 
     def _settled(self, job: EndedJob, status: str) -> None:
-        """`status` is the outcome for the run: a job that was completed without an image has failed."""
+        """Records a settled job. `status` is the outcome for the run: a job that completed without an image has
+        failed.
+        """
         self._observe(status, (job.completed_at - job.submitted_at).total_seconds())
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:
-    """A UUIDv7 that every process derives from the job: trying again after a crash writes the same object once
-    more."""
+    """A UUIDv7 that every process derives from the job, so that a retry after a crash writes the same object again."""
     random = int.from_bytes(hashlib.sha256(f"{job_id}/{output_index}".encode()).digest()[:10])
     milliseconds = int(completed_at.timestamp() * 1000)
     high, low = random >> 62 & 0xFFF, random & (2**62 - 1)
@@ -277,7 +278,9 @@ def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> 
 
 
 def path_of(folder: str, candidate_id: UUID, completed_at: datetime, source: str) -> str:
-    """Segments that are slugs or made here: no name that a user or worker chose gets into a path."""
+    """The storage path of a candidate. Its segments are slugs or made here, so that a path contains no name that a
+    user or worker chose.
+    """
     extension = source.rpartition(".")[2]
     extension = extension if _EXTENSION.fullmatch(extension) else "bin"
     return f"{folder}/{candidate_id}_{completed_at:%Y%m%d%H%M%S}.{extension}"

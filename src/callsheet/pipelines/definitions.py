@@ -1,4 +1,4 @@
-"""Pipelines and their steps: created, changed and read. Steps are never changed, only followed by a new version."""
+"""Creates, changes and reads pipelines and their steps. Steps are never changed: a change creates a new version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from callsheet.wire.quotas import QuotaLimits
 
 SQL = statements("callsheet.pipelines")
 LONGEST_SLUG = 63
-# The id of steps that are checked and not written.
+# The id of steps that are checked but not written.
 NO_STEP = UUID(int=0)
 STEP_COLUMNS = (
     "name",
@@ -57,7 +57,8 @@ class Pipelines:
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
-            # Locks the user: two pipelines that are created at the same time are counted one after the other.
+            # This locks the user, so that two pipelines that are created at the same time are counted one after the
+            # other.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             created = await SQL["create_pipeline"].row(
                 connection,
@@ -79,8 +80,8 @@ class Pipelines:
     async def update(
         self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
     ) -> Pipeline:
-        """Runs that have started keep the steps they started with."""
-        # A user who has no such pipeline gets that error, and not one about its steps.
+        """Changes a pipeline. Started runs keep their steps."""
+        # If the user has no such pipeline, the response is this error, not an error about its steps.
         await self.get(principal, id_or_slug)
         limits = await self._quotas.of(principal.tenant_id)
         steps = await self._checked(request.steps, limits) if request.steps is not None else None
@@ -102,7 +103,7 @@ class Pipelines:
                 description=current.description if request.description is None else request.description,
                 version=current.version + changed,
             )
-            assert updated is not None, "it is locked"
+            assert updated is not None, "the pipeline is locked"
             if changed and steps is not None:
                 await _add_steps(connection, principal.tenant_id, updated, steps)
             return await _with_steps(connection, principal.tenant_id, updated)
@@ -114,7 +115,7 @@ class Pipelines:
             if await SQL["lock_pipeline"].row(connection, PipelineSummary, **_own(principal, pipeline_id)) is None:
                 raise no_such_pipeline()
             if await SQL["pipeline_has_runs"].value(connection, tenant_id=principal.tenant_id, id=pipeline_id):
-                raise InUse("The pipeline has runs, which need it to explain their images.")
+                raise InUse("The pipeline has runs, which need it to explain their images, so it cannot be deleted.")
             await SQL["delete_pipeline"].run(connection, tenant_id=principal.tenant_id, id=pipeline_id)
 
     async def get(self, principal: Principal, id_or_slug: str) -> Pipeline:
@@ -127,7 +128,7 @@ class Pipelines:
             return await _with_steps(connection, principal.tenant_id, found)
 
     async def check(self, principal: Principal, steps: Sequence[NewStep]) -> list[StepRow]:
-        """The steps as a version would have them. Nothing is written."""
+        """The steps as a new version would have them. Nothing is written."""
         checked = await self._checked(steps, await self._quotas.of(principal.tenant_id))
         return [
             StepRow(**{**step, "id": NO_STEP, "effect_id": step["effect_id"] and UUID(step["effect_id"])})
@@ -173,7 +174,9 @@ class Pipelines:
 
 
 async def _check_number(connection: Connection, principal: Principal, limits: QuotaLimits) -> None:
-    """Counts the new pipeline too. The user is locked, so no other request creates one meanwhile."""
+    """Checks the limit of pipelines; the count includes the new one. The user is locked, so no other request creates
+    one meanwhile.
+    """
     limit = limits.pipelines_per_user
     used = await SQL["count_pipelines"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
     if used > limit:
@@ -196,7 +199,7 @@ class _NotKept(Exception):
 
 @asynccontextmanager
 async def _writing(pool: Database, dry_run: bool) -> AsyncIterator[Connection]:
-    """A transaction. A dry run does and refuses everything as usual, and rolls back at the end."""
+    """A transaction. A dry run executes and checks everything as usual, and rolls back at the end."""
     with suppress(_NotKept):
         async with pool.transaction() as connection:
             yield connection
@@ -217,7 +220,7 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
             )
         elif position in positions[:place]:
             other = positions.index(position)
-            reason = f"Step {other} has the same position. Give each step its own."
+            reason = f"Step {other} has the same position. Give each step its own position."
             problems.append(FieldProblem(f"steps.{place}.position", reason))
         elif position > 1 and position - 1 not in positions:
             problems.append(
@@ -241,13 +244,13 @@ def gates_behind(last: NewStep) -> list[FieldProblem]:
 
 
 def slug_of(text: str) -> str:
-    """Letters and digits of a name, for a folder. Empty if the name has none."""
+    """A slug from the letters and digits of a name, for a folder. Empty if the name has none."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:LONGEST_SLUG].strip("-")
 
 
 def slugs_of(steps: Sequence[NewStep]) -> list[str]:
-    """A unique slug for each step: the given one, or one that is derived from the name."""
+    """A unique slug for each step: the given one, or one derived from the name."""
     named = [step.slug for step in steps if step.slug is not None]
     for place, step in enumerate(steps):
         if step.slug is not None and named.count(step.slug) > 1:
@@ -284,7 +287,7 @@ async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, v
 
 
 async def _declared(connection: Connection, tenant_id: UUID, pipeline: PipelineSummary) -> list[dict[str, Any]]:
-    """The current steps, in the form in which new ones are checked."""
+    """The current steps, in the form of a request, so that they can be checked like new ones."""
     rows = await steps_of(connection, tenant_id, pipeline.id, pipeline.version)
     names = (*STEP_COLUMNS, "position", "slug")
     return [

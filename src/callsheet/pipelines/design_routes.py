@@ -1,4 +1,4 @@
-"""Routes for people who design pipelines: workflows for steps, templates, versions, and a dry run."""
+"""Routes for users who design pipelines: workflows for steps, templates, versions and a dry run."""
 
 from __future__ import annotations
 
@@ -41,13 +41,16 @@ def design_router(
 
     @router.get("/pipeline-templates")
     async def list_pipeline_templates(_: Principal = Depends(authentication.user)) -> list[PipelineTemplate]:
-        """Pipelines that you can create as they are, with a run that suits each."""
+        """Templates of pipelines. You can create a pipeline from a template without changes; each template includes
+        a suitable run.
+        """
         return await starting_points.list()
 
     @router.post("/pipelines/preview")
     async def preview_run(body: PreviewRun, principal: Principal = Depends(authentication.user)) -> RunPreview:
-        """What a run of these steps would do: its first job, and how many jobs and tokens it would take. Nothing is
-        written."""
+        """Shows what a run of these steps would do: its first job, and how many jobs and tokens it would need.
+        Nothing is written.
+        """
         return await previews.preview(principal, body)
 
     @router.get("/pipelines/{pipeline}/versions")
@@ -61,7 +64,7 @@ def design_router(
     ) -> Page[PipelineVersion]:
         """The versions of a pipeline with their steps, newest first.
 
-        A page ends early, with a `next_cursor`, where the payloads of its steps exceed 4 MiB.
+        A page ends early, with a `next_cursor`, if the payloads of its steps exceed 4 MiB.
         """
         return await versions.page(principal, pipeline, cursor, limit)
 

@@ -1,6 +1,6 @@
-"""How many candidates a run is expected to make in each step. Pure.
+"""Computes how many candidates a run is expected to make in each step. Pure.
 
-It assumes that every job makes one image, that no job fails and that no person guides the run. The rules are those of
+It assumes that every job makes one image, that no job fails and that no user guides the run. The rules are those of
 `selection`, for a run with one job at a time.
 """
 
@@ -26,7 +26,7 @@ def expected_candidates(chain: Sequence[Link], target_leaves: int, strategy: Str
     is_wide = strategy is Strategy.BREADTH_FIRST
     counts = [target_leaves if is_wide else math.ceil(target_leaves / per_base)]
     for link in chain[:-1]:
-        # A run that works depth-first does not wait for the best.
+        # A depth-first run does not wait for the best candidates.
         best = link.top_k if is_wide else None
         parents = counts[-1] if best is None else min(counts[-1], best)
         counts.append(parents * link.max_children)

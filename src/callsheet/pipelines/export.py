@@ -1,4 +1,4 @@
-"""The export of a run: its files as one zip with a manifest. It is read page by page and sent while it is read."""
+"""Exports a run: its files as one zip with a manifest. The export is read page by page and sent while it is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from callsheet.plumbing.databases import Databases
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
-# The manifest is the last entry, when all files are known. Up to this size it is kept in memory, then on disk.
+# The manifest is the last entry, because all files are known only at the end. It is kept in memory up to this size,
+# then on disk.
 SPOOLED_BYTES = 1024 * 1024
 PIECE = 262_144
 MANIFEST = "manifest.json"
@@ -27,7 +28,7 @@ _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 
 
 class ExportedCandidate(NamedTuple):
-    """A candidate with its file; the fields of a file that was deleted are None."""
+    """A candidate with its file. The file fields are None if the file was deleted."""
 
     id: UUID
     number: int
@@ -66,7 +67,7 @@ class Exports:
     async def open(
         self, principal: Principal, run_id: UUID, status: CandidateStatus | None
     ) -> tuple[str, AsyncIterator[bytes]]:
-        """The name and the bytes of the archive. A request that is refused is refused before the first byte."""
+        """The name and the bytes of the archive. Errors are raised before the first byte is sent."""
         run = await self._gallery.run(principal, run_id)
         steps = await self._gallery.steps(principal, run_id)
         pool = await self._databases.pool(principal.pool)
@@ -128,7 +129,9 @@ class Exports:
 
 
 def folder_in_archive(target_folder: str) -> str:
-    """The name of the folder in the archive: Windows opens a device instead of a folder called `con`."""
+    """The name of the folder in the archive. Windows opens a device instead of a folder called `con`, so such names
+    are changed.
+    """
     return f"run-{target_folder}" if _DEVICE.fullmatch(target_folder) else target_folder
 
 

@@ -25,7 +25,7 @@ class OwnRun(NamedTuple):
     """A run of the caller."""
 
     id: UUID
-    # How many steps it has.
+    # The number of steps of the run.
     steps: int
     pipeline_id: UUID
     pipeline_version: int
@@ -111,7 +111,7 @@ class Gallery:
         before: int | None = None,
         limit: int,
     ) -> Page[Candidate]:
-        """Newest first. The cursor is the number of the last candidate on the page."""
+        """The candidates, newest first. The cursor is the number of the last candidate on the page."""
         await self.run(principal, run_id)
         if candidate_ids:
             found = await self.of_ids(principal, candidate_ids)
@@ -165,7 +165,7 @@ class Gallery:
         return found
 
     async def of_ids(self, principal: Principal, candidate_ids: Sequence[UUID]) -> list[Candidate]:
-        """Candidates in the order of the ids. The caller must have checked that they belong to the principal."""
+        """The candidates in the order of the ids. The caller must have checked that they belong to the principal."""
         if not candidate_ids:
             return []
         pool = await self._databases.pool(principal.pool)

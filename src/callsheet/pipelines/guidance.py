@@ -1,4 +1,4 @@
-"""The part of the room that people guide runs with: galleries, votes, kills, approvals, lineage, exports."""
+"""The part of the room with which users guide runs: galleries, votes, kills, approvals, lineage and exports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def open_guidance(
     step_jobs: StepJobs,
     wake: Callable[[], None],
 ) -> Guidance:
-    """`wake` is called when the scheduler may have another choice."""
+    """Builds this part of the room. `wake` is called when the scheduler may have another choice."""
     gallery = Gallery(databases, media.files)
     return Guidance(
         gallery=gallery,

@@ -67,7 +67,7 @@ class Lineages:
         self._submission = submission
 
     async def explain(self, principal: Principal, candidate_id: UUID) -> Lineage:
-        """Every candidate from the base to this one, with the values that each was made from."""
+        """Every candidate from the base to this one, with the values that were used to make it."""
         row = await self._gallery.candidate(principal, candidate_id)
         steps = {step.id: step for step in await self._gallery.steps(principal, row.run_id)}
         pool = await self._databases.pool(principal.pool)
@@ -75,7 +75,7 @@ class Lineages:
             rows = await SQL["ancestors"].rows(
                 connection, AncestorRow, tenant_id=principal.tenant_id, candidate_id=candidate_id
             )
-        # The graph holds values that the effect hides from its users, and names the operator's models.
+        # The graph contains values that the effect hides from users, and names the operator's models.
         with_graph = principal.may(Permission.SEE_PAYLOADS)
         files = await self._gallery.files_of(principal, rows)
         ancestors = [ancestor_view(each, steps[each.step_id], files, with_graph=with_graph) for each in rows]
@@ -95,7 +95,7 @@ class Lineages:
             job = await SQL["job_of_candidate"].row(
                 connection, CandidateJob, tenant_id=principal.tenant_id, job_id=row.job_id
             )
-        assert job is not None, "jobs are never deleted, and a candidate names its own"
+        assert job is not None, "The rows of jobs are never deleted, and a candidate refers to its job."
         new = await (self._of_effect(principal, job) if job.effect_id else self._of_actor(principal, job))
         return await self._submission.submit(replace(new, request=request, idempotency_key=wanted.idempotency_key))
 

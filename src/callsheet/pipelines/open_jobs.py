@@ -1,4 +1,4 @@
-"""The jobs of runs that have not ended, as this process knows them: the end of one of them wakes the collector."""
+"""The unfinished jobs of runs that this process knows. The end of one of them wakes the collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class OpenJobs:
     replaces the set. A job that is added during that read may be missing in its result, so it is kept."""
 
     def __init__(self) -> None:
-        # As texts: every notification of any job is compared with them.
+        # The ids are texts, because every notification of any job is compared with them.
         self._ids: set[str] = set()
         self._added_since_read: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Which two candidates a person is asked to compare. Pure: the same contenders and seed make the same pair."""
+"""Chooses two candidates for a user to compare. Pure: the same candidates and seed result in the same pair."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-# Points of ELO that one more vote counts when an opponent is chosen: half of what a vote between equals moves.
+# The number of ELO points that one more vote counts when an opponent is chosen: half of the points that a vote between
+# equals moves.
 VOTE_WEIGHT = 16
 
 
 class Contender(NamedTuple):
     id: UUID
-    # The number in its run, which is the same in another run with the same seed. Ids differ.
+    # The number of the candidate in its run. It is the same in another run with the same seed, but ids differ.
     number: int
     position: int
     elo: int
@@ -26,7 +27,7 @@ Pair = tuple[Contender, Contender]
 def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[UUID]], seed: int) -> Pair | None:
     """A candidate with few votes, and one of the same step with similar ELO that has few votes too.
 
-    `compared` are pairs that this person has judged: they are not asked again. None where nothing is left to compare.
+    `compared`: pairs that this user has judged; they are not returned again. None if nothing is left to compare.
     """
     mixed = sorted(contenders, key=lambda each: each.number)
     random = Random(seed)  # noqa: S311 (chosen, not guarded)
@@ -42,7 +43,7 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
         ]
         if opponents:
             second = min(opponents, key=lambda each: abs(each.elo - first.elo) + VOTE_WEIGHT * each.votes)
-            # The seed also decides which one is shown first, because people tend to choose the left one.
+            # The seed also decides which candidate is shown first, because people tend to choose the left one.
             return (first, second) if random.random() < 0.5 else (second, first)
     return None
 
@@ -50,8 +51,9 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
 def choose_pairs(
     contenders: Sequence[Contender], compared: Collection[frozenset[UUID]], seed: int, most: int
 ) -> list[Pair]:
-    """The pairs that are asked one after the other, if the person judges none of them meanwhile. The first is that of
-    `choose_pair`. Candidates of chosen pairs count as voted on, so that the same candidate is not in every pair."""
+    """The next pairs, as if the user judged none of them meanwhile. The first is the pair of `choose_pair`.
+    Candidates of chosen pairs count as voted on, so that the same candidate is not in every pair.
+    """
     left = {each.id: each for each in contenders}
     taken = set(compared)
     pairs: list[Pair] = []

@@ -1,4 +1,4 @@
-"""Which of the eligible parents of a step gets the next child, however many there are.
+"""Chooses the eligible parent of a step that gets the next child, for any number of parents.
 
 Each parent has as many tickets as it has points of ELO. Up to `FEW` parents are read, and one of their tickets is
 drawn. For more parents, rejection sampling draws numbers until one is accepted: a choice among 100,000 parents costs as
@@ -14,7 +14,7 @@ from callsheet.plumbing.sql import Connection, statements
 
 
 class EligibleParents(NamedTuple):
-    """Eligible parents in the order of creation; None if there are none."""
+    """The eligible parents in the order of creation. The fields are None if there are none."""
 
     numbers: list[int] | None
     elos: list[int] | None
@@ -32,16 +32,19 @@ class SampledParent(NamedTuple):
 
 
 SQL = statements("callsheet.pipelines", "loop_statements.sql")
-# Half a millisecond to read. In a run of 100,000 candidates, all samples of a choice are rejected less than 200 times.
+# Reading this many parents takes half a millisecond. In a run of 100,000 candidates, all samples of a choice are
+# rejected less than 200 times.
 FEW = 500
-# Samples in one statement, and how many such statements before all parents are read after all: a candidate that has a
-# hundred times the points of all others, or is one of few in a very large run, is hardly ever sampled.
+# The number of samples in one statement, and the number of such statements before all parents are read. A candidate
+# that has a hundred times the points of all others, or is one of few in a very large run, is hardly ever sampled.
 SAMPLES, ROUNDS = 64, 8
 ALL = 2**31 - 1
 
 
 async def draw_parent(connection: Connection, names: dict[str, Any], draw: Draw, few: int = FEW) -> int | None:
-    """The number of the candidate that the draw chooses, in the step that `names` say. None if none is eligible."""
+    """The number of the candidate that the draw chooses, in the step that `names` describes. None if no candidate is
+    eligible.
+    """
     found = await SQL["eligible_parents"].row(connection, EligibleParents, **names, most=few + 1)
     if found is None or not found.numbers or len(found.numbers) <= few:
         return draw_from(draw, found)

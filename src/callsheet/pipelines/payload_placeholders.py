@@ -1,7 +1,7 @@
 """The payload of a step that is an actor: its placeholders and their places. Pure.
 
-As in graphs, values are put into parsed texts in one pass: inserted values are not searched for placeholders. A text
-that is nothing but one placeholder becomes the value with its type.
+As in graphs, values are inserted into parsed texts in one pass, and inserted values are not searched for placeholders.
+A text that consists of one placeholder becomes the value with its type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARENT_FILE = "parent_file_id"
 RESERVED = frozenset({PROMPT, PARENT, PARENT_FILE, SEED})
 # Most services take seeds of at most 31 bits, and an actor does not declare its maximum.
 LARGEST_SEED = 2**31 - 1
-# Every text is compared with every problem that an actor reports.
+# Maximum number of texts with placeholders. Every text is compared with every problem that an actor reports.
 MOST_TEXTS = 1000
 
 Placed = list[tuple[str, list[str]]]
@@ -94,7 +94,7 @@ def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> It
         if PARENT in names and text != placeholder(PARENT):
             yield FieldProblem(
                 field_of(place),
-                f"The text must be {placeholder(PARENT)} and nothing else: the whole text becomes a URL.",
+                f"The whole text must be {placeholder(PARENT)}, because it is replaced by a URL.",
             )
     placed = placed_names(payload)
     if len(placed) > MOST_TEXTS:

@@ -1,4 +1,4 @@
-"""Templates of pipelines, as data, filled with workflows that the installation has."""
+"""Templates of pipelines, which are filled with workflows of the installation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class StartingPoints:
 
 
 def filled_template(point: StartingPoint, workflows: Sequence[StepWorkflow]) -> PipelineTemplate | None:
-    """The template with the cheapest workflow that fits each step. None if a step finds none."""
+    """The template with the cheapest suitable workflow for each step. None if no workflow suits a step."""
     chosen = []
     for step in point.steps:
         fitting = [each for each in workflows if fits(step.kind, each)]
@@ -78,7 +78,7 @@ def filled_template(point: StartingPoint, workflows: Sequence[StepWorkflow]) -> 
         [Link(step.max_children, step.top_k) for step in point.steps], point.run.target_leaves, point.run.strategy
     )
     steps = [_step(step, workflow) for step, workflow in zip(point.steps, chosen, strict=True)]
-    # A variable that no step uses would be refused.
+    # Only variables that a step uses are kept, because a run with other variables would be refused.
     used = {name for step in steps for value in step.values.values() for name in names_of(value)}
     return PipelineTemplate(
         slug=point.slug,
@@ -97,7 +97,7 @@ def filled_template(point: StartingPoint, workflows: Sequence[StepWorkflow]) -> 
 
 
 def fits(kind: StepKind, workflow: StepWorkflow) -> bool:
-    """Whether the workflow can do this kind of work with nothing but a prompt, a seed and the parent's image."""
+    """Whether the workflow can do this kind of work with only a prompt, a seed and the parent's image."""
     given = {workflow.prompt_property, workflow.seed_property}
     if not workflow.is_available or any(each.required and each.key not in given for each in workflow.properties):
         return False
@@ -119,7 +119,7 @@ def _takes_prompt(workflow: StepWorkflow) -> bool:
 def _step(step: StartingStep, workflow: StepWorkflow) -> TemplateStep:
     key = workflow.prompt_property
     names = set(names_of(step.prompt)) if key is not None else set()
-    # The plain prompt needs no value: the property gets it by itself.
+    # The property gets the plain prompt without a value.
     values = {key: step.prompt} if key is not None and step.prompt != "{{prompt}}" else {}
     return TemplateStep(
         name=step.name,

@@ -31,7 +31,7 @@ from callsheet.toolbox.loops import Loop
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What people need who design a pipeline."""
+    """The parts that users need to design a pipeline."""
 
     workflows: StepWorkflows
     starting_points: StartingPoints
@@ -68,7 +68,9 @@ def open_pipelines(
     tasks: TaskPlans | None = None,
     registry: CollectorRegistry | None = None,
 ) -> PipelinesRoom:
-    """`tasks` makes the jobs of steps that are actors; without it, such steps are refused. Metrics go to `registry`."""
+    """Builds the room. `tasks` makes the jobs of steps that are actors; without it, such steps are refused. Metrics
+    go to `registry`.
+    """
     step_jobs = StepJobs(catalog, tasks)
     open_jobs = OpenJobs()
     scheduler = RunScheduler(

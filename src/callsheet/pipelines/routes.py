@@ -34,7 +34,7 @@ STARTED_BEFORE: dict[int | str, dict[str, Any]] = {
     200: {"model": Run, "description": "The run that was created with this idempotency key. No new run was started."}
 }
 STATUS = Query(None, description="Only runs of this status.")
-DRY_RUN = Query(False, description="Return what would be there, and write nothing. Ids of new steps are not kept.")
+DRY_RUN = Query(False, description="Return the result without writing it. The ids of new steps are not stored.")
 DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {"model": Pipeline, "description": "A dry run: nothing was written."}
 }
@@ -50,7 +50,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         dry_run: bool = DRY_RUN,
         principal: Principal = Depends(authentication.user),
     ) -> Pipeline:
-        """Creates a pipeline. Each step names a workflow and which values of a run it uses."""
+        """Creates a pipeline. Each step names a workflow and the values of a run that it uses."""
         if dry_run:
             response.status_code = 200
         return await pipelines.create(principal, body, dry_run=dry_run)
@@ -115,7 +115,9 @@ def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> 
 
     @router.get("")
     async def list_runs(
-        pipeline: str | None = Query(None, max_length=100, description="Only runs of the pipeline of this id or slug."),
+        pipeline: str | None = Query(
+            None, max_length=100, description="Only runs of the pipeline with this id or slug."
+        ),
         status: RunStatus | None = STATUS,
         winners: int = Query(0, ge=0, le=5, description="Number of the best candidates to include with each run."),
         cursor: UUID | None = CURSOR,
@@ -146,8 +148,9 @@ def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> 
 
     @router.post("/{run_id}/resume")
     async def resume_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """Resumes a run, also after it stopped because of failures: failed branches are retried. A completed run looks
-        for more work."""
+        """Resumes a run, also one that stopped because of failures: failed branches are retried. A completed run
+        looks for more work.
+        """
         return await runs.resume(principal, run_id)
 
     @router.post("/{run_id}/cancel")

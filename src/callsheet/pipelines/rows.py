@@ -51,7 +51,7 @@ class VersionedStep(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """A run as people read and change it."""
+    """The fields of a run that users read and change."""
 
     tenant_id: UUID
     id: UUID
@@ -82,14 +82,14 @@ class RunRow(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """A run whose turn it is, with what the scheduler needs to choose and start its next job."""
+    """A run that is due, with the data to choose and start its next job."""
 
     tenant_id: UUID
     id: UUID
     user_id: UUID
     pipeline_id: UUID
     pipeline_version: int
-    # How many steps it has.
+    # The number of steps of the run.
     steps: int
     strategy: str
     seed: int
@@ -102,8 +102,8 @@ class ClaimedRun(NamedTuple):
     variables: Mapping[str, Any]
     reason: str | None
     reason_detail: str | None
-    # When the scheduler examines the run next, unless a change makes it due earlier; and when it was due before it was
-    # claimed.
+    # The first is when the scheduler examines the run next, unless a change makes the run due earlier. The second is
+    # when the run was due before it was claimed.
     due_at: datetime
     was_due_at: datetime
 
@@ -137,7 +137,7 @@ class CandidateRow(NamedTuple):
 
 
 class FailureCounts(NamedTuple):
-    """Failures of a run that has just got another one, and how many of them stop it (`strikes`)."""
+    """Failures of a run that has just had another failure, and the number of failures that stops it (`strikes`)."""
 
     base_failures: int
     dead_branches: int

@@ -13,12 +13,12 @@ from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.wire.operations import RunsMetrics
 
-# Largest counts, so that a request never reads a whole table. A count that reaches its limit is shown as the limit.
+# Maximum counts, so that a request never reads a whole table. A count that reaches its maximum is shown as the maximum.
 MOST = 1000
 MOST_OPEN_JOBS = 50_000
-# Enough to compute a rate. Counting ten times as many took 0.1 s of each request.
+# This is enough to compute a rate. Counting ten times as many took 0.1 s of each request.
 MOST_SETTLED = 5000
-# In seconds, from a quick provider to a long video.
+# Buckets in seconds, from a fast provider to a long video.
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -34,7 +34,7 @@ class RunCounts(NamedTuple):
     average_seconds: float | None
     p95_seconds: float | None
     due_thumbnails: int
-    # Seconds since the end of the oldest settled job that was counted. None if there is none.
+    # Seconds since the end of the oldest settled job that was counted. None if no job was counted.
     settled_seconds: float | None
 
 
@@ -51,7 +51,7 @@ class RunNumbers:
     async def _of_pool(self, pool: Database) -> RunsMetrics | None:
         try:
             return await self._numbers(pool)
-        except DATABASE_AWAY as error:  # alerts about the other pools must be shown also if this one is unreachable
+        except DATABASE_AWAY as error:  # Alerts about the other pools must be shown even if this pool is unreachable.
             if is_away(error):
                 return None
             raise
@@ -74,7 +74,7 @@ def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
     judged = row.completed + row.failed
     settled = judged + row.canceled
     if settled >= MOST_SETTLED and row.settled_seconds is not None:
-        # Probably more jobs were settled than are counted, and the counted ones ended within a shorter time.
+        # More jobs were probably settled than counted, and the counted ones ended within a shorter time.
         window_seconds = max(1, round(row.settled_seconds))
     return RunsMetrics(
         pool=pool,

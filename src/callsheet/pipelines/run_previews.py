@@ -1,4 +1,4 @@
-"""What a run would do, without starting it: its first job, and how many jobs and tokens it would take."""
+"""Previews a run without starting it: its first job, and how many jobs and tokens it would need."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class RunPreviews:
         self._step_jobs = step_jobs
 
     async def preview(self, principal: Principal, wanted: PreviewRun) -> RunPreview:
-        """Raises InvalidRequest with fields `steps.…` for steps that could not be saved. Problems of the run's own
-        values are part of the result: a person who designs the steps has not written a prompt yet."""
+        """The preview. Raises InvalidRequest with fields `steps.…` for steps that could not be saved. Problems of
+        the run's own values are part of the result: a user who designs the steps has not written a prompt yet.
+        """
         steps = await self._pipelines.check(principal, wanted.steps)
         # The first job of a run is a base, so its draw has no parent.
         given = RunInputs(wanted.prompt, wanted.variables, Draw(wanted.seed or 0, 1).seed())
@@ -57,7 +58,7 @@ class RunPreviews:
         )
 
     async def _problems(self, steps: Sequence[StepRow], given: RunInputs) -> tuple[list[InputProblem], set[str]]:
-        """What is wrong with the run's own values; and the variables that the steps use."""
+        """Problems of the run's own values, and the variables that the steps use."""
         problems: list[FieldProblem] = []
         used: set[str] = set()
         for step in steps:
@@ -75,12 +76,12 @@ class RunPreviews:
         try:
             return await self._step_jobs.cost(step, given)
         except InvalidRequest:
-            # An actor whose price depends on a variable that is not given.
+            # The price of this actor depends on a variable that is not given.
             return None
 
     async def _first_job(self, principal: Principal, step: StepRow, given: RunInputs) -> FirstJob:
         job = await self._step_jobs.preview(step, given)
-        # The graph holds values that the effect hides from its users, and names the operator's models.
+        # The graph contains values that the effect hides from users, and names the operator's models.
         graph = job.graph if principal.may(Permission.SEE_PAYLOADS) else None
         return FirstJob(
             step=step.slug,

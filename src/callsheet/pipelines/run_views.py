@@ -1,4 +1,4 @@
-"""What pages show about a run before a person decides: the size of a branch, gates and their cost, the spending."""
+"""Data about a run for a user's decisions: the size of a branch, gates and their cost, and the spending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.wire.candidates import BranchPreview, Gate, Spending, SpendingPar
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.pipelines import Step
 
-# Candidates that are counted: enough to decide, and read in about 50 ms.
+# Maximum number of candidates that are counted: enough to decide, and read in about 50 ms.
 MOST_COUNTED = 10_000
 
 
@@ -48,7 +48,7 @@ class SpendingBounds(NamedTuple):
 
 
 class SpentPart(NamedTuple):
-    """Tokens that jobs of one step have used up in one part of the time."""
+    """Tokens that jobs of one step used in one part of the time."""
 
     position: int
     part: int
@@ -63,15 +63,15 @@ class RunViews:
         self._step_jobs = step_jobs
 
     async def branch(self, principal: Principal, candidate_id: UUID) -> BranchPreview:
-        """What a kill or a restore would do. The run goes on meanwhile, so the outcome may differ a little."""
+        """What a kill or a restore would do. The run continues meanwhile, so the outcome may differ a little."""
         row = await self._gallery.candidate(principal, candidate_id)
         names = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             size = await VIEW_SQL["branch_size"].row(connection, BranchSize, **names, most=MOST_COUNTED)
             jobs = await VIEW_SQL["branch_jobs"].row(connection, BranchJobs, **names, run_id=row.run_id)
-        assert size is not None, "it counts, also nothing"
-        assert jobs is not None, "it counts, also nothing"
+        assert size is not None, "a count always returns a row"
+        assert jobs is not None, "a count always returns a row"
         return BranchPreview(
             candidate_id=candidate_id,
             rejects=size.rejects,
@@ -112,7 +112,7 @@ class RunViews:
         return gates
 
     async def _price(self, step: StepRow, given: RunInputs) -> int | None:
-        """Tokens for one job of the step. None if the step cannot be used any more."""
+        """Tokens for one job of the step. None if the step can no longer be used."""
         try:
             return await self._step_jobs.cost(step, given)
         except InvalidRequest:
@@ -135,7 +135,7 @@ class RunViews:
 
 
 def part_seconds(bounds: SpendingBounds, parts: int) -> float:
-    """A run that has just started has parts of a second."""
+    """The length of one part of the time. The parts of a run that has just started are shorter than a second."""
     return max((bounds.until - bounds.since).total_seconds() / parts, 1.0)
 
 

@@ -46,9 +46,9 @@ from callsheet.wire.pipelines import (
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
 LONGEST_FOLDER = 63
-# Leaves of each run that are counted for its summary.
+# Maximum number of leaves of a run that its summary counts.
 MOST_LEAVES = 10_000
-CANCELED_WITH_RUN = "Its run was canceled."
+CANCELED_WITH_RUN = "The run was canceled."
 
 
 class StepCounts(NamedTuple):
@@ -112,7 +112,7 @@ class Runs:
         run_id = uuid7()
         async with pool.transaction() as connection:
             await SQL["lock_wallet"].value(connection, **_user(principal))
-            # The same request may have committed meanwhile: it held the lock.
+            # The same request may have committed meanwhile, because it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
                 return await self._view(connection, earlier), True
             await self._require_fewer_active_runs(connection, principal)
@@ -146,7 +146,9 @@ class Runs:
         return shown, False
 
     async def _require_fewer_active_runs(self, connection: Connection, principal: Owner) -> None:
-        """The wallet is locked, so runs that a user starts at the same time are counted one after the other."""
+        """Checks the limit of active runs. The wallet is locked, so runs that a user starts at the same time are
+        counted one after the other.
+        """
         most = self._settings.runs_per_user
         if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
             raise TooManyActiveRuns(most)
@@ -166,7 +168,7 @@ class Runs:
             problems += wrong
             taken |= names
         if unusable:
-            # The request is right: a workflow or an actor was changed after the pipeline was defined.
+            # The request is correct: a workflow or an actor was changed after the pipeline was defined.
             raise WrongState(sentences(unusable), errors=unusable)
         problems += [
             FieldProblem(f"variables.{name}", "No step of this pipeline uses this variable.")
@@ -196,7 +198,7 @@ class Runs:
         return await self._change(principal, run_id, changes)
 
     async def pause(self, principal: Principal, run_id: UUID) -> Run:
-        """Starts no new job. Active jobs continue, and their results are kept."""
+        """Pauses a run: no new job starts. Active jobs continue, and their results are kept."""
 
         def changes(run: RunRow) -> Mapping[str, Any]:
             if run.status == PAUSED:
@@ -247,7 +249,7 @@ class Runs:
         *,
         activates: bool = False,
     ) -> Run:
-        """Applies what `changes` returns for the locked run."""
+        """Applies the changes that `changes` returns for the locked run."""
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             if activates:
@@ -267,7 +269,7 @@ class Runs:
                 row = await SQL["change_run"].row(
                     connection, RunRow, tenant_id=principal.tenant_id, id=run_id, **values
                 )
-                assert row is not None, "it is locked"
+                assert row is not None, "the run is locked"
             shown = await self._view(connection, row)
         self._wake()
         return shown
@@ -325,7 +327,9 @@ class Runs:
         return Run(**summary.model_dump(), steps=progress)
 
     async def _summaries(self, connection: Connection, rows: Sequence[RunRow]) -> Sequence[RunSummary]:
-        """Summaries of runs of one tenant, each with the reason why it waits, also if other runs are the reason."""
+        """Summaries of runs of one tenant, each with the reason why the run waits, also if the reason is another
+        run.
+        """
         may_wait = [row.id for row in rows if row.status == ACTIVE and row.reason is None]
         limit = self._settings.jobs_in_total
         waiting = set()
@@ -364,7 +368,7 @@ class Runs:
 
 
 def folder_of(name: str, run_id: UUID) -> str:
-    """A folder from the name of the run, and the end of its id, which makes it unique."""
+    """A folder name from the name of the run and the end of its id, which makes the folder unique."""
     tail = run_id.hex[-12:]
     return f"{slug_of(name)[: LONGEST_FOLDER - 13].strip('-')}-{tail}".strip("-")
 
@@ -376,7 +380,7 @@ def _require(run: RunRow, *statuses: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """The idempotency key of a request, and the hash of what the request asks for."""
+    """The idempotency key of a request, and the hash of the request."""
 
     text: str | None
     request_hash: bytes | None
@@ -389,7 +393,7 @@ class _Key:
         return cls(request.idempotency_key, hash_of(asked))
 
     async def earlier(self, connection: Connection, principal: Principal) -> RunRow | None:
-        """The run that the key was used for."""
+        """The run that was created with the key."""
         if self.text is None:
             return None
         row = await SQL["run_of_key"].row(connection, RunRow, **_user(principal), idempotency_key=self.text)

@@ -1,7 +1,7 @@
 """The scheduler: the loop that examines one active run after the other and starts its next job.
 
-It may run on any number of control planes at once: a choice that was made from an old state of a run is refused when
-the job is submitted, because another job of the run was started since (`slot_refusal_2`).
+It can run on any number of control planes at once. If another job of the run was started meanwhile, the choice was made
+from an old state, and the submit of the job refuses it (`slot_refusal_2`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from callsheet.wire.errors import InsufficientTokens, QuotaExceeded, Refusal, To
 from callsheet.wire.pipelines import RunReason, Strategy
 
 log = get_logger(__name__)
-# Maximum number of runs that one tick examines; more may be due.
+# Maximum number of runs that one tick examines. More runs may be due.
 RUNS_PER_TICK = 100
-# The end of a job and every action of a user make a run due at once. If that was missed, it is due after this time.
+# The end of a job and every action of a user make a run due at once. If such an event is missed, the run is due after
+# this time.
 LONGEST_WAIT_SECONDS = 3600.0
 
 
@@ -42,17 +43,17 @@ class FullTenant(NamedTuple):
 
 
 class Parent(NamedTuple):
-    """The candidate that the next job is for."""
+    """The candidate that gets the next job."""
 
     id: UUID
     number: int
-    # Jobs that were started for it.
+    # The number of jobs that were started for the candidate.
     slots: int
     file_id: UUID
 
 
 class StepNow(NamedTuple):
-    """A step, with its state in one run that a choice needs."""
+    """A step, with the state in one run that a choice needs."""
 
     id: UUID
     position: int
@@ -71,7 +72,7 @@ class StepNow(NamedTuple):
     is_approved: bool
     in_flight: int
     has_eligible: bool
-    # A number of the run, so it is the same for every step.
+    # This is a number of the run, so it is the same for every step.
     active_bases: int
 
     @property
@@ -131,7 +132,7 @@ class RunScheduler(Loop):
             except Exception as error:
                 if is_away(error):
                     raise
-                # A run that cannot continue must not keep the others waiting.
+                # A run that cannot continue must not stop the others.
                 await self._report_error(pool, run, error)
         return True
 
@@ -141,7 +142,7 @@ class RunScheduler(Loop):
         return {row.tenant_id for row in rows}
 
     async def _claim(self, pool: Database, full: Collection[UUID]) -> ClaimedRun | None:
-        """The run whose turn it is, of a tenant that may have one more active job."""
+        """The run that is due, of a tenant that may have one more active job."""
         async with pool.connection() as connection:
             return await SQL["claim_run"].row(
                 connection, ClaimedRun, later_seconds=self._settings.submit_seconds, full=list(full)
@@ -168,11 +169,11 @@ class RunScheduler(Loop):
         step = snapshot.steps[choice.position].step
         file = await self._file(pool, run, parent)
         if parent is not None and file is None and step.needs_parent_image_path:
-            await self._exclude_parent(pool, run, step, parent, "Its image was deleted.")
+            await self._exclude_parent(pool, run, step, parent, "The image of this candidate was deleted.")
             return
         is_started = await self._start_job(pool, run, step, parent, file, draw.seed())
         if is_started and in_flight + 1 < self._concurrency(run):
-            # The run may have another job, after all other runs had a turn.
+            # The run may get another job after all other runs had a turn.
             await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
             await self._look_again(pool, run)
 
@@ -196,7 +197,7 @@ class RunScheduler(Loop):
         except SlotRefused as refused:
             await self._refused(pool, run, new.cost, refused.reason)
         except UnsuitableParent as unsuitable:
-            assert parent is not None, "it was handed to the step"
+            assert parent is not None, "the caller passed the parent to the step"
             await self._exclude_parent(pool, run, step, parent, str(unsuitable))
         except InsufficientTokens as refusal:
             await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
@@ -233,7 +234,10 @@ class RunScheduler(Loop):
     async def _refused(self, pool: Database, run: ClaimedRun, cost: int, reason: str) -> None:
         match reason:
             case "budget_spent":
-                detail = f"The next job costs {cost} tokens, and {run.spent} of the budget of {run.budget} are spent."
+                detail = (
+                    f"The next job costs {cost} tokens, and {run.spent} of the budget of {run.budget} tokens are "
+                    "spent. Increase the budget to continue."
+                )
                 await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
             case "at_capacity" | "tenant_at_capacity":
                 # Other jobs reached the limit between the snapshot and the submit.
@@ -270,7 +274,7 @@ class RunScheduler(Loop):
                 log.info("pipeline.run_completed", run_id=str(run.id), reason=reason.value)
 
     async def _exclude_parent(self, pool: Database, run: ClaimedRun, step: StepRow, parent: Parent, why: str) -> None:
-        """No job can be made for this parent. Another draw may choose it again, so it is excluded at once."""
+        """Excludes a parent for which no job can be made. Otherwise another draw could choose it again."""
         names = {"tenant_id": run.tenant_id, "run_id": run.id}
         async with pool.transaction() as connection:
             await SQL["lock_run_of_slot"].value(connection, **names)
@@ -292,7 +296,7 @@ class RunScheduler(Loop):
         await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)
 
     async def _wait_for_jobs(self, pool: Database, run: ClaimedRun) -> None:
-        """The end of one of its jobs makes the run due: a thousand runs that wait cost nothing meanwhile."""
+        """Postpones the run until one of its jobs ends. A thousand waiting runs cost nothing meanwhile."""
         async with pool.connection() as connection:
             await SQL["leave_run"].run(connection, **_key(run), due_at=run.due_at, later_seconds=LONGEST_WAIT_SECONDS)
 
@@ -314,7 +318,7 @@ class RunScheduler(Loop):
 
 
 async def read_snapshot(pool: Database, run: ClaimedRun) -> RunSnapshot:
-    """Reads what a choice needs. Each statement uses an index, and none reads the whole tree."""
+    """Reads the data for a choice. Each statement uses an index, and no statement reads the whole tree."""
     breadth_first = run.strategy == Strategy.BREADTH_FIRST
     names = {"tenant_id": run.tenant_id, "run_id": run.id}
     async with pool.connection() as connection:
@@ -352,7 +356,7 @@ async def read_snapshot(pool: Database, run: ClaimedRun) -> RunSnapshot:
 async def choose_parent(
     pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice, draw: Draw
 ) -> Parent | None:
-    """The candidate that the draw chooses. None if no candidate is eligible any more."""
+    """The candidate that the draw chooses. None if no candidate is eligible."""
     step = snapshot.steps[choice.position - 1]
     names: dict[str, Any] = {"tenant_id": run.tenant_id, "run_id": run.id, "position": choice.position}
     async with pool.connection() as connection:

@@ -1,7 +1,7 @@
-"""What a run does next: a pure function of what is known about it. The same run, votes and seed choose the same.
+"""Chooses the next job of a run. Pure: the same run, votes and seed result in the same choice.
 
-Two questions, because the second needs rows that only the first can name: which step's candidates are to have children,
-or whether a new base is due (`next_group`); and which of them has one now (`Draw.parent`).
+There are two questions, because the second needs rows that only the first can name. `next_group`: does a step's
+candidate get a child, or is a new base due? `Draw.parent`: which candidate of that step gets the child?
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 
 from callsheet.wire.pipelines import Strategy
 
-# random() returns multiples of this, and is the one method whose sequence Python promises to keep.
+# random() returns multiples of this. It is the only method whose sequence Python guarantees to keep.
 _RESOLUTION = 2**53
 
 
@@ -65,7 +65,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`position`: the step of the parents. The new candidate is of the next step."""
+    """The next job. `position`: the step of the parents. The new candidate belongs to the next step."""
 
     mode: Mode
     position: int = 0
@@ -94,8 +94,9 @@ def _finish_first(run: RunState) -> Choice:
 
 
 def _breadth_first(run: RunState) -> Choice:
-    """As many bases as leaves are wanted, then step by step. A step is completed before its best candidates become
-    parents, or the candidates that are made last would never be among the best."""
+    """Breadth-first: first as many bases as leaves are wanted, then step by step. A step is completed before its
+    best candidates become parents. Otherwise the candidates that are made last would never be among the best.
+    """
     if run.bases + run.steps[0].in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
     for step in _parents(run):
@@ -106,13 +107,14 @@ def _breadth_first(run: RunState) -> Choice:
         if step.has_eligible:
             return Choice(Mode.CHILD_GENERATION, step.position)
     if run.leaves + run.in_flight < run.target_leaves and not any(step.is_narrowed for step in _parents(run)):
-        # Branches failed or leaves were killed. If only the best become parents, a new base need not be one of them.
+        # Branches failed or leaves were killed. If only the best candidates become parents, a new base may not be one
+        # of them.
         return Choice(Mode.BASE_GENERATION)
     return _rest(run)
 
 
 def _parents(run: RunState) -> Iterator[StepState]:
-    """Every step but the last: a leaf has no children."""
+    """Every step except the last: a leaf has no children."""
     return iter(run.steps[:-1])
 
 
@@ -135,10 +137,10 @@ class Draw:
         self._random = Random(f"{run_seed}:{number}")  # noqa: S311 (to be repeated, not to be secret)
 
     def parent(self, elos: Sequence[int]) -> int:
-        """Which one of the parents: a raffle in which each has as many tickets as points of ELO, or one each where
-        no candidate has any.
+        """Chooses one of the parents at random, weighted by ELO: each parent has as many tickets as points, or one
+        ticket each if no parent has points.
 
-        Their order is part of the draw: they come in the order they were made.
+        `elos` must be in the order in which the parents were created, because the order is part of the draw.
         """
         tickets = list(accumulate(elos))
         chance = self._random.random()
@@ -147,11 +149,11 @@ class Draw:
         return bisect_right(tickets, int(chance * tickets[-1]))
 
     def samples(self, first: int, last: int, highest: int, count: int) -> list[Sample]:
-        """Rejection sampling for the same raffle, where there are too many parents to read: each sample is any number
-        from first to last, with any part of the highest ELO.
+        """Rejection sampling with the same chances, for parents that are too many to read. Each sample is a number from
+        first to last, with a part of the highest ELO.
 
-        All numbers are equally likely, and a parent is accepted in proportion to its points: the chances are those of
-        the tickets.
+        All numbers are equally likely, and a parent is accepted in proportion to its points. So the chances are the
+        same as with tickets.
         """
         return [
             Sample(first + self._below(last - first + 1), self._below(highest) if highest else -1) for _ in range(count)

@@ -20,7 +20,7 @@ class NewSlot:
     ordinal: int
     draw: int
     seed: int
-    # The values that the payload was built from.
+    # The values from which the payload was built.
     lineage: Mapping[str, Any]
     # Limits of active jobs: of this run, and of all runs of its tenant.
     per_run: int

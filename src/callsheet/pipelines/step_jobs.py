@@ -1,6 +1,6 @@
-"""A step's workflow: whether it can be a step, whether a run gives it what it needs, and its jobs.
+"""Checks the workflow of a step and the inputs of a run for it, and builds the step's jobs.
 
-Workflows of the catalog are seen to here, actors in `task_steps`.
+This module handles workflows of the catalog. `task_steps` handles actors.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from callsheet.pipelines.workflow_placeholders import (
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.pipelines import NewStep
 
-# Takes the place of a parent's file where only the inputs are checked.
+# Replaces the file of a parent if only the inputs are checked.
 NO_FILE = UUID(int=0)
-# Number of checked steps that are remembered.
+# Maximum number of checked steps that are cached.
 REMEMBERED = 10_000
 SWITCHED_OFF = "The workflow is switched off, or its effect is no longer published."
 
@@ -77,7 +77,7 @@ class UnsuitableParent(Exception):
 
 class StepJobs:
     def __init__(self, catalog: CatalogRoom, tasks: TaskPlans | None = None):
-        """`tasks` makes the jobs of steps that are actors; without it, such steps are refused."""
+        """`tasks` builds the jobs of steps that are actors; without it, such steps are refused."""
         self._catalog = catalog
         self.tasks = TaskSteps(tasks or NoTasks())
         # By step: its workflow when it was last checked.
@@ -91,7 +91,7 @@ class StepJobs:
             raise InvalidRequest.field("payload", 'Only an actor takes a payload: workflow = "actor:NAME".')
         selling = await self._catalog.effects.selling(step.workflow)
         if not selling:
-            # The same error for a workflow that exists and is not published: users must not learn its name.
+            # The error is the same for an unpublished workflow, because users must not learn its name.
             reason = f"There is no workflow {step.workflow!r} with a published effect, which sets its price."
             raise InvalidRequest.field("workflow", reason)
         if step.effect is None and len(selling) > 1:
@@ -138,9 +138,9 @@ class StepJobs:
     async def build(
         self, pool: str, run: ClaimedRun, step: StepRow, parent: InputFile | None, seed: int
     ) -> tuple[NewJob, int]:
-        """The job, and the seed that is in it. Raises a refusal where its workflow cannot be used any more.
+        """The job, and the seed in it. Raises a refusal if its workflow can no longer be used.
 
-        `pool`: the database that the run lives in.
+        `pool`: the database of the run.
         """
         needs = needs_of(step)
         if step.effect_id is None:
@@ -192,7 +192,7 @@ class StepJobs:
         return (await self._open(step.effect_id))[0].cost
 
     async def preview(self, step: StepRow, given: RunInputs) -> JobPreview:
-        """What `build` would put into a job without a parent. Nothing is written."""
+        """The job that `build` would make without a parent. Nothing is written."""
         needs = needs_of(step)
         if step.effect_id is None:
             payload, seed = filled_payload(step, needs, given.prompt, given.variables, given.seed)
@@ -240,7 +240,7 @@ def needs_of(step: StepRow | NewStep) -> Needs:
 
 
 def lineage_of(run: ClaimedRun, step: StepRow, seed: int) -> dict[str, Any]:
-    """The values in the graph. The graph itself is the job's payload."""
+    """The values that were inserted into the graph. The graph itself is the job's payload."""
     return {
         "workflow": step.workflow,
         "step": step.slug,
@@ -270,7 +270,7 @@ def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
 
 
 def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProblem:
-    """Names the field of the request that starts the run."""
+    """The problem with the name of the field in the request that starts the run."""
     key = problem.field.removeprefix(f"{FIELD}.")
     prompt = property_of(recipe, PROMPT)
     used = names_of(step.values.get(key))
@@ -282,5 +282,5 @@ def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProble
 
 
 def sentence(refusal: Refusal) -> str:
-    """The refusal as a sentence for people."""
+    """The refusal as a sentence for users."""
     return sentences(refusal.errors) or refusal.detail or refusal.title()

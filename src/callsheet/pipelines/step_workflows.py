@@ -1,5 +1,6 @@
-"""The workflows that a step of a pipeline can use, with the data that the pipeline editor shows. Each is an effect that
-makes images: a workflow with values and a price."""
+"""The workflows that a step of a pipeline can use, with the data for the pipeline editor. Each is an effect that
+makes images: a workflow with values and a price.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.catalog import FILES, PropertyType
 from callsheet.wire.pipeline_design import StepWorkflow
 
-# Templates of pipelines are made of the newest effects, at most this number.
+# Templates of pipelines use the newest effects, at most this number.
 MOST_EFFECTS = 200
 
 
@@ -21,7 +22,9 @@ class StepWorkflows:
         self._effects = effects
 
     async def page(self, before: UUID | None, limit: int) -> Page[StepWorkflow]:
-        """May have fewer items than `limit`, because effects that no step can use are left out."""
+        """A page of workflows. It may have fewer items than `limit`, because effects that no step can use are left
+        out.
+        """
         found, cursor = await self._effects.page(before, limit)
         items = [step_workflow(each) for each in found if can_be_step(each)]
         return Page(items=items, next_cursor=str(cursor) if cursor else None)
@@ -31,8 +34,9 @@ class StepWorkflows:
 
 
 def can_be_step(effect: ImageEffect) -> bool:
-    """A step passes at most one image to its workflow, so an effect that requires another file cannot be a step, unless
-    the file has a default."""
+    """Whether a step can use the effect. A step passes at most one image to its workflow, so an effect that requires
+    another file cannot be a step, unless the file has a default.
+    """
     primary = primary_input(effect.properties)
     if primary is not None and primary.type is not PropertyType.IMAGE:
         return False

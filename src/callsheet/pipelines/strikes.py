@@ -1,4 +1,4 @@
-"""When a run stops because of failures: it would only spend its budget on more of them.
+"""Stops a run because of failures, so that it does not spend its budget on more failures.
 
 A strike is one failure. `pipelines.strikes` sets how many strikes exclude a candidate as a parent. It also sets how
 many excluded branches, or how many failed jobs of the first step in a row, stop the run.
@@ -17,7 +17,7 @@ SQL = statements("callsheet.pipelines", "loop_statements.sql")
 LONGEST = 1000
 STOPPED = {
     RunReason.BASE_FAILED: "Jobs of the first step that failed in a row: {strikes}.",
-    RunReason.BRANCHES_FAILED: "Branches that were left alone without a child: {strikes}.",
+    RunReason.BRANCHES_FAILED: "Branches that were given up without a child: {strikes}.",
 }
 
 
@@ -35,5 +35,5 @@ async def stop_after_strikes(
     if reason is None or run.status != RunStatus.ACTIVE:
         return
     counted = STOPPED[reason].format(strikes=run.strikes)
-    detail = f"{counted} The last one, in the step {slug!r}: {message}"[:LONGEST]
+    detail = f"{counted} The last failure, in the step {slug!r}: {message}"[:LONGEST]
     await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)

@@ -1,4 +1,4 @@
-"""Steps whose workflow is an actor: whether it can be a step, whether a run gives it what it needs, and its jobs."""
+"""Checks steps whose workflow is an actor and the inputs of a run for them, and builds their jobs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
 from callsheet.wire.tasks import actor_of, workflow_slug
 
-# Takes the place of a URL in a check of the actor. The real URL is signed when a worker leases the task.
+# Replaces a URL in a check of the actor. The real URL is signed when a worker leases the task.
 SAMPLE_URL = "https://storage.invalid/parent.png"
 SAMPLE_ID = str(UUID(int=0))
 SAMPLE_TEXT = "text"
-# Problems that are reported. Each of them is searched for in the payload.
+# Maximum number of problems that are reported. Each problem is searched for in the payload.
 MOST_PROBLEMS = 100
 
 
@@ -43,14 +43,15 @@ class TaskPlans(Protocol):
     """The part of the tasks room that this room uses."""
 
     async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
-        """Whether it becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow` and
-        `payload.…`."""
+        """Whether the task becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow`
+        and `payload.…`.
+        """
         ...
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob: ...
 
 
-NO_TASKS = "The workflow is an actor, and this control plane runs no tasks."
+NO_TASKS = "The workflow is an actor, but this control plane runs no tasks. Use a workflow of the catalog."
 
 
 class NoTasks:
@@ -92,7 +93,7 @@ class TaskSteps:
         payload = step.payload or {}
         problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
         if any(each.field.startswith(FIELD) for each in problems):
-            # With a wrong payload, the plan of the actor would mean nothing.
+            # If the payload is wrong, the plan of the actor means nothing.
             return problems
         given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
         try:
@@ -106,7 +107,7 @@ class TaskSteps:
     async def check_given(
         self, step: StepRow, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
     ) -> list[FieldProblem]:
-        """Problems of the inputs of a run. Raises if the step itself cannot be used any more."""
+        """Problems of the inputs of a run. Raises if the step itself can no longer be used."""
         payload = step.payload or {}
         wanted = variables_in(payload, needs)
         lacking = sorted(wanted - variables.keys() - {SEED})
@@ -132,7 +133,7 @@ class TaskSteps:
     async def build(
         self, pool: str, run: ClaimedRun, step: StepRow, needs: Needs, parent: InputFile | None, drawn: int
     ) -> tuple[NewJob, int]:
-        """The job, and the seed in it. Raises a refusal if the actor cannot be used any more."""
+        """The job, and the seed in it. Raises a refusal if the actor can no longer be used."""
         payload = step.payload or {}
         read = parent if needs.parent else None
         made, seed = filled_payload(step, needs, run.prompt, run.variables, drawn, read.id if read else None)
@@ -148,7 +149,7 @@ class TaskSteps:
         return replace(new, payload=with_files(made, files), input_file_ids=(read.id,)), seed
 
     async def again(self, owner: Owner, job: CandidateJob) -> NewJob:
-        """The same task as an earlier job of a run, at the current price."""
+        """The job of the same task as an earlier job of a run, at the current price."""
         if job.actor is None or job.queue_name is None:
             raise InvalidRequest.field(
                 "candidate_id",
@@ -161,8 +162,9 @@ class TaskSteps:
         return replace(new, kind=REPLAY, payload=job.payload, input_file_ids=tuple(job.input_file_ids))
 
     async def cost(self, step: StepRow, needs: Needs, prompt: str | None, variables: Mapping[str, Any]) -> int:
-        """The price of a job of the step. A value that the run does not give is replaced by a sample. Raises
-        InvalidRequest if the actor cannot use the sample."""
+        """The price of a job of the step. A sample replaces each value that the run does not give. Raises
+        InvalidRequest if the actor cannot use the sample.
+        """
         payload = step.payload or {}
         given = {**dict.fromkeys(names_in(payload), SAMPLE_TEXT), **_samples(), **_own(needs, variables)}
         return await self._planned(step.workflow, payload, {**given, **({PROMPT: prompt} if prompt else {})})
@@ -182,7 +184,7 @@ def filled_payload(
     drawn: int,
     parent_id: UUID | None = None,
 ) -> tuple[dict[str, Any], int]:
-    """The payload of a job, and the seed in it. The URL of the parent's image is not in it yet."""
+    """The payload of a job, and the seed in it. The payload does not contain the URL of the parent's image yet."""
     given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, variables)}
     seed = seed_used(given[SEED], drawn)
     if needs.prompt:
@@ -211,7 +213,7 @@ def _samples() -> dict[str, Any]:
 
 def _foreign_fields(step: NewStep) -> list[FieldProblem]:
     fields = [name for name in ("effect", "values") if getattr(step, name)]
-    problems = [FieldProblem(name, f"An actor has no {name}. Write it in `{FIELD}`.") for name in fields]
+    problems = [FieldProblem(name, f"An actor has no {name}. Put the value into `{FIELD}`.") for name in fields]
     if step.payload is None:
         problems.append(FieldProblem(FIELD, "An actor needs a payload."))
     return problems
@@ -231,7 +233,7 @@ def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> 
 
 
 def _given_by_run(names: set[str], variables: set[str], needs: Needs) -> str | None:
-    """The field of the request that starts the run. None if the value is the step's own."""
+    """The field of the request that starts the run. None if the step itself sets the value."""
     for name in sorted(names & variables):
         return f"variables.{name}"
     return "prompt" if needs.prompt and PROMPT in names else None

@@ -1,6 +1,6 @@
-"""Makes thumbnails of candidates after they were accepted. Until then a gallery shows the large image.
+"""Makes thumbnails of accepted candidates. Until a thumbnail exists, a gallery shows the large image.
 
-Where control planes make previews of all files, the small one of those is copied, and nothing is decoded twice.
+If control planes make previews of all files, the small preview is copied, so that nothing is decoded twice.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ EXTENSION = "webp"
 MIME_TYPE = CONTENT_TYPES[SMALL]
 # Seconds until the maker looks again for the preview of a candidate's file.
 PREVIEW_SECONDS = 5
-# Long enough for the largest image. After that the control plane with the claim counts as dead, and another may try.
+# This is long enough for the largest image. After this time, the control plane with the claim counts as dead, and
+# another one may try.
 CLAIM_SECONDS = 360
 
 
 class DueThumbnail(NamedTuple):
-    """A candidate that needs a thumbnail, with its file; the fields of a file that was deleted are None."""
+    """A candidate that needs a thumbnail, with its file. The file fields are None if the file was deleted."""
 
     tenant_id: UUID
     id: UUID
@@ -62,10 +63,10 @@ class ThumbnailMaker(Loop):
         return any([await self.make_due(pool) for pool in self._pools()])
 
     async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
-        """True while there is more."""
+        """Makes thumbnails. Returns True while there are more to make."""
         async with pool.connection() as connection:
             rows = await SQL["due_thumbnails"].rows(connection, DueThumbnail, now=at, limit=BATCH)
-        # One at a time: decoding uses a whole processor, and requests need the others.
+        # One thumbnail is made at a time: decoding uses a whole processor core, and requests need the others.
         for row in rows:
             try:
                 await self._make(pool, row)
@@ -75,7 +76,7 @@ class ThumbnailMaker(Loop):
             except Exception as error:
                 if is_away(error) or isinstance(error, Unavailable):
                     raise
-                # A thumbnail with an unexpected error is given up: it must not keep the others waiting.
+                # A thumbnail with an unexpected error is given up, so that it does not block the others.
                 log.exception("pipeline.no_thumbnail", candidate_id=str(row.id))
                 await self._give_up(pool, row)
         return len(rows) == BATCH
@@ -92,7 +93,7 @@ class ThumbnailMaker(Loop):
         if content is None:
             await self._give_up(pool, row)
             return
-        # Every process and every attempt uses the same key: an object that a crash left is overwritten.
+        # Every process and every attempt uses the same key, so that an object from before a crash is overwritten.
         key = thumbnail_key(row.tenant_id, row.target_folder, row.id)
         await self._files.storage.put(key, content, content_type=MIME_TYPE)
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)
@@ -122,7 +123,7 @@ class ThumbnailMaker(Loop):
             await SQL["give_up_thumbnail"].run(connection, tenant_id=row.tenant_id, candidate_id=row.id)
 
     async def _made(self, row: DueThumbnail) -> bytes | None:
-        """The content of the thumbnail. None if there will never be one."""
+        """The content of the thumbnail. None if the file can never have one."""
         if row.path is None or row.size is None or row.disk != self._files.disk:
             return None
         if row.mime_type is None or not row.mime_type.startswith("image/"):

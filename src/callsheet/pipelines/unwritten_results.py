@@ -1,4 +1,6 @@
-"""Results of ended jobs that could not be written, for an unexpected reason: tried again later and later. Pure."""
+"""Results of ended jobs that could not be written because of an unexpected error. The delay before the next try
+increases. Pure.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ class _Attempts:
 
 
 class UnwrittenResults:
-    """A result that cannot be written must neither hold up the others nor fill the log."""
+    """Delays failed results, so that they neither block other results nor fill the log."""
 
     def __init__(self) -> None:
         self._by_job: dict[UUID, _Attempts] = {}
@@ -28,7 +30,7 @@ class UnwrittenResults:
         return [job_id for job_id, attempts in self._by_job.items() if attempts.again_at > now]
 
     def postpone(self, job_id: UUID, now: datetime) -> int:
-        """Returns how many times it has failed."""
+        """Postpones a result. Returns how often writing it has failed."""
         count = self.attempts(job_id) + 1
         seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(count - 1, 20))
         self._by_job[job_id] = _Attempts(count, now + timedelta(seconds=seconds))
@@ -39,6 +41,6 @@ class UnwrittenResults:
         return found.count if found else 0
 
     def forget_all_but(self, job_ids: Iterable[UUID]) -> None:
-        """The results of all other jobs were written, here or by another control plane."""
+        """Forgets all other jobs: their results were written, by this or by another control plane."""
         kept = set(job_ids)
         self._by_job = {job_id: attempts for job_id, attempts in self._by_job.items() if job_id in kept}

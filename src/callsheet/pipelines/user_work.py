@@ -30,7 +30,9 @@ class UserWork:
         return Active(len(jobs), len(runs))
 
     async def cancel(self, owner: Owner, actor: str, reason: str) -> None:
-        """Cancels runs first: an active run would start another job for each canceled one."""
+        """Cancels the user's runs and then the jobs. Runs come first, because an active run would start another job
+        for each canceled one.
+        """
         pool = await self._databases.pool(owner.pool)
         async with pool.connection() as connection:
             runs = await SQL["list_active_runs"].rows(connection, RunId, **_names(owner))
@@ -38,7 +40,7 @@ class UserWork:
             try:
                 await self._runs.cancel(owner, run.id, actor=actor)
             except WrongState:
-                continue  # it has ended meanwhile
+                continue  # The run has ended meanwhile.
         async with pool.connection() as connection:
             jobs = await active_jobs(connection, owner.tenant_id, owner.user_id)
         await cancel_jobs(

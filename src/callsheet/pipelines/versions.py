@@ -1,4 +1,4 @@
-"""The versions of a pipeline: every change of the steps made one."""
+"""The versions of a pipeline. Every change of the steps creates a version."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Versions:
     async def page(
         self, principal: Principal, id_or_slug: str, before: int | None, limit: int
     ) -> Page[PipelineVersion]:
-        """Newest first. The numbers of versions have no gap, so a page is a range of them.
+        """The versions, newest first. The numbers of versions have no gaps, so a page is a range of numbers.
 
-        Each version may have a megabyte of payloads, so a page ends early where they are large.
+        Each version may have a megabyte of payloads, so a page with large payloads ends early.
         """
         pipeline = await self._pipelines.get(principal, id_or_slug)
         newest = pipeline.version if before is None else min(pipeline.version, before - 1)
@@ -46,5 +46,5 @@ class Versions:
 
 
 def _version(number: int, rows: list[VersionedStep]) -> PipelineVersion:
-    # All steps of a version are written in one transaction, and their ids carry the time.
+    # All steps of a version are written in one transaction, and their ids contain the time.
     return PipelineVersion(version=number, created_at=time_of(rows[0].id), steps=[step_view(row.step) for row in rows])

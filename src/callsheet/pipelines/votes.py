@@ -1,4 +1,4 @@
-"""Votes: chooses pairs of candidates, records votes and undoes them."""
+"""Chooses pairs of candidates, records votes and undoes votes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from callsheet.wire.candidates import CastVote, Pair, Pairs, Verdict, Vote
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.pipelines import LARGEST_SEED, CandidateStatus
 
-# Candidates of each step that a pair is chosen from: as many as a person could compare in an afternoon.
+# Maximum number of candidates of each step from which a pair is chosen: as many as a person could compare in an
+# afternoon.
 CONTENDERS = 40
 NO_SUCH_VOTE = "There is no such vote."
 
 
-# Votes of a run that are counted for the progress.
+# Maximum number of votes of a run that are counted for the progress.
 MOST_JUDGED = 20_000
 
 
@@ -56,7 +57,7 @@ class Votes:
         return Pair(seed=found.seed, candidates=found.pairs[0] if found.pairs else [])
 
     async def pairs(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None, most: int) -> Pairs:
-        """As many pairs as a client wants to have ready, and how many there are in all."""
+        """The next pairs that a client may load in advance, and the number of all pairs."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
         chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
@@ -85,7 +86,7 @@ class Votes:
         judged, total = await self._progress(principal, run_id, position)
         return Pairs(
             seed=chosen,
-            # A candidate that was deleted meanwhile takes its pair with it.
+            # If a candidate was deleted meanwhile, its pair is left out.
             pairs=[[shown[each.id] for each in pair] for pair in pairs if all(each.id in shown for each in pair)],
             judged=judged,
             total=total,
@@ -103,7 +104,7 @@ class Votes:
         return judged, total
 
     async def vote(self, principal: Principal, run_id: UUID, cast: CastVote) -> tuple[Vote, bool]:
-        """The vote, and whether the user had given it before: the same vote counts once."""
+        """The vote, and whether the user gave it before. A repeated vote counts once."""
         await self._gallery.run(principal, run_id)
         if cast.winner_id == cast.loser_id:
             raise InvalidRequest.field("loser_id", "Winner and loser must be two different candidates.")
@@ -129,7 +130,7 @@ class Votes:
                 await SQL["move_elo"].run(connection, **names, **moved, votes=1)
                 return vote, False
             earlier = await SQL["vote_on_pair"].row(connection, Vote, **names, user_id=principal.user_id)
-        assert earlier is not None, "the candidates are locked, so no request has taken it back meanwhile"
+        assert earlier is not None, "the candidates are locked, so no request has taken the vote back meanwhile"
         if earlier.verdict is not cast.verdict:
             raise Conflict(f"You judged this pair differently. Take that vote back first: {earlier.id}.")
         if cast.verdict is Verdict.WINNER and earlier.winner_id != cast.winner_id:
@@ -151,7 +152,7 @@ class Votes:
             if found is None:
                 raise NotFound(NO_SUCH_VOTE)
             pair = await self._locked(connection, principal, run_id, found.winner_id, found.loser_id)
-            # If two requests undo the vote at once, the one that waited for the lock finds it undone.
+            # If two requests undo the vote at once, the second waits for the lock and finds the vote undone.
             undone = await SQL["undo_vote"].row(connection, Vote, tenant_id=principal.tenant_id, vote_id=vote_id)
             if undone is None:
                 raise NotFound(NO_SUCH_VOTE)

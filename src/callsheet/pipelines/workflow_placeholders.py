@@ -1,7 +1,7 @@
-"""The placeholders of a step's workflow: `{{prompt}}`, `{{parent_image_path}}`, `{{seed}}`, variables. Pure.
+"""The placeholders of a step's workflow: `{{prompt}}`, `{{parent_image_path}}`, `{{seed}}` and variables. Pure.
 
-A workflow may describe a placeholder by a property, which then says what may be there. One that it does not describe
-is taken as it is: any text, number or boolean. Either way the catalog replaces it, in parsed values.
+A property of the workflow may describe a placeholder and limit its value. A placeholder without a property takes any
+text, number or boolean. In both cases the catalog replaces the placeholder in parsed values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 class WorkflowProperties(Protocol):
-    """A workflow, as far as its properties describe its placeholders."""
+    """The properties of a workflow, which describe its placeholders."""
 
     @property
     def properties(self) -> tuple[Property, ...]: ...
@@ -57,8 +57,9 @@ def names_in_values(needs: Needs) -> set[str]:
 
 
 def filled_text(text: Any, values: Mapping[str, Any]) -> Any:
-    """The text with its placeholders replaced in one pass. A text that is nothing but one placeholder becomes the
-    value with its type. A placeholder without a value stays, and so does what is not a text."""
+    """The text with its placeholders replaced in one pass. A text that consists of one placeholder becomes the value
+    with its type. A placeholder without a value and a value that is not a text stay unchanged.
+    """
     if not isinstance(text, str):
         return text
     only = NAME.fullmatch(text)
@@ -86,7 +87,7 @@ def file_property(recipe: WorkflowProperties) -> Property | None:
 
 
 def completed(recipe: Recipe, graph: Graph, given: Mapping[str, Any]) -> Recipe:
-    """The recipe with a property for every placeholder that it does not describe, of the type of the given value."""
+    """The recipe with a property for every undescribed placeholder, of the type of the given value."""
     added = []
     for name in sorted(undescribed(recipe, graph)):
         is_parent = name == PARENT
@@ -174,7 +175,7 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
         elif wrong := [reason for name in names_of(value) if (reason := _not_in_values(name, needs))]:
             yield from (FieldProblem(where, reason) for reason in wrong)
         elif _is_template(each, value):
-            # Each run checks the text that it makes of it.
+            # Each run checks the text that results from its values.
             continue
         else:
             try:
@@ -225,7 +226,7 @@ def given_values(
         named |= variables
     if needs.prompt and prompt is not None:
         named[PROMPT] = prompt
-    # A seed that the scheduler has drawn is larger than what most engines take.
+    # A seed that the scheduler draws is larger than the maximum of most engines.
     drawn = {} if SEED in variables else {placeholder(SEED): seed}
     limits = {each.key: each.limits for each in recipe.properties if each.type is PropertyType.NUMBER}
     values = {
@@ -235,7 +236,7 @@ def given_values(
     for name, value in named.items():
         each = property_of(recipe, name)
         if each is None or each.type in FILES or names_of(needs.values.get(each.key)):
-            # The text of the step says where the value goes.
+            # The text of the step contains the place of the value.
             continue
         if name != SEED or name in variables:
             values[each.key] = value

@@ -1,1 +1,1 @@
-"""Tasks: jobs addressed to an actor, and the typed ones made from products."""
+"""Tasks: jobs for an actor. Typed generation jobs, which are made from products, are tasks too."""

@@ -21,7 +21,8 @@ from callsheet.wire.tasks import ActorInfo, ActorVariant, workflow_slug
 
 SQL = statements("callsheet.tasks")
 log = get_logger(__name__)
-# Seconds for which the workflows are cached: every task needs them, and switching one off may take this long.
+# Seconds for which the workflows are cached, because every task needs them. Switching a workflow off may take this
+# long.
 FRESH_SECONDS = 2.0
 
 
@@ -52,8 +53,9 @@ class Actors:
         self._read_at = float("-inf")
 
     async def keep(self) -> None:
-        """Creates the workflows that are missing. Workflows of actors that are gone stay: another control plane may
-        still have the actor, and this one refuses its tasks. Warns of actors and actions without a price."""
+        """Creates the missing workflows. Workflows of removed actors stay: another control plane may still have the
+        actor, and this one refuses its tasks. Warns of actors and actions without a price.
+        """
         slugs = self._slugs()
         for name in self.prices.missing(self._actors, self._media):
             log.warning("task.no_price", setting="tasks.costs", name=name)
@@ -65,7 +67,7 @@ class Actors:
                     f"Tasks of {actor}" if queue == DEFAULT_QUEUE else f"Tasks of {actor} in {queue}"
                     for _, actor, queue in slugs
                 ],
-                descriptions=["Task workers run it. It belongs to an actor and has no graph."] * len(slugs),
+                descriptions=["Task workers run this workflow. It belongs to an actor and has no graph."] * len(slugs),
             )
 
     def named(self, name: str, field: str = "actor") -> Actor:
@@ -126,7 +128,7 @@ class Actors:
         )
 
     def _plan_of_example(self, actor: Actor, example: Mapping[str, Any] | None) -> Plan | None:
-        """None if there is no example, or if a task like it would be refused now."""
+        """The plan of the actor's example; None if there is no example, or if a task like it would be refused now."""
         if example is None:
             return None
         try:
@@ -135,7 +137,7 @@ class Actors:
         except Refusal:
             return None
         except Exception:
-            # Any package may add an actor, so a plan may raise anything.
+            # Any package may add an actor, so a plan may raise any exception.
             log.exception("actor.plan_failed", actor=actor.name)
             return None
         return plan

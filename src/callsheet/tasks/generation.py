@@ -1,4 +1,4 @@
-"""Typed generation: a request of a known shape becomes a job of an actor. Copy and scrapes are synchronous."""
+"""Typed generation: converts a request with a fixed form to a job of an actor. Copy and scrapes are synchronous."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Generation:
         self._synchronous = synchronous
 
     async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> SubmittedJob:
-        """The job. For a synchronous kind: after the job has ended, or after the timeout as it is then."""
+        """Submits a job. A synchronous kind returns when the job has ended, or after the timeout with the unfinished
+        job.
+        """
         request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
         key: str | None = getattr(body, "idempotency_key", None)
         if key is not None:

@@ -1,4 +1,4 @@
-"""`/api/generate/…`: typed generation jobs; `/api/products`: what scrapes found."""
+"""`/api/generate/…`: typed generation jobs; `/api/products`: the products that scrapes found."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def generation_router(generation: Generation, presenter: Presenter, authenticati
     async def generate_copy(
         body: GenerateCopy, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """Writes advertising copy for a product. Returns when it is written, or after a timeout with the unfinished
-        job, which keeps running."""
+        """Writes advertising copy for a product. Returns the completed job, or after a timeout the unfinished job,
+        which keeps running.
+        """
         return await answer(principal, COPY, body, response)
 
     @router.post("/scrape", status_code=201, responses=REPLAYED)
@@ -86,12 +87,12 @@ def product_router(products: Products, authentication: Authentication) -> APIRou
     async def list_products(
         cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
     ) -> Page[Product]:
-        """Products that your scrapes found, newest first."""
+        """The products that your scrapes found, newest first."""
         return await products.list(principal, cursor, limit)
 
     @router.get("/{product_id}")
     async def get_product(product_id: UUID, principal: Principal = Depends(authentication.user)) -> Product:
-        """One product."""
+        """One of your products."""
         return await products.get(principal, product_id)
 
     @router.delete("/{product_id}", status_code=204)

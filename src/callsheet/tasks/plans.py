@@ -1,4 +1,4 @@
-"""Makes a job from a task request and the plan of its actor."""
+"""Builds a job from a task request and the plan of its actor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from callsheet.wire.forms import reason_of
 
 log = get_logger(__name__)
 FIELD = "payload"
-# Key for the payload that the user sent, in the payload of an effect's job. The rest is for the engine.
+# Key of the payload that the user sent, inside the payload of an effect's job. The other keys are for the engine.
 SENT_PAYLOAD = "task_payload"
 LONGEST_IDENTIFIER = 200
 LARGEST_NUMBER = 2**31 - 1
@@ -34,12 +34,12 @@ _LINE: TypeAdapter[str] = TypeAdapter(Line)
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """A task that a user, a typed request or a run asks for."""
+    """A request for a task, by a user, a typed request or a run."""
 
     kind: str
     actor: str
     payload: Mapping[str, Any]
-    # Two requests with the same idempotency key must have this in common.
+    # Two requests with the same idempotency key must have the same value.
     request: Mapping[str, Any]
     queue_name: str = "default"
     priority: int = 0
@@ -64,7 +64,7 @@ class Plans:
             raise _as_payload(refusal, use) from None
 
     async def job(self, principal: Owner, wanted: TaskRequest) -> NewJob:
-        """Raises InvalidRequest if the actor, its queue or the payload is wrong."""
+        """The job of a task. Raises InvalidRequest if the actor, its queue or the payload is wrong."""
         actor = self._actors.named(wanted.actor)
         workflow = await self._actors.workflow(wanted.actor, wanted.queue_name)
         run_id = workflow_run_id(wanted.payload)
@@ -106,8 +106,8 @@ class Plans:
         )
 
     async def _for_engine(self, principal: Owner, wanted: TaskRequest, plan: Plan) -> NewJob:
-        """The task becomes the job of an effect: its price, its route, and a payload that the catalog builds."""
-        assert plan.effect is not None, "checked when it was planned"
+        """Builds the job of an effect from a task: its price, its route, and a payload that the catalog builds."""
+        assert plan.effect is not None, "the effect was checked when the task was planned"
         try:
             new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
@@ -122,7 +122,7 @@ def plan_of(actor: Actor, payload: Mapping[str, Any]) -> Plan:
     except Refusal:
         raise
     except Exception as error:
-        # Any package may add an actor. A bug in one is not a fault of the server, and no reason to accept the task.
+        # Any package may add an actor. A bug in an actor is not a fault of the server, and the task is refused.
         log.exception("actor.plan_failed", actor=actor.name)
         raise InvalidRequest.field(
             FIELD, f"The actor {actor.name!r} cannot use this payload. Check its values."
@@ -133,7 +133,7 @@ def plan_of(actor: Actor, payload: Mapping[str, Any]) -> Plan:
 def _check(plan: Plan) -> None:
     concurrency = plan.concurrency
     if (plan.finish is Finish.WORKER) != (plan.effect is not None):
-        raise ValueError("a plan has an effect exactly where it finishes by worker")
+        raise ValueError("a plan must have an effect if a worker finishes it, and only then")
     if concurrency and not (_is_name(concurrency.identifier) and _is_whole(concurrency.limit, 0)):
         raise ValueError(f"{concurrency} is not a valid concurrency")
     if plan.action is not None and not _is_name(plan.action):
@@ -147,12 +147,12 @@ def _is_name(value: object) -> bool:
 
 
 def _is_whole(value: object, least: int) -> bool:
-    """Whether the value is a whole number that fits into a column."""
+    """Whether the value is an integer that fits into a column."""
     return isinstance(value, int) and least <= value <= LARGEST_NUMBER
 
 
 def workflow_run_id(payload: Mapping[str, Any]) -> str | None:
-    """The name that the user's own system has for the run of the task."""
+    """The id that the user's own system gave to the run of the task."""
     given = payload.get("workflow_run_id")
     if given is None:
         return None

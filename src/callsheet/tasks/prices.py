@@ -1,7 +1,7 @@
 """The price of a task: one pure rule for tasks, typed jobs and steps of pipelines.
 
-The price is in `tasks.costs`, by `provider/action`, by `provider/*` or by the actor's name. A task that reaches a
-paid service has no price of 0 unless that is written there: a model that was set up and not priced is refused.
+The setting `tasks.costs` has the price, by `provider/action`, by `provider/*` or by the actor's name. A task that calls
+a paid service is free only if its price is set to 0: without a price, the task is refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MEDIA: Final = MediaActor.name
 
 class Prices:
     def __init__(self, costs: Mapping[str, int], media: Mapping[str, MediaProvider]):
-        # A model has the same price through the actor `media` and through a typed job: it is the same call.
+        # A model has the same price through the actor `media` and through a typed job, because the call is the same.
         typed = {action: costs[kind] for action, kind in TYPED_ACTIONS.items() if kind in costs}
         self._costs = {**typed, **costs}
         self._paid: Collection[str] = frozenset(name for name, provider in media.items() if provider.paid)
 
     def of(self, actor: Actor, plan: Plan) -> int:
-        """Raises InvalidRequest if the task calls a paid service without a price."""
+        """The price of a task. Raises InvalidRequest if the task calls a paid service without a price."""
         found = self.known(actor, plan.provider, plan.action)
         if found is None:
             name = price_names(actor.name, plan.provider, plan.action)[0]
@@ -36,14 +36,14 @@ class Prices:
         return found
 
     def known(self, actor: Actor, provider: str, action: str | None) -> int | None:
-        """None if the task calls a paid service without a price."""
+        """The price of a task, or None if the task calls a paid service without a price."""
         for name in price_names(actor.name, provider, action):
             if name in self._costs:
                 return self._costs[name]
         return None if actor.paid or provider in self._paid else 0
 
     def of_actor(self, actor: Actor) -> int | None:
-        """The price of all tasks of the actor. None if it depends on the provider, or is not set."""
+        """The price of all tasks of the actor. None if the price depends on the provider, or is not set."""
         if actor.name in self._costs:
             return self._costs[actor.name]
         return None if actor.paid or actor.name == MEDIA else 0
@@ -63,7 +63,7 @@ class Prices:
 
 
 def price_names(actor: str, provider: str, action: str | None) -> tuple[str, ...]:
-    """Keys of `tasks.costs` under which the price may be; the first that is there counts."""
+    """Keys of `tasks.costs` that may have the price. The first existing key is used."""
     if action is None:
         return (actor,)
     return (f"{provider}/{action}", f"{provider}/{ANY_ACTION}", actor)

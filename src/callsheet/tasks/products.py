@@ -1,4 +1,4 @@
-"""Products of a user, which scrapes have found."""
+"""The products of a user, which scrapes found."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class TaskReader:
         self._presenter = presenter
 
     async def row(self, principal: Principal, task_id: str) -> JobRow:
-        """A task of another user is not found (G6), nor is a job that is not a task."""
+        """The job of a task. A task of another user is not found (G6), and neither is a job that is not a task."""
         job_id = job_id_of(task_id)
         if job_id is None:
             raise NotFound(NO_SUCH_TASK)
@@ -42,7 +42,7 @@ class TaskReader:
         return await self.shown(principal, await self.row(principal, task_id))
 
     async def of_job(self, principal: Principal, job: Job) -> Task:
-        """The task of a job of the principal's own."""
+        """The task of a job that belongs to the principal."""
         return await self.shown(principal, await self._jobs.row(principal, job.id))
 
     async def shown(self, principal: Principal, row: JobRow) -> Task:
@@ -61,7 +61,7 @@ class TaskReader:
         before: UUID | None,
         limit: int,
     ) -> Page[Task]:
-        """Newest first, without payloads."""
+        """The tasks, newest first, without payloads."""
         filters = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,

@@ -39,7 +39,9 @@ def open_tasks(
     runner: Runner | None,
     gate: ProviderGate | None = None,
 ) -> TasksRoom:
-    """`gate` decides whether a provider may be called; `runner` runs synchronous tasks in this process."""
+    """Builds the room. `gate` decides whether a provider may be called. `runner` runs synchronous tasks in this
+    process.
+    """
     actors = Actors(databases, providers.actors, providers.media, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)

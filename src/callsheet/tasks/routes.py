@@ -77,9 +77,10 @@ def task_router(
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Task]:
-        """Your tasks, newest first, without their payloads; typed generation jobs too, which are tasks of their actors.
+        """Your tasks, newest first, without their payloads. Typed generation jobs are included, because they are tasks
+        of their actors.
 
-        A page ends early, with a `next_cursor`, where the results on it exceed 4 MiB.
+        A page ends early, with a `next_cursor`, if its results exceed 4 MiB.
         """
         return await reader.list(
             principal,
@@ -103,8 +104,9 @@ def task_router(
         last_event_id: int | None = Depends(last_event_seen),
         watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
-        """A task's events as they happen, from the first or from Last-Event-ID. The stream closes when the task ends
-        (204: it has ended)."""
+        """A task's events as they happen, from the first event or from Last-Event-ID. The stream closes when the
+        task ends. It returns 204 if the task has already ended.
+        """
         row = await reader.row(watcher.principal, task_id)
         return await streams.of_job(watcher, request, row, last_event_id, task_id)
 
@@ -159,7 +161,7 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
     async def preview_generation(
         provider: Annotated[str, Path(max_length=100)], body: PreviewRequest
     ) -> GenerationPreview:
-        """Information about a generation before it is submitted. Nothing is made or charged."""
+        """Information about a generation before it is submitted. Nothing is generated or charged."""
         found = media.get(provider)
         if found is None:
             raise NotFound("There is no such provider.")
@@ -180,7 +182,7 @@ def previewed(provider: MediaProvider, generation: Generation) -> dict[str, Any]
         if not problems:
             return dict(provider.preview_info(generation))
     except Exception as error:
-        # Any package may add a provider, so a preview may raise anything.
+        # Any package may add a provider, so a preview may raise any exception.
         log.exception("provider.preview_failed", provider=provider.name)
         raise InvalidRequest.field(
             "params", f"The provider {provider.name!r} cannot use these params. Check their values."

@@ -1,4 +1,4 @@
-"""Tasks of pipeline runs: the part of this room that the pipelines room uses. `app.py` hands it over."""
+"""Tasks of pipeline runs: the part of this room that the pipelines room uses. `app.py` connects the two rooms."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class RunTasks:
         self._plans = plans
 
     async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
-        """Whether it becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow` and
-        `payload.…`."""
+        """Whether the task becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow`
+        and `payload.…`.
+        """
         try:
             name, queue_name = _named(workflow)
             actor = self._actors.named(name)
@@ -55,7 +56,7 @@ class RunTasks:
 def _named(workflow: str) -> tuple[str, str]:
     found = actor_of(workflow)
     if found is None:
-        raise InvalidRequest.field(WORKFLOW, "The workflow is not an actor.")
+        raise InvalidRequest.field(WORKFLOW, "This workflow does not belong to an actor.")
     return found
 
 
@@ -65,7 +66,9 @@ def _require_images(plan: Plan) -> None:
 
 
 def _by_field_of_step(refusal: InvalidRequest) -> InvalidRequest:
-    """A step has no fields `actor`, `queue_name` or `provider`: their problems belong to its workflow."""
+    """The problems by fields of a step. A step has no fields `actor`, `queue_name` or `provider`: their problems
+    belong to its workflow.
+    """
     problems = [
         each
         if each.field == FIELD or each.field.startswith(f"{FIELD}.")

@@ -32,13 +32,14 @@ class Runner(Protocol):
     def is_ready(self) -> bool: ...
 
     def run(self, started: StartedLease) -> asyncio.Task[None]:
-        """Runs it in the background, from its lease to its report."""
+        """Runs the task in the background, from its lease to its report."""
         ...
 
 
 class SynchronousTasks:
-    """Runs at most `most` tasks in this process at a time. Further tasks go through the queue, and the request waits
-    for them as well."""
+    """Runs at most `most` tasks in this process at a time. Further tasks go through the queue, and their requests
+    wait for them in the same way.
+    """
 
     def __init__(
         self, room: JobsRoom, runner: Runner | None, most: int, wait_seconds: float, gate: ProviderGate | None = None
@@ -51,8 +52,9 @@ class SynchronousTasks:
         self.wait_seconds = wait_seconds
 
     async def submit(self, new: NewJob) -> tuple[SubmittedJob, asyncio.Task[None] | None]:
-        """Created with a lease of the runner here, and started. Where there is none, the job's limit is reached or its
-        provider is paused, it is queued."""
+        """Submits a task that the runner of this process starts at once. The task is queued if there is no runner,
+        the job's limit is reached or its provider is paused.
+        """
         runner = self._runner
         if runner is None or not self._can_start(runner, new):
             return await self._room.submission.submit(new), None
@@ -86,15 +88,17 @@ class SynchronousTasks:
             log.info("synchronous.provider_paused", job_id=str(started.lease.job_id))
         finally:
             if running is None:
-                # Its provider is paused, or the control plane is about to stop. Back at once, and no attempt counts.
+                # The provider is paused, or the control plane is about to stop. The task goes back at once, and the
+                # attempt does not count.
                 await asyncio.shield(self._room.starter.return_lease(started, delay_seconds=delay))
         return running
 
     async def wait_for_end(
         self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None
     ) -> JobRow:
-        """The job's row when it has ended, or when the time is over. The runner does not depend on
-        the waiting request."""
+        """The row of the job when it has ended, or after the timeout. The task runs on even if the waiting request
+        ends.
+        """
         over_at = asyncio.get_running_loop().time() + self.wait_seconds
         if running is not None:
             await asyncio.wait({running}, timeout=self.wait_seconds)

@@ -1,4 +1,4 @@
-"""Submits a task: shape → idempotency → plan of its actor → limit and commit."""
+"""Submits a task. The order is: form, idempotency key, plan of its actor, limit and commit."""
 
 from __future__ import annotations
 

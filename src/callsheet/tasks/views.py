@@ -1,4 +1,4 @@
-"""Tasks as the API shows them. Pure: a job's row, and the job as it is presented."""
+"""Tasks as the API shows them, built from a job's row and the job as it is presented. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import Shown
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
 
-# Messages for tasks that have reported none.
+# Messages for tasks that have reported no message.
 _DEFAULT_MESSAGES = {
     JobStatus.PENDING: "Queued",
     JobStatus.QUEUED: "Queued",
@@ -51,12 +51,12 @@ def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | No
 
 
 def retry_count(row: JobRow | ListedJob) -> int:
-    """How often it was started again: by leases of this charge cycle, and by people who asked for another cycle."""
+    """How often the task was started again: by leases of this charge cycle, and by retries of users."""
     return max(0, row.lease_seq - 1) + row.charge_cycle - 1
 
 
 def _sent(row: JobRow | ListedJob, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What its user sent. What the catalog made of it names objects in storage."""
+    """The payload that the user sent. The payload that the catalog built from it names objects in storage."""
     if row.effect_id is not None:
         return dict(payload.get(SENT_PAYLOAD) or {})
     return without_files(kind, payload)
@@ -84,7 +84,7 @@ def _result(job: Job) -> TaskResult | None:
     if job.status is not JobStatus.COMPLETED or job.result is None:
         return None
     return TaskResult(
-        # The job is the record of what was asked and made.
+        # The job itself is the record of the request and of the result.
         metadata_id=str(job.id) if job.outputs else None,
         content_ids=[str(output.file_id) for output in job.outputs],
         urls=[output.url for output in job.outputs if output.url is not None],

@@ -1,1 +1,1 @@
-"""The ledger: the only code that writes money."""
+"""The wallets and the ledger. This room is the only code that writes money."""

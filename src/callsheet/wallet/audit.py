@@ -47,7 +47,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
-    """`first`: the first findings of `count`; a damaged table can have as many as it has rows."""
+    """The audit of one pool. `first`: the first of `count` findings; a damaged table can have as many findings as
+    rows.
+    """
 
     totals: Totals
     count: int
@@ -55,12 +57,12 @@ class PoolResult:
 
 
 async def audit(pool: Database) -> list[Finding]:
-    """An empty list means that G2 holds."""
+    """All findings of the pool. An empty list means that G2 holds."""
     return list((await audit_pool(pool)).first)
 
 
 async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
-    """`most`: how many findings are kept. Default: all."""
+    """Audits a pool. `most`: how many findings are kept. Default: all."""
     count, first = 0, list[Finding]()
     async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         await connection.execute("SET LOCAL statement_timeout = 0")
@@ -74,7 +76,7 @@ async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
 
 
 async def _totals(connection: Connection) -> Totals:
-    """Sums are decimals, which a string may show as 1E+4."""
+    """The totals as whole numbers: sums are decimals, which a string may show as 1E+4."""
     [totals] = [
         Totals(**{name: int(value) for name, value in row.items()})
         async for row in _stream(connection, SQL["ledger_totals"])
@@ -83,7 +85,7 @@ async def _totals(connection: Connection) -> Totals:
 
 
 async def _stream(connection: Connection, statement: Statement) -> AsyncIterator[Row]:
-    """The rows one by one, so that a damaged ledger does not fill the memory of the process."""
+    """Yields the rows one by one, so that a damaged ledger does not fill the memory of the process."""
     async for row in connection.cursor(statement.text, prefetch=ROWS_AT_ONCE, timeout=LONGEST_SECONDS):
         yield row
 

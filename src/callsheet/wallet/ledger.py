@@ -1,5 +1,8 @@
-"""The ledger: credits and balances; `audit.py` checks it. Reserving and settling happen inside a job's own
-transaction, through the functions wallet_lock and wallet_move, which are the only code that writes money."""
+"""The ledger: credits and balances. `audit.py` checks it.
+
+A job's own transaction reserves and settles tokens through the functions wallet_lock and wallet_move, which are the
+only code that writes money.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ SQL = statements("callsheet.wallet")
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """`held` is reserved for active jobs: spent when a job completes, given back when it ends otherwise."""
+    """A wallet. `held` tokens are reserved for active jobs: they are spent when a job completes, and refunded when
+    it ends otherwise.
+    """
 
     balance: int = 0
     held: int = 0
@@ -94,7 +99,7 @@ async def holdings_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holding
 async def transactions_of(
     pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
 ) -> Page[Transaction]:
-    """Newest first."""
+    """The transactions of a wallet, newest first."""
     async with pool.ordinary() as connection:
         rows = await SQL["list_transactions"].rows(
             connection, TransactionRow, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1

@@ -1,4 +1,4 @@
-"""A transaction of the ledger as a sentence for people. Pure."""
+"""Describes a transaction of the ledger in a sentence. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TransactionRow(NamedTuple):
     charge_cycle: int | None
     provider_transaction_id: str | None
     created_at: datetime
-    # Cost and status of the job. No status if the job was retried after this charge cycle.
+    # Cost and status of the job. The status is None if the job was retried after this charge cycle.
     cost: int | None
     job_status: str | None
     # Effect or actor of the job, and the name of its input.
@@ -43,7 +43,7 @@ def reason_of(row: TransactionRow) -> str:
             return f"Held for {job}."
         case "JOB_CONSUME":
             return f"{_tokens(row.cost or 0)} spent on {job}."
-    # An earlier cycle of a job that was retried.
+    # The cycle is an earlier one of a job that was retried.
     end = _ENDS.get(row.job_status or "", "did not complete")
     if not row.kept:
         return f"Given back: {job} {end}."

@@ -1,4 +1,4 @@
-"""Audits that operators request: kept in central, run pool by pool by the control planes that are there."""
+"""Audits that operators request. Central stores them, and control planes run them pool by pool."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ClaimedPool(NamedTuple):
 class LedgerAudits:
     def __init__(self, databases: Databases, wake: Callable[[], None]):
         self._databases = databases
-        # Starts the audit here at once; other control planes look for one from time to time.
+        # Starts the audit in this process at once. Other control planes look for audits from time to time.
         self._wake = wake
 
     async def request(self, actor: str) -> LedgerAudit:
@@ -80,13 +80,13 @@ class LedgerAudits:
                 audit_id = await SQL["running_audit"].value(connection)
         self._wake()
         if audit_id is None:
-            # The audit that ran has just finished.
+            # The audit that ran has finished at this moment.
             page = await self.list(None, 1)
             return await self.get(page.items[0].id)
         return await self.get(audit_id)
 
     async def list(self, before: int | None, limit: int) -> Page[LedgerAudit]:
-        """Newest first, without findings."""
+        """The audits, newest first, without findings."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_audits"].rows(connection, AuditRow, before=before, limit=limit + 1)
             items = await _views(connection, rows[:limit], with_findings=False)
@@ -102,8 +102,9 @@ class LedgerAudits:
 
 
 class LedgerAuditor(Loop):
-    """Runs requested audits, one pool at a time. A process that dies loses its claim, and another one repeats the pool:
-    an audit only reads."""
+    """Runs requested audits, one pool at a time. If a process dies, its claim expires, and another process repeats
+    the pool: an audit only reads.
+    """
 
     name = "ledger_auditor"
     interval_seconds = 30.0
@@ -113,7 +114,7 @@ class LedgerAuditor(Loop):
         self._databases = databases
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be another pool to audit."""
+        """Audits one pool. Returns whether there may be another pool to audit."""
         claim = uuid4()
         async with self._databases.central.transaction() as connection:
             claimed = await SQL["claim_pool"].row(connection, ClaimedPool, claim=claim, seconds=CLAIM_SECONDS)
@@ -131,7 +132,7 @@ class LedgerAuditor(Loop):
         except Exception as error:
             if is_outage(error):
                 log.warning("ledger_audit.pool_away", pool=claimed.pool, error=repr(error))
-                return None, "The pool was not available. Run the audit again when it is."
+                return None, "The pool was not available. Run the audit again when the pool is available."
             log.exception("ledger_audit.failed", pool=claimed.pool)
             return None, f"The audit failed with {type(error).__name__}. The log has the details: ledger_audit.failed."
         finally:
@@ -156,7 +157,7 @@ class LedgerAuditor(Loop):
                 **claimed._asdict(),
                 **values,
                 claim=claim,
-                # Ids and times as text.
+                # Ids and times are shown as text.
                 first_findings=json.loads(json.dumps(first, default=str)),
             )
             await SQL["finish_audit"].run(connection, audit_id=claimed.audit_id)

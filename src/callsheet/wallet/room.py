@@ -1,4 +1,4 @@
-"""Builds the parts of the wallet room that live as long as the process."""
+"""Builds the parts of the wallet room that exist as long as the process."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wa
 def wallet_routers(
     databases: Databases, wallet: WalletRoom, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
 ) -> list[APIRouter]:
-    """`changed`: called with tenant and user after a commit, so that streams show the new balance."""
+    """All routes of the wallet room. `changed`: called with tenant and user after a commit, so that streams show the
+    new balance.
+    """
     authentication = identity.authentication
     return [
         wallet_router(databases, authentication),

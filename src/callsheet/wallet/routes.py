@@ -1,4 +1,4 @@
-"""`/api/wallet`: a user's wallet and its transactions; for admins the wallet of every user, and credits."""
+"""`/api/wallet`: a user's wallet and its transactions. For admins: the wallet of every user, and credits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def admin_wallet_router(
     authentication: Authentication,
     changed: Callable[[UUID, UUID], None],
 ) -> APIRouter:
-    """`changed`: called with tenant and user after a commit, so that streams show the new balance."""
+    """The routes for admins. `changed`: called with tenant and user after a commit, so that streams show the new
+    balance.
+    """
     see = authentication.may_in_tenant(Permission.SEE_WALLETS)
     give = authentication.may(Permission.GIVE_CREDITS)
     router = Router(prefix="/api/admin/users", tags=["admin"])
@@ -101,7 +103,9 @@ def admin_wallet_router(
     async def add_credits(
         user_id: UUID, body: Credit, idempotency_key: IdempotencyKey = None, principal: Principal = give
     ) -> CreditAnswer:
-        """Adds tokens to a user's wallet. The same payment, or the same Idempotency-Key, twice is one credit."""
+        """Adds tokens to a user's wallet. A payment that is sent twice, by its id or by the Idempotency-Key, is
+        credited once.
+        """
         payment = payment_of(body, idempotency_key)
         tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
         balance, replayed = await credit(pool, tenant_id, user_id, body.amount, payment)
@@ -123,7 +127,7 @@ def admin_wallet_router(
 
 
 def payment_of(body: Credit, idempotency_key: str | None) -> str:
-    """The id by which a repeated credit is recognised."""
+    """The id by which a repeated credit is recognized."""
     if body.provider_transaction_id is not None:
         return body.provider_transaction_id
     if idempotency_key is None:

@@ -66,7 +66,7 @@ def test_a_payload_that_fits_has_no_problem() -> None:
         ({"a": "{{Not a name}}"}, Needs(variables=True), "payload.a", "is not a valid name"),
         ({"a": "{{parent_image_path}}"}, Needs(), "payload.a", "Set needs_parent_image_path."),
         ({"a": "{{parent_file_id}}"}, Needs(), "payload.a", "Set needs_parent_image_path."),
-        ({"a": "see {{parent_image_path}}"}, Needs(parent=True), "payload.a", "and nothing else"),
+        ({"a": "see {{parent_image_path}}"}, Needs(parent=True), "payload.a", "The whole text must be"),
         ({"a": 1}, Needs(prompt=True), "needs_run_prompt", "has no {{prompt}}"),
         ({"a": 1}, Needs(parent=True), "needs_parent_image_path", "neither {{parent_image_path}} nor"),
         ({"{{style}}": 1}, Needs(variables=True), "payload", "A key contains a placeholder."),

@@ -1,1 +1,1 @@
-"""Small images and clips of uploads and results, for lists: made once, behind everything else."""
+"""Small images and clips of uploads and results, for lists. Each is made once, in the background."""

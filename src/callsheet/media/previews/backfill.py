@@ -1,4 +1,4 @@
-"""Files from before there were previews: each becomes due for one, behind every newer file."""
+"""Schedules previews for files that are older than the feature. Newer files come first."""
 
 from __future__ import annotations
 

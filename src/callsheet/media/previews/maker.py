@@ -1,4 +1,4 @@
-"""The loop that makes previews, behind uploads and results: what waits for one is shown without."""
+"""The loop that makes previews in the background. A file without a preview is shown without it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from callsheet.wire.errors import NotFound, Unavailable
 SQL = statements("callsheet.media.previews")
 log = get_logger(__name__)
 TENANTS_PER_TURN = 20
-# Longer than making one may take; after that another control plane may try, since the first one has died.
+# This is longer than making one preview may take. After this time, the first control plane counts as dead, and another
+# one may try.
 CLAIM_SECONDS = 360
-# How often a preview is tried if its process dies each time.
+# Number of attempts for a preview whose process dies each time.
 MOST_ATTEMPTS = 3
-# How long storage that does not respond is left alone.
+# Delay before the next attempt if storage does not respond.
 POSTPONE_SECONDS = 30
-# What an image may have. A larger one is shown as it is.
+# Maximum size of an image for a preview. A larger image is shown without a preview.
 LARGEST_IMAGE_BYTES = 64 * 1024 * 1024
 CONTENT_TYPES = {SMALL: "image/webp", LARGE: "image/webp", CLIP: "video/mp4"}
 FIRST = UUID(int=0)
@@ -39,7 +40,7 @@ def preview_folder(tenant_id: UUID, file_id: UUID) -> str:
 
 
 def preview_keys(tenant_id: UUID, file_id: UUID) -> list[str]:
-    """Every object that a file may have as a preview."""
+    """The keys of all possible previews of a file."""
     folder = preview_folder(tenant_id, file_id)
     return [f"{folder}/{name}" for name in CONTENT_TYPES]
 
@@ -50,9 +51,11 @@ async def put_previews(storage: Storage, folder: str, made: Previews) -> None:
 
 
 async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind, **options: object) -> Previews:
-    """Raises NoPreview, NotFound where there is no object, OutOfTime or Unavailable where trying again may help."""
+    """Makes the previews of an object. Raises NoPreview; NotFound if there is no object; OutOfTime or Unavailable if
+    a later attempt may succeed.
+    """
     if kind == "image" and size > LARGEST_IMAGE_BYTES:
-        raise NoPreview(f"it has {size} bytes")
+        raise NoPreview(f"the file has {size} bytes")
 
     async def read(start: int, length: int) -> bytes:
         return b"".join([piece async for piece in storage.stream(path, start, start + length)])
@@ -90,14 +93,16 @@ class PreviewMaker(Loop):
         return any([await self.make_due(pool) for pool in self._pools()])
 
     async def stop(self) -> None:
-        """What is being made is left for the next start: it may take longer than an operator waits for a stop."""
+        """Cancels the preview that is being made, and leaves it for the next start: it may take longer than an
+        operator waits for a stop.
+        """
         self._stopping.set()
         if self._making is not None:
             self._making.cancel()
         await super().stop()
 
     async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
-        """True while there may be more."""
+        """Makes previews. Returns True while there may be more to make."""
         return any([await self._make_some(pool, at, kind) for kind in kinds()])
 
     async def _make_some(self, pool: Database, at: datetime | None, kind: Kind) -> bool:
@@ -106,12 +111,12 @@ class PreviewMaker(Loop):
             rows = await SQL["due_previews"].rows(
                 connection, DuePreview, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN
             )
-        # One at a time: decoding takes a processor to itself, and requests need the others.
+        # One preview is made at a time: decoding uses a whole processor core, and requests need the others.
         for due in rows:
             if not self._stopping.is_set():
                 await self._make(pool, due)
         self._turns[pool.name, kind] = rows[-1].tenant_id if len(rows) == TENANTS_PER_TURN else FIRST
-        # Tenants before that one may have some, too.
+        # Tenants before that one may have due previews, too.
         return bool(rows) or after != FIRST
 
     async def _make(self, pool: Database, due: DuePreview) -> None:
@@ -124,7 +129,8 @@ class PreviewMaker(Loop):
         self._making = asyncio.ensure_future(self._render(due))
         try:
             made = await self._making
-            # The same keys at every control plane and every attempt: what a crash leaves is overwritten, not orphaned.
+            # Every control plane and every attempt uses the same keys, so that objects from before a crash are
+            # overwritten.
             await put_previews(self._storage, preview_folder(**names), made)
         except asyncio.CancelledError:
             if not self._stopping.is_set():
@@ -132,11 +138,11 @@ class PreviewMaker(Loop):
             await self._postpone(pool, names, 0)
             return
         except Unavailable:
-            # Storage that is away or full.
+            # Storage is unreachable or full.
             await self._postpone(pool, names, POSTPONE_SECONDS)
             raise
         except OutOfTime as reason:
-            # Tried again when the claim has passed.
+            # The preview is tried again after the claim has expired.
             log.warning("media.preview_late", file_id=str(due.file_id), reason=str(reason))
             return
         except NoPreview as reason:
@@ -164,18 +170,18 @@ class PreviewMaker(Loop):
 
     async def _render(self, due: DuePreview) -> Previews:
         if due.attempts >= MOST_ATTEMPTS:
-            raise NoPreview(f"it was tried {due.attempts} times")
+            raise NoPreview(f"the preview was tried {due.attempts} times")
         if due.path is None or due.size is None or due.disk != self._disk:
-            raise NoPreview("its object is not here")
+            raise NoPreview("the object is in another storage backend")
         try:
             return await previews_of_object(self._storage, due.path, due.size, due.kind)
         except (NoPreview, OutOfTime, Unavailable):
             raise
         except NotFound:
-            raise NoPreview("its object is gone") from None
+            raise NoPreview("the object no longer exists") from None
         except Exception as error:
             if is_away(error):
                 raise
-            # Nothing unexpected is worth a second look here, nor may it keep the others waiting.
+            # An unexpected error is not tried again, so that it does not block other previews.
             log.exception("media.no_preview", file_id=str(due.file_id))
-            raise NoPreview("an unexpected error") from error
+            raise NoPreview("an unexpected error occurred") from error

@@ -1,8 +1,9 @@
-"""Makes thumbnails, posters and clips. `sandbox` runs it as a program of its own: it imports nothing of Callsheet.
+"""Makes thumbnails, posters and clips. `sandbox` runs this file as a separate program, so it imports nothing of
+Callsheet.
 
-It reads the file through its parent and writes what it made to stdout, in frames: a letter, a length, a payload.
-`R` asks for bytes (offset, length), `F` is a finished file (name, NUL, content). `I` comes last and says what the
-original is; `N` comes instead and says why there is no preview.
+It reads the file through its parent and writes the previews to stdout, in frames: a letter, a length and a payload. `R`
+requests bytes (offset, length). `F` is a finished file (name, NUL, content). `I` comes last and describes the original.
+`N` comes instead of `I` and contains the reason why there is no preview.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ WANTED = struct.Struct(">QI")
 LENGTH = struct.Struct(">I")
 
 SMALL, LARGE, CLIP = "small.webp", "large.webp", "clip.mp4"
-# Enough for a card on a screen with two pixels to the point, and for a player that has not started.
+# The sizes are enough for a card on a screen with two pixels per point, and for a player that has not started.
 SMALL_SIDE, LARGE_SIDE = 384, 1280
 QUALITY = 78
-# What decoding an image takes in memory, four bytes each. Known from the header, before anything is decoded.
+# Decoding an image needs four bytes of memory per pixel. The number is read from the header, before anything is
+# decoded.
 MOST_PIXELS = 50_000_000
-# 8K. A decoder keeps up to sixteen of them, so large ones end at the limit of memory.
+# 8K. A decoder keeps up to sixteen frames, so large frames reach the memory limit.
 MOST_VIDEO_PIXELS = 36_000_000
-# Readers that are neither small nor common are not handed what a stranger sent.
+# Only small and common readers get untrusted files.
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
-# Those whose pixels can be mixed as they are: others are as many colours as they have bytes, or a palette.
+# Modes whose pixels can be blended directly. Other modes have another number of bytes per color, or a palette.
 PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
 DECODERS = frozenset(
     {"h264", "hevc", "vp8", "vp9", "libvpx", "libvpx-vp9", "av1", "libdav1d", "mpeg4", "mpeg2video", "mpeg1video"}
@@ -46,26 +48,26 @@ DECODERS = frozenset(
 )
 MOST_STREAMS = 32
 MOST_DURATION_SECONDS = 10_000_000.0
-# Packets that are looked at for the few seconds of a clip, and of these how many may be broken.
+# Maximum number of packets that are read for the few seconds of a clip, and how many of them may be broken.
 MOST_PACKETS = 5_000
 MOST_BROKEN = 100
 # Frames per second of a clip.
 FRAME_RATE = 15
-# Below this, a frame is black, white or empty, and says nothing about the video.
+# A frame with less contrast is black, white or empty, and does not show the video.
 LEAST_CONTRAST = 8.0
 
 BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 8
-# Twice of what the largest image takes, and what the interpreter takes.
+# Twice the memory of the largest image, plus the memory of the interpreter.
 MOST_MEMORY = 1024 * 1024 * 1024
 
 
 class NoPreview(Exception):
-    """No preview can be made of this file. The message says why."""
+    """No preview can be made of this file. The message contains the reason."""
 
 
 class Source(io.RawIOBase):
-    """The file, of which the parent sends what is asked for."""
+    """The file. The parent sends the requested parts."""
 
     def __init__(self, answers: BinaryIO, requests: BinaryIO, size: int) -> None:
         self._answers = answers
@@ -122,24 +124,24 @@ def send(target: BinaryIO, letter: bytes, payload: bytes) -> None:
 
 
 def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Previews of the image, or of the first one in the file: upright, in two sizes, as WebP without metadata."""
+    """Previews of the image, or of the first image in the file: upright, in two sizes, as WebP without metadata."""
     try:
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
             width, height = image.size
             if width * height > MOST_PIXELS:
-                raise NoPreview(f"it has {width} by {height} pixels")
-            # A JPEG is decoded at an eighth where that is enough.
+                raise NoPreview(f"the image has {width} by {height} pixels")
+            # A JPEG is decoded at an eighth of its size if that is enough.
             image.draft("RGB", (LARGE_SIDE * 2, LARGE_SIDE * 2))
             if image.getexif().get(0x0112) in (5, 6, 7, 8):
                 width, height = height, width
-            # Made small first, and in its place: a copy of the largest takes 200 MB.
+            # The image is reduced first, without a copy: a copy of the largest image takes 200 MB.
             plain = image if image.mode in PLAIN_MODES and "transparency" not in image.info else _converted(image)
             plain.thumbnail((LARGE_SIDE, LARGE_SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)
             upright = _converted(ImageOps.exif_transpose(plain))
     except Image.DecompressionBombError:
-        raise NoPreview("it has too many pixels") from None
+        raise NoPreview("the image has too many pixels") from None
     except UnidentifiedImageError:
-        raise NoPreview("it is not an image that can be read") from None
+        raise NoPreview("the file is not a readable image") from None
     return _in_two_sizes(upright), {"width": width, "height": height}
 
 
@@ -163,7 +165,7 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
     """A poster in two sizes, and the first seconds without sound, at most `side` pixels wide and high."""
     import av
 
-    # Only the reader that the first bytes name, which opens nothing else: a playlist would name other files.
+    # Only the reader that the first bytes name is used, which opens nothing else: a playlist would name other files.
     options = {
         "probesize": "4194304",
         "analyzeduration": "3000000",
@@ -172,22 +174,22 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
     }
     av.logging.set_level(None)
     with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
-        # Not every reader minds the option.
+        # Not every reader respects the option.
         if len(container.streams) > MOST_STREAMS:
-            raise NoPreview(f"it has {len(container.streams)} streams")
+            raise NoPreview(f"the file has {len(container.streams)} streams")
         stream = next(iter(container.streams.video), None)
         if stream is None:
-            raise NoPreview("it has no video stream")
+            raise NoPreview("the file has no video stream")
         context = stream.codec_context
         if context.codec.name not in DECODERS:
-            raise NoPreview(f"its codec is {context.codec.name[:40]}")
+            raise NoPreview(f"the codec {context.codec.name[:40]} is not supported")
         _require_few_pixels(context.width, context.height)
         context.thread_count = 1
         clip = Clip(side, _ratio(stream))
         for frame in _sampled(container, stream, seconds):
             clip.add(frame)
         if clip.poster is None:
-            raise NoPreview("it has no frame that can be read")
+            raise NoPreview("the video has no readable frame")
         facts = {**clip.facts, "duration_seconds": _duration(container, stream)}
         return {**_in_two_sizes(clip.poster), CLIP: clip.finished()}, facts
 
@@ -206,16 +208,16 @@ def _format_of(source: io.RawIOBase) -> str:
         return "mpeg"
     if beginning[:1] == b"G" and beginning[188:189] == b"G":
         return "mpegts"
-    raise NoPreview("it is not a video that can be read")
+    raise NoPreview("the file is not a readable video")
 
 
 def _require_few_pixels(width: int, height: int) -> None:
     if width * height > MOST_VIDEO_PIXELS:
-        raise NoPreview(f"it has {width} by {height} pixels")
+        raise NoPreview(f"the video has {width} by {height} pixels")
 
 
 def _ratio(stream: VideoStream) -> float:
-    """How much wider than high its pixels are."""
+    """The ratio of width to height of one pixel."""
     ratio = float(stream.sample_aspect_ratio or 1)
     return ratio if 0.1 < ratio < 10 else 1.0
 
@@ -229,7 +231,7 @@ def _duration(container: InputContainer, stream: VideoStream) -> float | None:
 
 
 def _sampled(container: InputContainer, stream: VideoStream, seconds: float) -> Iterator[tuple[VideoFrame, int]]:
-    """Frames of the first seconds, FRAME_RATE at most, each with its place in the clip."""
+    """Frames of the first seconds, at most FRAME_RATE per second, each with its position in the clip."""
     first: float | None = None
     last = -1
     for number, frame in enumerate(_frames(container, stream)):
@@ -258,7 +260,7 @@ def _frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFra
 
 
 class Clip:
-    """Frames become a silent H.264 video, which every browser plays; one of them becomes the poster."""
+    """Encodes frames as a silent H.264 video, which every browser plays. One frame becomes the poster."""
 
     def __init__(self, side: int, ratio: float) -> None:
         self.poster: Image.Image | None = None
@@ -279,7 +281,7 @@ class Clip:
         self._encode(image, place)
 
     def _image(self, frame: VideoFrame, side: int) -> Image.Image:
-        """Upright, with square pixels, of even sides within `side`."""
+        """The frame as an upright image with square pixels and even sides of at most `side`."""
         shown_width = frame.width * self._ratio
         turns = round(frame.rotation / 90) % 4
         if not self.facts:
@@ -287,7 +289,7 @@ class Clip:
             self.facts = dict(zip(("width", "height"), reversed(upright) if turns % 2 else upright, strict=True))
         scale = min(1.0, side / max(shown_width, frame.height))
         width, height = _even(shown_width * scale), _even(frame.height * scale)
-        # PyAV's own are not typed.
+        # The methods of PyAV are not typed.
         image: Image.Image = frame.reformat(width=width, height=height, format="rgb24").to_image()  # type: ignore[no-untyped-call]
         return image.rotate(90 * turns, expand=True) if turns else image
 
@@ -295,7 +297,7 @@ class Clip:
         import av
 
         if self._container is None:
-            # Room at the beginning for the index, so that it plays while it loads.
+            # The index is at the beginning, so that the clip plays while it loads.
             self._container = av.open(self._target, "w", format="mp4", options={"moov_size": "8192"})
             options = {"preset": "veryfast", "crf": "29", "maxrate": "1500k", "bufsize": "3000k", "threads": "1"}
             self._stream = self._container.add_stream("libx264", rate=FRAME_RATE, options=options)
@@ -320,29 +322,29 @@ def _says_something(image: Image.Image) -> bool:
 
 
 def _limit(cpu_seconds: int, niceness: int) -> None:
-    # Where the system has no such limits, the time that the parent waits is what is left.
+    # If the system has no such limits, only the timeout of the parent remains.
     with suppress(ImportError, OSError, ValueError):
         import os
         import resource
 
         os.nice(niceness)
-        # SIGXCPU first, which says why it ended; what ignores that is killed a second later.
+        # SIGXCPU comes first and shows why the process ended. A process that ignores it is killed a second later.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-        # It writes no file.
+        # The process writes no files.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def previews_of(kind: str, source: io.RawIOBase, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """What is made, and what the original is; or NoPreview."""
+    """The previews, and the description of the original. Raises NoPreview."""
     try:
         return image_previews(source) if kind == "image" else video_previews(source, side, seconds)
     except NoPreview:
         raise
-    # What readers raise on broken files is anything, and something else with each version.
+    # Readers can raise anything on broken files, and other errors with each version.
     except Exception as error:
-        raise NoPreview(f"it cannot be read ({type(error).__name__})") from error
+        raise NoPreview(f"the file cannot be read ({type(error).__name__})") from error
 
 
 def main() -> int:

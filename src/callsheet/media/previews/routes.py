@@ -1,4 +1,4 @@
-"""`/api/previews`: thumbnails, posters and clips, by signed URLs, whichever storage they are in."""
+"""`/api/previews`: thumbnails, posters and clips, by signed URLs, for every storage backend."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CACHED = "private, max-age=604800, immutable"
 _BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The image or clip.", **_BYTES},
-    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
-    304: {"description": "It is still what `If-None-Match` says."},
+    206: {"description": "The part that the `Range` header requests.", **_BYTES},
+    304: {"description": "The file is unchanged since `If-None-Match`."},
 }
 
 
@@ -32,10 +32,12 @@ def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
     async def read_preview(
         key: str,
         request: Request,
-        expires: str = Query("", description="As the URL has it."),
-        signature: str = Query("", description="As the URL has it."),
+        expires: str = Query("", description="Expiry, as in the signed URL."),
+        signature: str = Query("", description="Signature, as in the signed URL."),
     ) -> Response:
-        """A thumbnail, poster or clip, by its signed URL. It needs no key and may be cached for a week."""
+        """A thumbnail, poster or clip, by its signed URL. The request needs no API key, and the response may be
+        cached for a week.
+        """
         folder, _, name = key.rpartition("/")
         urls.require(folder, expires, signature)
         if name not in CONTENT_TYPES:

@@ -26,9 +26,9 @@ Kind = Literal["image", "video"]
 # Reads `length` bytes from `start` on, fewer at the end of the file.
 Read = Callable[[int, int], Awaitable[bytes]]
 
-# Bytes that are read of one file. A decoder may read the same bytes several times.
+# Maximum number of bytes that are read of one file. A decoder may read the same bytes several times.
 MOST_READ_BYTES = 256 * 1024 * 1024
-# Largest preview of each kind. A larger one is refused.
+# Maximum size of a preview of each kind. A larger preview is refused.
 MOST_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
 LONGEST_REASON = 200
 # How long to wait for the end of a process that has closed its output.
@@ -60,9 +60,10 @@ class Effort:
     niceness: int = 0
 
 
-# With the lowest priority. On a busy machine it gets a hundredth of a processor, and two seconds of work take minutes.
+# The process has the lowest priority. On a busy machine it gets a hundredth of a processor, and two seconds of work
+# take minutes.
 IN_BACKGROUND = Effort(seconds=300.0, niceness=10)
-# While a person waits for the response.
+# The limits while a user waits for the response.
 AWAITED = Effort(seconds=60.0)
 
 
@@ -77,14 +78,14 @@ class Previews:
 
 
 def kinds() -> tuple[Kind, ...]:
-    """The kinds of files that get previews here: videos only if PyAV is installed."""
+    """The kinds of files that get previews: videos only if PyAV is installed."""
     return ("image", "video") if find_spec("av") is not None else ("image",)
 
 
 async def make_previews(
     kind: Kind, size: int, read: Read, clip: ClipSize = FOR_LISTS, effort: Effort = IN_BACKGROUND
 ) -> Previews:
-    """Raises NoPreview if none can be made of this file, and OutOfTime if a later attempt may succeed."""
+    """Makes previews. Raises NoPreview if this file cannot have one, and OutOfTime if a later attempt may succeed."""
     limits = {"cpu_seconds": effort.cpu_seconds, "niceness": effort.niceness}
     task = {"kind": kind, "size": size, "side": clip.side, "seconds": clip.seconds, **limits}
     process, connection = _start()
@@ -97,25 +98,26 @@ async def make_previews(
         raise OutOfTime(f"Making a preview took more than {effort.seconds:g} seconds.") from None
     except (asyncio.IncompleteReadError, ConnectionError):
         if await asyncio.to_thread(_ending, process) == -signal.SIGXCPU:
-            raise NoPreview(f"reading it takes more than {effort.cpu_seconds} seconds of processor time") from None
-        raise NoPreview("its decoder died") from None
+            raise NoPreview(f"the file takes more than {effort.cpu_seconds} seconds of processor time") from None
+        raise NoPreview("the decoder crashed") from None
     finally:
-        # Also where the waiting task is cancelled.
+        # This also runs if the waiting task is canceled.
         process.kill()
         (writer or connection).close()
         await asyncio.to_thread(process.wait)
 
 
 def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """The process, and the socket that is its input and output.
+    """Starts the process. Returns it with the socket that is its input and output.
 
     uvloop starts a process with fork, which copies the tables of all memory and stops the event loop for 14 ms in a
-    control plane of 200 MB. `Popen` uses vfork: 0.4 ms.
+    control plane of 200 MB. `Popen` uses vfork, which takes 0.4 ms.
     """
     ours, theirs = socket.socketpair()
     with theirs:
         try:
-            # The script by its path, so that no other module is loaded. No environment, because it may contain secrets.
+            # The script is started by its path, so that no other module is loaded. It gets no environment, because that
+            # may contain secrets.
             process = subprocess.Popen(  # noqa: S603 (fixed words)
                 [sys.executable, "-I", "-B", program.__file__],
                 stdin=theirs.fileno(),
@@ -151,7 +153,7 @@ class _Conversation:
         while True:
             letter, length = FRAME.unpack(await self.source.readexactly(FRAME.size))
             if length > max(MOST_BYTES.values()) + 100:
-                raise NoPreview("what was made of it is too large")
+                raise NoPreview("the preview is too large")
             payload = await self.source.readexactly(length)
             match letter:
                 case b"R" if length == WANTED.size:
@@ -163,12 +165,12 @@ class _Conversation:
                 case b"N":
                     raise NoPreview(payload.decode("utf-8", "replace")[:LONGEST_REASON])
                 case _:
-                    raise NoPreview("its decoder died")
+                    raise NoPreview("the decoder crashed")
 
     async def _answer(self, start: int, length: int) -> None:
         self.read_bytes += length
         if length > BLOCK_BYTES or self.read_bytes > MOST_READ_BYTES:
-            raise NoPreview(f"making it needs more than {MOST_READ_BYTES} bytes of it")
+            raise NoPreview(f"the preview needs more than {MOST_READ_BYTES} bytes of the file")
         content = await self.read(start, length)
         self.target.write(LENGTH.pack(len(content)) + content)
         await self.target.drain()
@@ -177,7 +179,7 @@ class _Conversation:
         name, _, content = payload.partition(b"\0")
         named = name.decode("ascii", "replace")
         if len(content) > MOST_BYTES.get(named, 0):
-            raise NoPreview("what was made of it is too large")
+            raise NoPreview("the preview is too large")
         self.files[named] = content
 
     def _finished(self, payload: bytes) -> Previews:
@@ -189,4 +191,4 @@ class _Conversation:
                 raise ValueError
             return Previews(self.files, width, height, None if seconds is None else float(seconds))
         except (ValueError, TypeError, KeyError):
-            raise NoPreview("its decoder died") from None
+            raise NoPreview("the decoder crashed") from None

@@ -1,6 +1,6 @@
-"""Signed URLs of previews. They stay the same for a day, so that a list that is scrolled twice is loaded once.
+"""Signed URLs of previews. They stay the same for a day, so that a browser loads the previews of a list once.
 
-One signature covers all previews of a file: a list of a hundred costs a hundred of 6 µs, and no query.
+One signature covers all previews of a file. A list of a hundred files takes a hundred signatures of 6 µs, and no query.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from callsheet.wire.media import Shown, Thumbnails
 
 PATH = "/api/previews/"
 _PURPOSE = "preview-urls"
-# They work for one day at least and for two at most.
+# The URLs are valid for at least one day and at most two.
 DAY_SECONDS = 86_400
 _EXPIRES = re.compile(r"[0-9]{1,12}")
 
@@ -26,7 +26,7 @@ class PreviewUrls:
         self._clock = clock or SystemClock()
 
     def shown(self, folder: str, *, width: int, height: int, duration_seconds: float | None, has_clip: bool) -> Shown:
-        """What is in a folder, to be shown."""
+        """The signed URLs of the previews in a folder."""
         expires = (int(self._clock.now().timestamp()) // DAY_SECONDS + 2) * DAY_SECONDS
         query = f"?expires={expires}&signature={self._keys.sign(folder, str(expires))}"
         small, large = f"{PATH}{folder}/{SMALL}{query}", f"{PATH}{folder}/{LARGE}{query}"
@@ -41,7 +41,7 @@ class PreviewUrls:
         )
 
     def require(self, folder: str, expires: str, signature: str) -> None:
-        """Raises SignatureInvalid or SignatureExpired."""
+        """Checks the signature of a URL. Raises SignatureInvalid or SignatureExpired."""
         if not _EXPIRES.fullmatch(expires) or not self._keys.verify(signature, folder, expires):
             raise SignatureInvalid()
         if self._clock.now().timestamp() >= int(expires):

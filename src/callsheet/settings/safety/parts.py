@@ -131,7 +131,7 @@ def keys(settings: Settings) -> Iterator[Unsafe]:
         yield Unsafe(
             "second_key_accepted",
             "A second secret key is accepted, too: URLs that are signed with it are valid.",
-            "End the rotation when it is time: callsheet secrets finish",
+            "When nothing depends on the old key any more, end the rotation: callsheet secrets finish",
         )
 
 
