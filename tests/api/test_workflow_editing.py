@@ -237,7 +237,8 @@ async def test_a_workflow_is_added_to_a_fleet_and_taken_from_it(catalog_api: Cat
     for _ in range(2):
         assert (await catalog_api.call("DELETE", path)).json()["workflows"] == [one]
     missing = await catalog_api.call("PUT", f"/api/admin/fleets/{fleet['id']}/workflows/missing")
-    assert_refused(missing, 422, "invalid_request", "workflow_slugs.0")
+    problem = assert_refused(missing, 404, "not_found")
+    assert problem["detail"] == "There is no workflow missing."
     assert_refused(await catalog_api.call("PUT", f"/api/admin/fleets/99999999/workflows/{two}"), 404, "not_found")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import asyncpg
 
 from callsheet.fleet.overview import MOST_QUEUED
-from callsheet.fleet.placement import find_workflows
+from callsheet.fleet.placement import find_workflow, find_workflows
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit import record
@@ -118,7 +118,7 @@ class Fleets:
         """Assigns one more workflow. Unlike `assign`, it does not depend on what the caller read before."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
-            [workflow] = await find_workflows(connection, [workflow_slug])
+            workflow = await find_workflow(connection, workflow_slug)
             await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=[workflow.id])
             await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "add_workflow", workflow=workflow_slug)

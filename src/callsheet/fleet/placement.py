@@ -76,15 +76,21 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     return Placement(stage, slugs, workflow_ids=tuple(row.id for row in rows))
 
 
+async def find_workflow(connection: Connection, slug: str) -> WorkflowRow:
+    """Returns the workflow that a path names."""
+    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowRow, slugs=[slug])
+    if not rows:
+        raise NotFound(_missing([slug]))
+    return rows[0]
+
+
 async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[WorkflowRow]:
     """Returns all named workflows, or raises an error that names the missing ones."""
     rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowRow, slugs=list(slugs))
     missing = set(slugs) - {row.slug for row in rows}
     if missing:
-        of_actors = any(slug.startswith("actor:") for slug in missing)
-        advice = " A control plane creates the workflows of its own actors, for the queues of tasks.queues." * of_actors
         raise InvalidRequest(
-            f"There is no workflow {', '.join(sorted(missing)[:5])}.{advice}",
+            _missing(sorted(missing)[:5]),
             errors=[
                 FieldProblem(f"workflow_slugs.{place}", f"There is no workflow {slug!r}.")
                 for place, slug in enumerate(slugs)
@@ -92,6 +98,12 @@ async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[W
             ],
         )
     return rows
+
+
+def _missing(slugs: Sequence[str]) -> str:
+    of_actors = any(slug.startswith("actor:") for slug in slugs)
+    advice = " A control plane creates the workflows of its own actors, for the queues of tasks.queues." * of_actors
+    return f"There is no workflow {', '.join(slugs)}.{advice}"
 
 
 async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
