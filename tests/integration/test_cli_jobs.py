@@ -93,6 +93,16 @@ async def test_a_login_is_stored_for_later_commands_and_readable_by_its_user_onl
     assert f"callsheet: Control plane: {terminal.url} (profile studio)." in shown.err.splitlines()
 
 
+@pytest.mark.parametrize("page", ["/", "/effects", "/operate/jobs?status=failed#top"])
+async def test_the_url_of_a_page_of_the_web_application_names_its_control_plane(
+    jobs_api: JobsApi, terminal: Terminal, page: str
+) -> None:
+    person = await jobs_api.person()
+    said = await terminal.run("login", terminal.url + page, "--key-stdin", input=f"{person.key}\n")
+    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    assert (await terminal.run("jobs", "list", "--json", "--url", terminal.url + page)).json == []
+
+
 async def test_an_invalid_key_is_refused_before_it_is_stored(jobs_api: JobsApi, terminal: Terminal) -> None:
     refused = await terminal.run("login", terminal.url, "--key-stdin", input="cs_wrong\n")
     assert refused.sentence.startswith("The API key is missing, wrong or revoked.")

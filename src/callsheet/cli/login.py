@@ -71,9 +71,20 @@ def _write_private(file: Path, text: str) -> None:
     part.replace(file)
 
 
+def origin_of(url: str) -> str:
+    """The control plane of a URL that was copied from the address bar, such as http://host/operate/jobs?status=failed:
+    a control plane has no path."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    is_page = parts.scheme in ("http", "https") and parts.netloc and (parts.path or parts.query or parts.fragment)
+    return f"{parts.scheme}://{parts.netloc}" if is_page else url
+
+
 def login_for(url: str | None) -> Login:
     """The login of a command whose option --url may name the control plane."""
-    settings = load_settings(**({"client": {"url": url}} if url is not None else {}))
+    settings = load_settings(**({"client": {"url": origin_of(url)}} if url is not None else {}))
     return login_of(settings, is_url_named=url is not None)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.cli.login import origin_of
 from callsheet.cli.profile_store import (
     DEFAULT,
     DEMO,
@@ -109,7 +110,7 @@ def _remove(name: str) -> None:
 def _address(url: str | None, name: str) -> str:
     """Checked like its setting."""
     known = read_profiles().by_name.get(name)
-    given = url or (known.url if known is not None else None)
+    given = origin_of(url) if url else known.url if known is not None else None
     settings = load_settings(**({"client": {"url": given}} if given is not None else {}))
     return (settings.client.url or settings.public_url).rstrip("/")
 
