@@ -79,10 +79,10 @@ class ControlPlane:
 async def open_control_plane(settings: Settings, providers: ActorRegistry | None = None) -> AsyncIterator[ControlPlane]:
     """Opens all parts, runs the loops, and closes all in reverse order. Default `providers`: those in the settings."""
     arm_for_process(settings.failpoints)
-    secret = master_secret(settings)
     async with AsyncExitStack() as undo:
         databases = await open_databases(settings)
         undo.push_async_callback(databases.close)
+        secret = master_secret(settings)
         owner = StorageOwner(databases)
         storage = open_storage(settings, secret, owner)
         undo.push_async_callback(storage.close)

@@ -16,9 +16,9 @@ import pytest
 
 from callsheet.administration.examination import examine
 from callsheet.app import ControlPlane, running_control_plane
-from callsheet.plumbing.databases import SEAL, SQL, open_databases
+from callsheet.plumbing.databases import SQL, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.secrets import master_secret, seal
+from callsheet.plumbing.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
 from tests.support.accounts import People, Person

@@ -15,9 +15,12 @@ from pydantic import SecretStr
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing import secrets
+from callsheet.plumbing.databases import open_databases
+from callsheet.plumbing.installation_key import WrongKey
 from callsheet.plumbing.reseal import read_seals
-from callsheet.plumbing.secrets import master_secret, seal, unseal
+from callsheet.plumbing.secrets import fingerprint, master_secret, seal, unseal
 from callsheet.settings import Settings
+from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import KeyPair, SigningKeys
 from tests.support.accounts import People, Person, sign_in
 from tests.support.commands import Callsheet
@@ -182,6 +185,7 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
         # A control plane of the next round signs with the new key.
         ahead = SigningKeys(KeyPair(new.encode(), kept), "storage-urls")
         assert SigningKeys(KeyPair(kept, new.encode()), "storage-urls").verify(ahead.sign("x"), "x")
+    assert "If you have rotated it" in callsheet.having(SECRET_KEY=new).call("users", "list").sentence
     swapped = callsheet.having(SECRET_KEY=new, SECOND_SECRET_KEY=first)
     assert "is sealed with the second key only. Run: callsheet secrets rotate" in swapped.run("secrets", "finish").err
     async with running(with_keys(settings, new, first)) as here:
@@ -189,8 +193,50 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
         assert "sealed with the new key: pool_2" in swapped.succeed("secrets", "rotate").out
         assert "none was needed" in swapped.succeed("secrets", "rotate").out
     assert "Remove CALLSHEET_SECOND_SECRET_KEY" in swapped.succeed("secrets", "finish").out
+    assert callsheet.having(SECRET_KEY=new).succeed("users", "list").code == 0
+    assert "has another secret key" in callsheet.call("users", "list").sentence
     seals = await read_seals(settings.database.dsn.get_secret_value(), new.encode())
     assert (seals.first, seals.second, seals.neither) == (["pool_2"], [], [])
+
+
+async def test_a_control_plane_or_command_with_another_key_is_refused_and_a_lost_key_can_be_replaced(
+    settings: Settings, tmp_path: Path
+) -> None:
+    await (await open_databases(settings)).close()
+    mine, other = with_keys(settings, OLD), command_for(settings, tmp_path, SECRET_KEY=OLD)
+    with pytest.raises(WrongKey, match="callsheet secrets reset"):
+        await open_databases(mine)
+    assert "This installation has another secret key" in other.call("users", "list").sentence
+    doctor = other.call("doctor", "--json")
+    assert [each["status"] for each in doctor.json if "This installation has another" in each["message"]] == ["problem"]
+    status = other.call("secrets", "status", "--json").json
+    assert status["installation_key"] != status["key"] == fingerprint(OLD.encode())
+    # A machine without a key runs commands that need none, and starts no control plane with a new key.
+    keyless = settings.model_copy(update={"home": tmp_path / "keyless"})
+    with pytest.raises(OperatorError, match="The secret key of this installation is not here"):
+        await open_databases(keyless)
+    assert not (tmp_path / "keyless" / "secret_key").exists()
+    assert command_for(keyless, tmp_path).call("users", "list").sentence.startswith("The secret key of this")
+
+    assert other.call("secrets", "reset").sentence.startswith("Nothing was changed.")
+    said = other.call("secrets", "reset", "--yes").out
+    assert f"The secret key of this installation is now {fingerprint(OLD.encode())}." in said
+    assert "callsheet db add-pool pool_2 DSN" in said
+    databases = await open_databases(mine)
+    [(name, problem)] = databases.unavailable.items()
+    assert name == "pool_2"
+    assert "pool pool_2 was sealed with another secret key. Set CALLSHEET_SECRET_KEY" in problem
+    await databases.close()
+    with pytest.raises(WrongKey):
+        await open_databases(settings)
+
+
+async def test_a_control_plane_whose_key_opens_no_pool_does_not_record_its_key(settings: Settings) -> None:
+    """The first start after an update, on a machine with the wrong key."""
+    await (await open_databases(with_keys(settings, OLD))).close()
+    await (await open_databases(settings)).close()
+    with pytest.raises(WrongKey):
+        await open_databases(with_keys(settings, OLD))
 
 
 def test_a_rotation_that_was_interrupted_is_continued(tmp_path: Path, settings: Settings) -> None:

@@ -19,9 +19,10 @@ from callsheet.media.storage import open_storage
 from callsheet.media.storage.owner import refusal
 from callsheet.plumbing.database import connected
 from callsheet.plumbing.databases import CENTRAL, pool_addresses, reached_central
+from callsheet.plumbing.installation_key import key_problem, read_fingerprint
 from callsheet.plumbing.migrate import inspect
 from callsheet.plumbing.ownership import check_owner, read_central
-from callsheet.plumbing.secrets import SECOND_FILE, SECRET_FILE, master_secret
+from callsheet.plumbing.secrets import SECOND_FILE, SECRET_FILE, has_key, master_secret
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings
 from callsheet.settings.findings import Finding, clock_finding, safety_findings
@@ -134,7 +135,8 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
         if pools and not state.pending:
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
-                warned = [*await _known_password(connection, settings), *await _engine_killers(connection)]
+                warned = await _wrong_key(connection, settings)
+                warned += [*await _known_password(connection, settings), *await _engine_killers(connection)]
             for pool in pools:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
@@ -149,6 +151,14 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
     else:
         schema = Finding("database", "ok", found)
     return [schema, *broken, clock_finding("database", drift), *warned]
+
+
+async def _wrong_key(connection: Connection, settings: Settings) -> list[Finding]:
+    """Control planes with this key do not start. That there is no key is a finding of its own."""
+    if not has_key(settings):
+        return []
+    problem = key_problem(settings, await read_fingerprint(connection))
+    return [] if problem is None else [Finding("secrets", "problem", str(problem))]
 
 
 async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:

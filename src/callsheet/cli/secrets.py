@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,7 +16,7 @@ from callsheet.toolbox.signing import masters
 if TYPE_CHECKING:
     from callsheet.plumbing.reseal import Seals
 
-app = typer.Typer(help="The secret key: status and rotation.", no_args_is_help=True)
+app = typer.Typer(help="The secret key: status, rotation and replacement.", no_args_is_help=True)
 
 RESTART = "Restart every control plane on this data directory now; it accepts both keys."
 LATER = (
@@ -54,16 +55,56 @@ def finish() -> None:
     out.print(asyncio.run(_finish(load_settings())))
 
 
+@app.command()
+def reset(
+    yes: bool = typer.Option(False, "--yes", "-y", help="Use the new key without confirmation."),
+) -> None:
+    """Replace a lost secret key: the key of this machine becomes the key of the installation.
+
+    If this machine has no key, this command creates one. Everything that was derived from the lost key stops working.
+    If you have the old key, run `callsheet secrets rotate` instead.
+    """
+    question = "Replace the secret key of this installation? Signed URLs and sealed DSNs of the lost key stop working."
+    if not yes and not (sys.stdin.isatty() and typer.confirm(question, default=False)):
+        raise OperatorError("Nothing was changed. If the key is really lost, add --yes.")
+    for line in asyncio.run(_reset(load_settings())):
+        out.print(line)
+
+
+async def _reset(settings: Settings) -> list[str]:
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL, reached_central
+    from callsheet.plumbing.installation_key import record_key
+    from callsheet.plumbing.reseal import read_seals
+    from callsheet.plumbing.secrets import fingerprint, master_secret
+
+    async with reached_central(settings) as dsn:
+        master = master_secret(settings)
+        async with connected(dsn, CENTRAL) as connection:
+            await record_key(connection, master)
+        lost = (await read_seals(dsn, master)).neither
+    again = [
+        f"The DSN of pool {name} was sealed with the lost key. Add it again: callsheet db add-pool {name} DSN"
+        for name in lost
+    ]
+    return [
+        f"The secret key of this installation is now {fingerprint(masters(master)[0])}.",
+        *again,
+        "Give every control plane this key, and restart them. Workers that used `callsheet fleets secret` need the new "
+        "one; users of the web application reload their pages.",
+    ]
+
+
 async def _status(settings: Settings) -> dict[str, Any]:
     from callsheet.plumbing.secrets import fingerprint, master_secret
 
-    master = master_secret(settings, create=False)
-    keys = masters(master)
-    seals = await _seals(settings)
+    keys = masters(master_secret(settings, create=False))
+    seals, expected = await _in_central(settings)
     return {
         "source": "settings" if settings.secret_key is not None else "data directory",
         "key": fingerprint(keys[0]),
         "second_key": fingerprint(keys[1]) if len(keys) > 1 else None,
+        "installation_key": expected,
         "sealed_with_key": seals.first,
         "sealed_with_second_key": seals.second,
         "sealed_with_another_key": seals.neither,
@@ -71,7 +112,9 @@ async def _status(settings: Settings) -> dict[str, Any]:
 
 
 async def _rotate(settings: Settings) -> list[str]:
-    from callsheet.plumbing.databases import reached_central
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL, reached_central
+    from callsheet.plumbing.installation_key import check_key, record_key
     from callsheet.plumbing.reseal import reseal
     from callsheet.plumbing.secrets import master_secret, new_key, replace_kept
 
@@ -85,10 +128,14 @@ async def _rotate(settings: Settings) -> list[str]:
             "3. Run `callsheet secrets rotate` again with these two: it seals the DSNs of pools with the new key.",
             "4. When nothing depends on the old key any more, run `callsheet secrets finish`.",
         ]
-    async with reached_central(settings) as dsn:
+    async with reached_central(settings) as dsn, connected(dsn, CENTRAL) as connection:
+        await check_key(connection, settings)
         if not is_under_way:
             replace_kept(settings.home)
-        resealed = await reseal(dsn, master_secret(settings, create=False))
+        master = master_secret(settings, create=False)
+        resealed = await reseal(dsn, master)
+        # Control planes of the old key alone are refused from now on, when they start.
+        await record_key(connection, master)
     lines = [f"DSNs sealed with the new key: {', '.join(resealed) or 'none was needed'}."]
     if not is_under_way:
         lines = ["The secret key was replaced; the old one is still accepted.", *lines, RESTART]
@@ -96,17 +143,20 @@ async def _rotate(settings: Settings) -> list[str]:
 
 
 async def _finish(settings: Settings) -> str:
-    from callsheet.plumbing.secrets import forget_second, master_secret
+    from callsheet.plumbing.secrets import fingerprint, forget_second, master_secret
 
-    if len(masters(master_secret(settings, create=False))) == 1:
+    keys = masters(master_secret(settings, create=False))
+    if len(keys) == 1:
         # Perhaps a rotation that was interrupted before the new key was made.
         forget_second(settings.home)
         return "No rotation is in progress."
-    seals = await _seals(settings)
+    seals, expected = await _in_central(settings)
     if seals.second:
         raise OperatorError(
             f"The DSN of {', '.join(seals.second)} is sealed with the second key only. Run: callsheet secrets rotate"
         )
+    if expected not in (None, fingerprint(keys[0])):
+        raise OperatorError("The second key is still the key of the installation. Run: callsheet secrets rotate")
     if settings.second_secret_key is not None:
         return (
             "Nothing is sealed with the second key. Remove CALLSHEET_SECOND_SECRET_KEY and restart the control planes."
@@ -115,10 +165,13 @@ async def _finish(settings: Settings) -> str:
     return "The old key was removed. Restart the control planes."
 
 
-async def _seals(settings: Settings) -> Seals:
-    from callsheet.plumbing.databases import reached_central
+async def _in_central(settings: Settings) -> tuple[Seals, str | None]:
+    """What is sealed with which key, and the fingerprint of the installation's key."""
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL, reached_central
+    from callsheet.plumbing.installation_key import read_fingerprint
     from callsheet.plumbing.reseal import read_seals
     from callsheet.plumbing.secrets import master_secret
 
-    async with reached_central(settings) as dsn:
-        return await read_seals(dsn, master_secret(settings, create=False))
+    async with reached_central(settings) as dsn, connected(dsn, CENTRAL) as connection:
+        return await read_seals(dsn, master_secret(settings, create=False)), await read_fingerprint(connection)

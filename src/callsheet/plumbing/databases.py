@@ -26,9 +26,10 @@ from callsheet.plumbing.database import (
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation import require_installation, unfinished
+from callsheet.plumbing.installation_key import check_key, ensure_key
 from callsheet.plumbing.ownership import Central, claim, read_central, release
 from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, Role, prepare_pool
-from callsheet.plumbing.secrets import master_secret, seal, unseal
+from callsheet.plumbing.secrets import SEAL, master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.toolbox.concurrently import all_of
@@ -36,7 +37,6 @@ from callsheet.toolbox.concurrently import all_of
 SQL = statements("callsheet.plumbing")
 CENTRAL = "central"
 FIRST_POOL = "pool_1"
-SEAL = "pool dsn"
 POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -162,6 +162,8 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
         databases = Databases(settings, central, embedded, role=Role(migrates, holds_leases=create))
         undo.pop_all()
         undo.push_async_callback(databases.close)
+        async with central.connection() as connection:
+            await (ensure_key if create else check_key)(connection, settings)
         await databases.refresh_pools()
         undo.pop_all()
         return databases
@@ -245,6 +247,7 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
             f"{name!r} cannot be the name of a pool: lower-case letters, digits and _, a letter first, 63 at most."
         )
     async with connected(central_dsn, CENTRAL) as connection:
+        await check_key(connection, settings)
         known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
         central = await read_central(connection, central_dsn)
     if known and (await schema.inspect(dsn, "pool", name)).version == 0:

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from callsheet.plumbing import migrate as schema
 from callsheet.plumbing.database import DatabaseError, connected, shown_address
-from callsheet.plumbing.databases import CENTRAL, SEAL, pool_addresses
+from callsheet.plumbing.databases import CENTRAL, pool_addresses
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.installation_key import record_key
 from callsheet.plumbing.ownership import (
     LEASE_SECONDS,
     SQL,
@@ -28,7 +29,7 @@ from callsheet.plumbing.ownership import (
     take,
 )
 from callsheet.plumbing.pool_keeper import PoolAddress
-from callsheet.plumbing.secrets import master_secret, seal
+from callsheet.plumbing.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 
 
@@ -91,10 +92,13 @@ async def repoint(
         await _give(target, replace(central, installation_id=new_id))
         await hit(Failpoint.REPOINT_BETWEEN_DATABASES)
     async with connected(central_dsn, CENTRAL) as connection, connection.transaction():
+        master = master_secret(settings)
         for target in targets:
             if target.is_moved:
-                sealed = seal(master_secret(settings), SEAL, target.dsn)
+                sealed = seal(master, SEAL, target.dsn)
                 await SQL["register_pool"].run(connection, name=target.name, database=None, sealed_dsn=sealed)
+        # A copy may have a key of its own.
+        await record_key(connection, master)
         await SQL["become_next"].run(connection)
     return new_id
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.plumbing.database import connected
-from callsheet.plumbing.databases import CENTRAL, SEAL
+from callsheet.plumbing.databases import CENTRAL
 from callsheet.plumbing.ownership import SQL
-from callsheet.plumbing.secrets import seal, unseal
+from callsheet.plumbing.secrets import SEAL, seal, unseal
 from callsheet.toolbox.signing import Master, masters
 
 

@@ -16,6 +16,8 @@ from callsheet.toolbox.signing import KeyPair, Master, derive_key, masters
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
 SECOND_FILE = "second_secret_key"
 LEAST_BYTES = 32
+# Purpose of the key that encrypts the DSNs of pools.
+SEAL = "pool dsn"
 
 
 def master_secret(settings: Settings, *, create: bool = True) -> Master:
@@ -35,6 +37,10 @@ def master_secret(settings: Settings, *, create: bool = True) -> Master:
     return first if second in (None, first) else KeyPair(first, second)
 
 
+def has_key(settings: Settings) -> bool:
+    return settings.secret_key is not None or (settings.home / SECRET_FILE).exists()
+
+
 def _kept(file: Path, *, create: bool) -> bytes:
     try:
         if not file.exists():
@@ -42,7 +48,7 @@ def _kept(file: Path, *, create: bool) -> bytes:
                 raise OperatorError(
                     f"The secret key of this installation is not here ({file} does not exist). Put the file back from "
                     "a backup, name another data directory with CALLSHEET_HOME, or set CALLSHEET_SECRET_KEY to the key "
-                    "that the control plane uses."
+                    "that the control plane uses. If the key is lost, run: callsheet secrets reset"
                 )
             _create(file)
         secret = file.read_bytes().strip()
