@@ -153,7 +153,7 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_
     assert isinstance(error, NotBegun)
     assert (error.type, error.message) == (
         "run_removed",
-        "The run was removed from the engine's queue before it began.",
+        "The run was removed from the engine's queue before it started.",
     )
     own_engine_setup.engine_server.release()
     assert len(await foreign) == 3

@@ -203,7 +203,7 @@ async def test_an_aborted_prediction_is_failed_and_a_canceled_prediction_is_canc
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     aborted = await ended(provider, replicate, outcome="aborted")
-    assert (aborted.status, aborted.error) == ("failed", "Replicate gave it up before it began.")
+    assert (aborted.status, aborted.error) == ("failed", "Replicate gave up the prediction before it started.")
     assert (await ended(provider, replicate, outcome="canceled")).status == "canceled"
 
 

@@ -1,1 +1,1 @@
-"""Workflows, effects and their properties; building a job's payload."""
+"""Workflows, effects and their properties, and the payloads of their jobs."""

@@ -1,4 +1,4 @@
-"""Images and videos of the catalog itself: overlays, masks, whatever a workflow needs beside the user's file."""
+"""Images and videos of the catalog, for example overlays and masks, that a workflow needs beside the user's file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from callsheet.wire.media import UploadRequest
 
 SQL = statements("callsheet.catalog")
 FOLDER = "catalog/assets"
-# How many workflows and effects an error names.
+# Maximum number of workflows and effects that an error names.
 MOST_NAMED = 5
 
 
@@ -84,7 +84,7 @@ class Assets:
         try:
             await self._make_ready(row, actor)
         except Refusal:
-            # A faster request for the same asset deletes the object that is checked here.
+            # Another request for the same asset may have been faster, and deleted the object that is checked here.
             if (await self._row(asset_id)).status != "ready":
                 raise
         return await self.get(asset_id)
@@ -93,7 +93,7 @@ class Assets:
         asset_id = row.id
         if await self._storage.head(row.path) is None:
             raise ContentMismatch("Nothing was uploaded for this asset. Upload the file, then confirm it.")
-        # A copy that no signed URL can write to, so that jobs get the bytes that are checked here.
+        # This is a copy that no signed URL can write to, so that jobs get the bytes that are checked here.
         path = f"{FOLDER}/{asset_id}/{uuid7()}"
         await self._storage.copy(row.path, path)
         try:
@@ -104,10 +104,10 @@ class Assets:
                 if ready is not None:
                     await record(connection, actor, "asset.confirm", "asset", asset_id, sha256=sha256)
         except Refusal:
-            # Not after a database error: the row may have been written, and then it names this object.
+            # The object stays after a database error: the row may have been written, and then it names this object.
             await self._storage.delete(path)
             raise
-        # The accepted object may be that of a faster request.
+        # The accepted object may belong to a faster request.
         kept = (await self._row(asset_id)).path
         leftovers = [entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}") if entry.key != kept]
         await self._storage.delete_many(leftovers)

@@ -1,4 +1,4 @@
-"""Files of deleted assets: removed when no job that was submitted before can need them."""
+"""Removes the files of deleted assets when no job that was submitted before can need them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SQL = statements("callsheet.catalog")
 
 
 class DeletedAssets(Loop):
-    """Safe on any number of control planes: removing what is gone changes nothing."""
+    """Removes files of deleted assets. Safe on any number of control planes: removing a missing file changes
+    nothing.
+    """
 
     name = "deleted_assets"
     interval_seconds = 600.0
@@ -31,7 +33,7 @@ class DeletedAssets(Loop):
         self._kept_seconds = kept_seconds
 
     async def tick(self, now: datetime) -> bool:
-        """Returns whether there may be more."""
+        """Removes files. Returns whether there may be more."""
         async with self._databases.central.ordinary() as connection:
             ids = await SQL["assets_to_remove"].column(
                 connection, now=now, kept_seconds=self._kept_seconds, limit=self.batch
@@ -39,7 +41,7 @@ class DeletedAssets(Loop):
         if not ids or not await self._may_delete():
             return False
         for asset_id in ids:
-            # The row last: after a crash the next tick finds it and removes the rest.
+            # The row is deleted last: after a crash, the next tick finds the row and removes the rest.
             await self._storage.delete_many([entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}")])
             await hit(Failpoint.CATALOG_BEFORE_ROW)
             async with self._databases.central.connection() as connection:
@@ -47,7 +49,9 @@ class DeletedAssets(Loop):
         return len(ids) == self.batch
 
     async def _may_delete(self) -> bool:
-        """False on a copy of an installation, whose storage belongs to the original. An alert shows that."""
+        """Whether files may be deleted. False on a copy of an installation, whose storage belongs to the original.
+        An alert shows that.
+        """
         try:
             if self._owner is not None:
                 await self._owner.require(self._storage)

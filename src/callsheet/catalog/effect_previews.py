@@ -1,6 +1,6 @@
-"""What a gallery shows of an effect: the clip of an example, before and after.
+"""The preview of an effect in the gallery: a clip of an example, before and after.
 
-Copies, in the catalog's own folder: the job or asset that they were made of may be deleted.
+Previews are copies in the catalog's own folder, because the job or asset may be deleted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import EffectPreview
 from callsheet.wire.errors import InvalidRequest, NotFound, Unavailable
 
-# A card is larger than a row of a list, and an effect has one.
+# A card is larger than a row of a list, and an effect has only one.
 FOR_EFFECTS = ClipSize(720, 6.0)
-# What another request may be writing at this moment.
+# Files that are younger than this may belong to a request that is still writing.
 LEFTOVER_AGE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An image or video that a preview is made of. `field`: what the request calls it."""
+    """An image or video from which a preview is made. `field`: its name in the request."""
 
     field: str
     mime_type: str
@@ -65,9 +65,9 @@ class EffectPreviews:
         return await self.keep(id_or_slug, made, actor)
 
     async def keep(self, id_or_slug: str, made: Mapping[str, Previews], actor: str) -> EffectPreview:
-        """`made`: `after`, and `before` where there is one."""
+        """Stores a preview. `made`: `after`, and `before` if there is one."""
         effect_id = await self._id(id_or_slug)
-        # A folder of its own each time: what browsers keep of the last one is never wrong.
+        # Each preview has a new folder, so that browsers never show a cached file of the last preview.
         folder = f"{FOLDER}/{effect_id}/{uuid7()}"
         for name, previews in made.items():
             await put_previews(self._storage, f"{folder}/{name}", previews)
@@ -120,7 +120,7 @@ async def _render(example: Example) -> Previews:
     try:
         return await make_previews(kind, example.size, example.read, FOR_EFFECTS, AWAITED)
     except OutOfTime as late:
-        # The machine is busy: nothing is wrong with the file.
+        # The machine is busy. The file is not at fault.
         raise Unavailable(f"{late} Try again when the control plane has less to do.") from None
     except NoPreview as reason:
         raise InvalidRequest.field(example.field, f"The file cannot be shown: {reason}.") from None

@@ -1,5 +1,5 @@
-"""Which workflows the environments of workers cannot run: decided when an environment is new or a workflow changes, so
-that a poll reads what was decided. Workers of one machine image share one environment.
+"""Finds out which workflows the environments of workers cannot run. This is decided when an environment is new or a
+workflow changes, so that a poll only reads the decision. Workers of one machine image share one environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.environment import Environment, Lack, Required
 
 SQL = statements("callsheet.catalog", "environment_statements.sql")
-# One that no worker has is kept for this long: machines come and go.
+# An environment without workers is kept for this time, because machines come and go.
 KEPT_SECONDS = 600.0
 
 
@@ -34,7 +34,7 @@ async def enter(connection: Connection, environment: Environment) -> bytes:
     digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
-    # A workflow that is written at the same time is judged by the second of the two transactions.
+    # If a workflow is written at the same time, the second of the two transactions compares both.
     await SQL["lock_environments"].run(connection)
     await SQL["create_environment"].run(connection, digest=digest, inventory=document)
     inventory = Inventory.of(environment)

@@ -1,4 +1,4 @@
-"""Graphs in object storage, each under the hash of its bytes: what a job was built from is never overwritten."""
+"""Stores graphs in object storage, each under the hash of its bytes: the graph of a job is never overwritten."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.toolbox.signing import sha256_hex
 from callsheet.wire.errors import NotFound, Unavailable
 
 FOLDER = "catalog/workflows"
-# Four times what a body may have by default; a graph of a thousand nodes has half a megabyte.
+# Four times the default limit of a request body. A graph of a thousand nodes has half a megabyte.
 LARGEST_GRAPH = 4 * 1024 * 1024
 KEPT_GRAPHS = 64
 
@@ -24,26 +24,26 @@ def encoded(graph: Graph) -> bytes:
 class GraphStore:
     def __init__(self, storage: Storage):
         self._storage = storage
-        # Keys are never written twice with other bytes, so what was read once stays true.
+        # A key is never written twice with different bytes, so graphs can be cached.
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def write(self, slug: str, graph: Graph) -> str:
-        """Stores it and returns its key. Left over after a crash, it is what the next attempt finds again."""
+        """Stores a graph and returns its key. After a crash, the next attempt writes the same object again."""
         content = encoded(graph)
-        # A slug may have a colon and be longer than a segment of a key.
+        # A slug may contain a colon and be longer than a segment of a key.
         key = f"{FOLDER}/{slug.replace(':', '=')[:100]}/{sha256_hex(content)}.json"
         await self._storage.put(key, content, content_type="application/json")
         return key
 
     async def read(self, key: str) -> dict[str, Any]:
-        """The graph; the process that gets it must not change it."""
+        """The graph. The caller must not change it."""
         found = await self.find(key)
         if found is None:
-            raise Unavailable("The graph of this workflow is not in storage any more.")
+            raise Unavailable("The graph of this workflow is no longer in storage. Save the workflow again.")
         return found
 
     async def find(self, key: str) -> dict[str, Any] | None:
-        """The same; None where it is not in storage."""
+        """The graph; None if it is not in storage."""
         found = self._kept.get(key)
         if found is None:
             try:

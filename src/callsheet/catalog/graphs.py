@@ -1,8 +1,4 @@
-"""ComfyUI graphs in API format: what they must look like, and where texts are in them. Pure.
-
-`{"3": {"class_type": "KSampler", "inputs": {"seed": 1, "model": ["4", 0]}}}`: an input is a value, or a link to an
-output of another node. https://docs.comfy.org/development/core-concepts/workflow
-"""
+"""ComfyUI graphs in API format: their required form, and the texts in them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ Graph = Mapping[str, Any]
 # ComfyUI 0.7 fails on a chain of 1000 nodes ("maximum recursion depth exceeded", or its executor dies); 600 passed.
 DEEPEST_CHAIN = 500
 DEEPEST_VALUE = 30
-# Several times as many as the largest graphs that people share.
+# Several times the size of the largest graphs that people share.
 MOST_NODES = 5000
 LINK_LENGTH = 2
 UI_FORMAT = (
@@ -44,17 +40,19 @@ class Text:
     input: str
     text: str
     in_pair: bool
-    """Whether it is an element of a list of two: with a number behind it that is a link to another node."""
+    """Whether the text is in a list of two. Together with a number, such a list is a link to another node."""
 
 
 def bare_graph(document: Graph) -> Graph:
-    """The graph itself, where the document is a whole request to ComfyUI, as some tools save it."""
+    """The graph itself, if the document is a whole request to ComfyUI, as some tools save it."""
     prompt = document.get("prompt")
     return prompt if isinstance(prompt, dict) and "class_type" not in prompt else document
 
 
 def check_graph(graph: Graph) -> list[FieldProblem]:
-    """What is wrong with it, however it was made; nothing else here may be asked about such a graph."""
+    """The problems of a graph, which may be any JSON. The other functions of this module need a graph without
+    problems.
+    """
     if isinstance(graph.get("nodes"), list) and "links" in graph:
         return [FieldProblem("graph", UI_FORMAT)]
     if isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
@@ -74,7 +72,7 @@ def _check_node(node_id: str, node: Any) -> Iterator[FieldProblem]:
         return
     if not (isinstance(node.get("class_type"), str) and node["class_type"]):
         yield FieldProblem(f"{where}.class_type", "The value must be the name of a node class.")
-    # A node without them, or with a list, kills the executor of ComfyUI 0.7: nothing runs again until a restart.
+    # A node without inputs, or with a list, ends the executor of ComfyUI 0.7: nothing runs again until a restart.
     if not isinstance(node.get("inputs"), dict):
         yield FieldProblem(f"{where}.inputs", "The value must be an object.")
     elif _depth(node) > DEEPEST_VALUE:
@@ -95,7 +93,7 @@ def _depth(value: Any) -> int:
 
 
 def is_link(value: Any) -> bool:
-    # As ComfyUI decides it (comfy_execution.graph_utils.is_link).
+    # This is the rule of ComfyUI (comfy_execution.graph_utils.is_link).
     return (
         isinstance(value, list)
         and len(value) == LINK_LENGTH
@@ -121,12 +119,12 @@ def _check_links(graph: Graph) -> list[FieldProblem]:
 
 
 def _wrong_link(graph: Graph, source: str, output: float) -> str | None:
-    """Why no engine could follow it."""
+    """Why no engine could follow the link; None if one could."""
     if source not in graph:
         return f"The input is linked to node {source[:100]!r}, which is not in the graph."
     class_type = graph[source]["class_type"]
     node = f"node {source[:100]!r} ({class_type[:100]})"
-    # Not in words: Python refuses to write numbers of thousands of digits.
+    # The number is not in the message, because Python refuses to write numbers of thousands of digits.
     if not -MOST_OUTPUTS < output < MOST_OUTPUTS:
         return f"The input is linked to an output of {node}, and its number is too large. The limit is {MOST_OUTPUTS}."
     if isinstance(output, bool) or not isinstance(output, int) or output < 0:
@@ -181,19 +179,20 @@ def _texts(value: Any, in_pair: bool) -> Iterator[tuple[str, bool]]:
 
 
 def takes_file(class_type: str, name: str) -> bool:
-    """Whether an engine opens what is in this input: there a path like ../../secret would be read or written."""
+    """Whether an engine opens the value of this input as a file: a path like ../../secret would be read or written."""
     return bool(_LOADER.search(class_type)) or name.lower() in _MEDIA or _names_file(name)
 
 
 def _names_file(name: str) -> bool:
-    """`file_name`, `imagePath` and `output_dir` do, whatever the node."""
+    """Whether the input's name, such as `file_name`, `imagePath` or `output_dir`, names a file for any node."""
     words = {word.lower() for word in _WORDS.findall(name)}
     return not _FILE_WORDS.isdisjoint(words) or ("name" in words and not _MEDIA.isdisjoint(words))
 
 
 def nodes_that_name_files(graph: Graph) -> set[str]:
-    """Nodes whose outputs reach, through any number of nodes, an input that names a file: their texts are a part of
-    that name."""
+    """Nodes whose outputs reach, through any number of nodes, an input that names a file: their texts are part of
+    that name.
+    """
     found: set[str] = set()
     waiting = [
         value[0]
@@ -210,6 +209,8 @@ def nodes_that_name_files(graph: Graph) -> set[str]:
 
 
 def _names_file_by_link(class_type: str, name: str) -> bool:
-    """Stricter than for texts: what is linked to `image` or `model` is mostly no text but the thing itself."""
+    """Whether a linked input names a file. This is stricter than for texts: a link to `image` or `model` is mostly
+    the object itself.
+    """
     of_loader = bool(_LOADER.search(class_type)) and (name.lower() in _MEDIA or name.lower().endswith("_name"))
     return of_loader or _names_file(name)

@@ -1,4 +1,4 @@
-"""How many outputs the nodes of ComfyUI itself and of Lightbox have, as far as that never changed."""
+"""The number of outputs of nodes of ComfyUI itself and of Lightbox, where it never changed."""
 
 from __future__ import annotations
 

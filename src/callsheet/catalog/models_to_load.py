@@ -1,4 +1,4 @@
-"""What a worker would have to load for each workflow, from the models it says are loaded."""
+"""Computes what a worker would have to load for each workflow, from its report of loaded models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from callsheet.catalog.environments import SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.providers.comfy.models import short_hash
 
-# A workflow that was changed counts as it was for this long.
+# The models of workflows are cached for this time.
 KNOWN_SECONDS = 30.0
 
 
@@ -33,7 +33,7 @@ class Warmth:
         return cold_shares(workflow_ids, self._models, frozenset(loaded))
 
     async def _read(self) -> None:
-        # Set before the query, so that polls that come meanwhile do not query too.
+        # The time is set before the query, so that concurrent polls do not query too.
         self._due = time.monotonic() + KNOWN_SECONDS
         async with self._databases.central.connection() as connection:
             rows = await SQL["models_of_workflows"].rows(connection, WorkflowModels)

@@ -1,6 +1,7 @@
-"""Building what a worker gets: defaults, then the effect's values, then the user's; the graph filled, files listed.
+"""Builds the payload for a worker: defaults, then the effect's values, then the user's values; the filled graph and the
+files.
 
-URLs to download from are made when a worker polls: they would not live as long as a job waits.
+Download URLs are signed when a worker polls, because they would expire while a job waits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ROUNDED_SECONDS = 0.5
 
 
 class InputFile(Protocol):
-    """A file of the user's, as far as a payload needs it."""
+    """The data of a user's file that a payload needs."""
 
     @property
     def id(self) -> UUID: ...
@@ -63,7 +64,7 @@ class PropertyValues:
 
 
 def resolve(recipe: Recipe, given: Mapping[str, Any]) -> PropertyValues:
-    """Raises a refusal that names each bad property as `input_payload.{key}`."""
+    """The values of all properties. Raises a refusal that names each wrong property as `input_payload.{key}`."""
     by_key = {each.key: each for each in recipe.properties}
     problems = [
         FieldProblem(f"{FIELD}.{key[:100]}", reason) for key in given if (reason := _not_theirs(by_key.get(key)))
@@ -111,20 +112,22 @@ def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, A
 def check_file(
     field: str, each: Property, file: InputFile, duration_seconds: float | None = None
 ) -> list[FieldProblem]:
-    """What is wrong with a user's file as the value of this property, as far as it is known."""
+    """Problems of a user's file as the value of this property, as far as they are known."""
     if not file.mime_type.startswith(f"{each.type.value}/"):
         return [FieldProblem(field, f"The file must be {an(each.type)}, but it is {file.mime_type}.")]
     if each.limits.max_bytes is not None and file.size > each.limits.max_bytes:
         return [FieldProblem(field, f"The file has {file.size} bytes. The limit is {each.limits.max_bytes}.")]
     longest = each.limits.max_seconds
-    # Containers round: half a second more is what a recorder adds to the time that was set.
+    # Containers round the duration, and a recorder may add half a second to the set time.
     if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
         return [FieldProblem(field, f"The video is {duration_seconds:.1f} seconds long. The limit is {longest:g}.")]
     return []
 
 
 def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
-    """The graph with every text, number, choice and boolean; those of files stay for the worker."""
+    """The graph with the values of every text, number, choice and boolean. The placeholders of files stay for the
+    worker.
+    """
     kept = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
     try:
         return substitute(graph, values, sorted(kept))
@@ -135,7 +138,7 @@ def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[st
 
 
 def listed(each: Property, file: InputFile, kind: str) -> dict[str, Any]:
-    """One entry of `assets`."""
+    """The entry of a file in `assets`."""
     return {
         "key": each.key,
         "placeholder": each.placeholder,
@@ -155,17 +158,17 @@ class Payloads:
         self._graphs = graphs
 
     async def graph(self, recipe: Recipe) -> Graph:
-        """The graph with its placeholders, as it was written. Callers must not change it."""
+        """The stored graph with its placeholders. Callers must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
     async def find_graph(self, recipe: Recipe) -> Graph | None:
-        """The same; None where it is not in storage."""
+        """The stored graph; None if it is not in storage."""
         return await self._graphs.find(recipe.graph_path)
 
     async def build(
         self, recipe: Recipe, resolved: PropertyValues, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
     ) -> dict[str, Any]:
-        """What the worker gets as `input_payload`, with storage paths where URLs will be."""
+        """The `input_payload` of the worker, with storage paths in the places of URLs."""
         graph = await self._graphs.read(recipe.graph_path)
         assets = await self._catalog_assets(resolved)
         entries = []
@@ -196,5 +199,5 @@ class Payloads:
         async with self._databases.central.connection() as connection:
             found = await ready_assets(connection, wanted)
         if wanted - found.keys():
-            raise Unavailable("An asset of this effect is missing.")
+            raise Unavailable("An asset of this effect is missing. Ask an operator to choose another one.")
         return found

@@ -1,4 +1,6 @@
-"""Properties of a workflow: whether they fit together and the graph, and whether a value fits its property. Pure."""
+"""Checks the properties of a workflow against each other and against the graph, and values against their properties.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,11 @@ _LIMITS_OF: Mapping[PropertyType, frozenset[str]] = {
 
 
 class Unfit(Exception):
-    """A value is not what its property asks for. The message says what it should be."""
+    """A value does not fit its property. The message describes a valid value."""
 
 
 def fit(wanted: Property, value: object) -> Value:
-    """The value as it goes into the graph, or Unfit. The id of a file is checked for its form only."""
+    """The value in the form for the graph. Raises Unfit. For the id of a file, only the form is checked."""
     return _FITTINGS[wanted.type](value, wanted.limits)
 
 
@@ -78,7 +80,7 @@ def _fit_number(value: object, limits: Limits) -> Value:
         raise Unfit(f"The value must be {_plain(limits.max)} or less.")
     if limits.step is not None:
         steps = (value - (limits.min or 0)) / limits.step
-        # So many steps that they cannot be counted: to a float every such number is a whole one.
+        # There are too many steps to count: for a float, every such number is a whole one.
         if math.isfinite(steps) and not math.isclose(steps, round(steps), abs_tol=STEP_TOLERANCE):
             raise Unfit(f"The value must be {_plain(limits.min or 0)} plus a multiple of {_plain(limits.step)}.")
     return int(value) if limits.integer else value
@@ -96,7 +98,7 @@ def _fit_boolean(value: object, limits: Limits) -> Value:
 
 def _fit_choice(value: object, limits: Limits) -> Value:
     for choice in limits.choices or ():
-        # Text and number stay apart, and so do 1 and true.
+        # Text and number are different values, and so are 1 and true.
         if choice == value and isinstance(choice, str) == isinstance(value, str) and not isinstance(value, bool):
             return choice
     shown = ", ".join(str(choice)[:100] for choice in (limits.choices or ())[:20])
@@ -129,7 +131,7 @@ def an(file_type: PropertyType) -> str:
 
 
 def check_properties(properties: Sequence[Property], graph: Graph) -> list[FieldProblem]:
-    """What is wrong with the properties of a workflow of this graph, each by its field (`properties.2.default`)."""
+    """The problems of a workflow's properties with this graph, each with its field (`properties.2.default`)."""
     problems = [
         *_check_unique(properties),
         *(problem for number, each in enumerate(properties) for problem in _check_alone(number, each, properties)),
@@ -156,7 +158,7 @@ def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
                 )
         if each.is_primary_input:
             if primary is not None:
-                reason = f"A workflow has one primary input, and {primary!r} is one already."
+                reason = f"A workflow has only one primary input, and {primary!r} already is one."
                 yield FieldProblem(f"properties.{number}.is_primary_input", reason)
             primary = primary or each.key
 
@@ -164,7 +166,7 @@ def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
 def _check_alone(number: int, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
     where = f"properties.{number}"
     yield from _check_limits(f"{where}.limits", each)
-    # A worker replaces it whatever the properties say.
+    # A worker always replaces this placeholder.
     if each.type not in FILES and (
         DEFAULT_INPUT_PLACEHOLDER in each.placeholder or each.placeholder in DEFAULT_INPUT_PLACEHOLDER
     ):
@@ -238,7 +240,7 @@ def _check_places(where: str, each: Property, found: Sequence[Text], of_files: S
     for text in found:
         place = f"the input {text.input[:100]!r} of node {text.node_id[:100]} ({text.class_type[:100]})"
         if text.in_pair:
-            # A text and a number there, both chosen by a user, would be a link to any node of the graph.
+            # A text and a number in such a list, both chosen by a user, would be a link to any node of the graph.
             yield FieldProblem(
                 where, f"The placeholder is in a list of two in {place}, which is the form of a link between nodes."
             )
@@ -261,7 +263,7 @@ def check_output(graph: Graph, output_node_id: str | None, extension: str, mime_
 
 
 def input_placeholder(properties: Sequence[Property]) -> str:
-    """What is in the graph for the primary input."""
+    """The placeholder of the primary input in the graph."""
     primary = primary_input(properties)
     return primary.placeholder if primary else DEFAULT_INPUT_PLACEHOLDER
 
@@ -271,7 +273,7 @@ def primary_input(properties: Sequence[Property]) -> Property | None:
 
 
 def check_overrides(properties: Sequence[Property], overrides: Mapping[str, Any]) -> list[FieldProblem]:
-    """What is wrong with an effect's values, each by its field (`overrides.strength`)."""
+    """The problems of an effect's values, each with its field (`overrides.strength`)."""
     by_key = {each.key: each for each in properties}
     problems: list[FieldProblem] = []
     for key, value in overrides.items():

@@ -11,7 +11,7 @@ from callsheet.wire.workflow_editing import GraphInput, GraphOutput, ProposeWork
 
 
 def proposal_of(request: ProposeWorkflow) -> WorkflowProposal:
-    """Raises a refusal that names every problem of the graph."""
+    """The proposal for a graph. Raises a refusal that names every problem of the graph."""
     graph = bare_graph(request.graph)
     refuse(check_graph(graph))
     graph = normalized(graph)

@@ -1,7 +1,7 @@
-"""What of a graph leads to a result. Pure.
+"""Finds the nodes of a graph that lead to a result. Pure.
 
-An engine runs only the nodes that its output nodes need. The others cost nothing there, but every job carries them, and
-every import checks them: some are left over in most graphs, a thousand are a mistake or an attack.
+An engine runs only the nodes that its output nodes need. The other nodes cost nothing there, but every job contains
+them, and every import checks them. A few unused nodes are normal; a thousand are a mistake or an attack.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from callsheet.catalog.graphs import Graph, is_link
 from callsheet.wire.errors import FieldProblem
 
 MOST_UNUSED = 100
-# Which classes make something of their own accord, only the engine knows; these words are in the names of most.
+# Only the engine knows which classes produce results. The names of most of them contain these words.
 _OUTPUT = re.compile(r"save|preview|combine|output|export|upload|display|show|print|send|write", re.IGNORECASE)
 
 
 def check_reach(graph: Graph, output_node_id: str | None) -> list[FieldProblem]:
-    """For a graph that was checked. Without a node every output counts."""
+    """Problems of a checked graph. Without an output node, every output counts."""
     unused = graph.keys() - _needed(graph, output_node_id)
     if len(unused) <= MOST_UNUSED:
         return []

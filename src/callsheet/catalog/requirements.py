@@ -1,6 +1,6 @@
-"""What a workflow requires of an engine, and what an engine lacks of it. Pure.
+"""The requirements of a workflow for an engine, and what an engine lacks. Pure.
 
-A worker that does not report what its engines have, such as a worker of another program, gets every job. A missing
+A worker that does not report what its engines have, for example a worker of another program, gets every job. A missing
 requirement counts only if the worker reports that kind of thing.
 """
 
@@ -28,7 +28,7 @@ _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the engines of a worker have. None: the worker does not report it."""
+    """The things that the engines of a worker have. None means that the worker does not report them."""
 
     node_classes: frozenset[str] | None
     # The hash of each file; None if it is unknown.
@@ -64,14 +64,14 @@ def required_of(graph: Graph | None, properties: Sequence[Property], requirement
 
 
 def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
-    """The model files that every job of the workflow loads, not those whose names a job fills in."""
+    """The model files that every job of the workflow loads. Models whose names a job sets are left out."""
     placeholders = [each.placeholder for each in properties]
     found = models_of_graph(graph) if graph is not None else []
     return [name for name in found if not any(placeholder in name for placeholder in placeholders)]
 
 
 def lacks(required: Required, inventory: Inventory) -> list[Lack]:
-    """What the engines lack: the first few things."""
+    """The first things that the engines lack."""
     return list(islice(_lacks(required, inventory), MOST_LACKS))
 
 
@@ -133,9 +133,9 @@ def _is_in(version: str, conditions: str) -> bool:
 
 def _fulfils(numbers: Sequence[int], condition: str) -> bool:
     parsed = CONDITION.fullmatch(condition)
-    assert parsed is not None, "checked when it was set"
+    assert parsed is not None, "the version was checked when it was set"
     wanted = [int(number) for number in parsed[2].split(".")]
-    # 0.7 is 0.7.0.
+    # 0.7 equals 0.7.0.
     pairs = list(zip_longest(numbers, wanted, fillvalue=0))
     difference = next((left - right for left, right in pairs if left != right), 0)
     return _COMPARE[parsed[1]](difference, 0)

@@ -1,4 +1,4 @@
-"""Workflows whose graphs were written before requirements were read from them: read once, later."""
+"""Reads the requirements of workflows that were written before requirements existed. This is done once per workflow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class UncheckedWorkflow(NamedTuple):
 
 
 class UncheckedWorkflows(Loop):
-    """Safe on any number of control planes. A workflow without its graph stays as it is: every worker gets its jobs."""
+    """Checks old workflows. Safe on any number of control planes. A workflow whose graph is missing does not change:
+    every worker gets its jobs.
+    """
 
     name = "unchecked_workflows"
     interval_seconds = 600.0
@@ -42,7 +44,7 @@ class UncheckedWorkflows(Loop):
         self._after = 0
 
     async def tick(self, now: datetime) -> bool:
-        """Returns whether there may be more."""
+        """Checks workflows. Returns whether there may be more."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["unchecked_workflows"].rows(
                 connection, UncheckedWorkflow, after=self._after, limit=self.batch
@@ -61,9 +63,9 @@ class UncheckedWorkflows(Loop):
             return
         properties = [Property.model_validate(each) for each in row.properties]
         required = required_of(graph, properties, Requirements.model_validate(row.requirements))
-        assert required is not None, "it has a graph"
+        assert required is not None, "the workflow has a graph"
         async with self._databases.central.transaction() as connection:
-            # A workflow that was changed meanwhile was checked then.
+            # A workflow that was changed meanwhile was checked at that change.
             if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return
             await SQL["write_required"].run(

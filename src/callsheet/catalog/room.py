@@ -1,4 +1,4 @@
-"""Everything the catalog is made of, put together once."""
+"""Builds all parts of the catalog."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_catalog(
     owner: StorageOwner | None = None,
     job_lifetime_seconds: int = 86_400,
 ) -> CatalogRoom:
-    """`owner`: without one, it is not checked whether files in storage may be deleted."""
+    """Builds the room. Without `owner`, files in storage are deleted without a check of their owner."""
     preview_urls = PreviewUrls(secret)
     graphs = GraphStore(storage)
     workflows = Workflows(databases, graphs)

@@ -35,9 +35,10 @@ from callsheet.wire.catalog import (
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.workflow_editing import ProposeWorkflow, WorkflowProposal, WorkflowVersion, WorkflowVersionDetail
 
-# What a job of a user may expect on each route. The rooms above know; the catalog does not know them.
+# Returns the expected wait of a user's job on each route. A higher room implements it, because the catalog does not
+# know workers.
 WaitsOf = Callable[[Principal, Sequence[tuple[int, str, str]]], Awaitable[Mapping[tuple[int, str, str], EffectWait]]]
-OFF = EffectWait(code="off", message="This effect takes no jobs at the moment.")
+OFF = EffectWait(code="off", message="This effect currently accepts no jobs.")
 
 
 def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> APIRouter:
@@ -49,7 +50,7 @@ def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authe
 
     @router.get("")
     async def list_effects(
-        search: OptionalLine | None = Query(None, description="Only effects with this in their name."),
+        search: OptionalLine | None = Query(None, description="Only effects whose name contains this text."),
         category: OptionalLine | None = Query(None, description="Only effects of this category."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
@@ -80,7 +81,9 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     @router.get("")
     async def list_workflows(
         is_active: bool | None = Query(None, description="Only workflows that are switched on (true) or off (false)."),
-        with_actors: bool = Query(False, description="Also the workflows of actors: `actor:…`."),
+        with_actors: bool = Query(
+            False, description="Include the workflows of actors, whose slugs start with `actor:`."
+        ),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[WorkflowSummary]:
@@ -123,7 +126,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
 
 def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
-    """What an editor of workflows needs beside the workflows themselves."""
+    """The additional routes for an editor of workflows."""
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
         prefix="/api/admin/workflows", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
@@ -140,7 +143,7 @@ def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication
         cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[WorkflowVersion]:
-        """What the workflow was after each change, newest first."""
+        """The versions of a workflow, newest first. Each change creates one."""
         return await catalog.versions.list(workflow, cursor, limit)
 
     @router.get("/{workflow}/versions/{version}")

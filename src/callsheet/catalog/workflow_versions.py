@@ -1,4 +1,4 @@
-"""What a workflow was after each of its changes."""
+"""The versions of a workflow. Each change creates one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WorkflowVersions:
         self._graphs = graphs
 
     async def list(self, slug: str, before: int | None, limit: int) -> Page[WorkflowVersion]:
-        """Newest first. A workflow that was not changed since versions are kept may have none."""
+        """The versions, newest first. A workflow that has not changed since versions exist may have none."""
         async with self._databases.central.ordinary() as connection:
             versions = await SQL["list_versions"].rows(
                 connection,

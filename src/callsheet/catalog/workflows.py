@@ -1,4 +1,4 @@
-"""Workflows: what can run. The graph lives in storage, everything about it in central."""
+"""Workflows, which engines and actors run. Storage has the graph, and central has all other data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest,
 
 SQL = statements("callsheet.catalog")
 MOST_PROBLEMS = 50
-# What a row holds beside the name of its graph.
+# The fields of a row beside the name of its graph.
 COLUMNS = (
     "name",
     "description",
@@ -49,7 +49,7 @@ COLUMNS = (
     "refund_on_cancel",
     "requirements",
 )
-# Null is a value of these: every output of the graph, and what the settings say.
+# Null is a value of these fields: every output of the graph, or the value of the settings.
 NULLABLE = {"output_node_id", "lease_seconds", "max_attempts"}
 
 
@@ -118,7 +118,7 @@ class Workflows:
         while True:
             row = await self._row(slug)
             updated = await self._try_update(row, given, expected, actor)
-            # None if another request changed the workflow meanwhile: then the check here was of mixed values.
+            # None if another request changed the workflow meanwhile: then this check used mixed values.
             if updated is not None:
                 return updated
 
@@ -137,7 +137,7 @@ class Workflows:
         async with self._databases.central.transaction() as connection:
             if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return None
-            # What a release without versions wrote is kept before it is replaced.
+            # A version that an older release wrote without a history is stored before it is replaced.
             await SQL["keep_version"].run(connection, id=row.id, actor=None)
             current = await SQL["version_of_workflow"].value(connection, id=row.id)
             if expected is not None and expected != current:
@@ -193,7 +193,7 @@ class Workflows:
     async def list(
         self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False
     ) -> Page[WorkflowSummary]:
-        """Newest first. Workflows of actors, which no engine runs, are listed only `with_actors`."""
+        """The workflows, newest first. Workflows of actors, which no engine runs, are listed only `with_actors`."""
         async with self._databases.central.ordinary() as connection:
             workflows = await SQL["list_workflows"].rows(
                 connection,
@@ -219,7 +219,7 @@ def _stored(required: Required | None) -> dict[str, Any] | None:
 
 
 def checked(graph: Graph | None, properties: Sequence[Property], values: dict[str, Any]) -> dict[str, Any] | None:
-    """The graph as it is stored, or a refusal that names every problem."""
+    """The graph in its stored form. Raises a refusal that names every problem."""
     if graph is None:
         if properties:
             raise InvalidRequest.field(
@@ -258,6 +258,6 @@ async def _require_effects_fit(connection: Connection, workflow_id: int, propert
     problems = []
     for effect in await SQL["effects_of_workflow"].rows(connection, EffectOverrides, workflow_id=workflow_id):
         for problem in check_overrides(properties, effect.overrides):
-            reason = f"The effect {effect.slug!r} would not fit any more. {problem}"
+            reason = f"The effect {effect.slug!r} would no longer fit. {problem}"
             problems.append(FieldProblem("properties", reason))
     refuse(problems)

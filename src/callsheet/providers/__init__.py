@@ -1,1 +1,3 @@
-"""Who executes: ComfyUI, Comfy Cloud, Replicate, HTTP and synchronous ones, and the actors for tasks. No database."""
+"""Providers, which execute jobs: ComfyUI, Comfy Cloud, Replicate, HTTP services and synchronous providers; and the
+actors of tasks. No database.
+"""

@@ -56,7 +56,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`result` is shown to the user. The files become files of the user."""
+    """The end of a task. `result` is shown to the user. The files become files of the user."""
 
     result: Mapping[str, Any] = field(default_factory=dict)
     files: Sequence[MadeFile] = ()
@@ -77,18 +77,20 @@ class Actor(Protocol):
 
     @property
     def paid(self) -> bool:
-        """Whether tasks of this actor cost money at a service. Such tasks need a price in `tasks.costs`. What a media
-        provider costs does not count here: the provider declares it."""
+        """Whether tasks of this actor cost money at a service. Such tasks need a price in `tasks.costs`. The costs
+        of a media provider do not count here: the provider declares them.
+        """
         ...
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
-        """No I/O, because each submit waits for it. Raises InvalidRequest with fields such as `payload.prompt` if the
-        payload cannot be run."""
+        """The plan of a task. Uses no I/O, because each submit waits for it. Raises InvalidRequest with fields such
+        as `payload.prompt` if the payload cannot be run.
+        """
         ...
 
     async def run(self, task: Task) -> Done | Deferred:
-        """Raises ProviderError if the provider fails. After it is cancelled, it must release its resources within
-        seconds; the worker does not wait longer.
+        """Runs a task. Raises ProviderError if the provider fails. After it is canceled, it must release its resources
+        within seconds; the worker does not wait longer.
 
         It shares its event loop with other tasks, their heartbeats and, if the task worker is part of it, the control
         plane. Code that computes or blocks belongs in a thread (`asyncio.to_thread`) or a process.
@@ -97,8 +99,9 @@ class Actor(Protocol):
 
 
 def title_of(actor: Actor, plan: Plan | None = None) -> str:
-    """The name that people read: the actor's `title`, or else its name. For a task that names a provider and an action,
-    the title shows these."""
+    """The name for users: the actor's `title`, or else its name. For a task that names a provider and an action, the
+    title shows both.
+    """
     if plan is not None and plan.action is not None and plan.provider != OWN and actor.name == MEDIA:
         return f"{plan.provider}: {plan.action.replace('_', ' ')}"
     title = getattr(actor, "title", None)

@@ -1,4 +1,4 @@
-"""The settings section `providers`: who may execute, and what each needs to be set up."""
+"""The settings section `providers`: which providers may execute, and their configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads outputs from URLs that a service returned: guarded, bounded, and checked for their type."""
+"""Downloads outputs from URLs that a service returned: with guards and limits, and with a check of their type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from callsheet.toolbox.http_client import AddressRefused, GuardedClient, Outgoin
 from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, is_one_of, media_type_of
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-# A write of so much is worth its way to a thread.
+# A write of this size justifies a thread.
 PIECE = 262_144
 
 
@@ -37,7 +37,7 @@ async def download(
     *,
     follow_redirects: bool = True,
 ) -> MadeFile:
-    """A new file in `directory`, called `stem` with the extension of what it is. Raises ProviderError."""
+    """Downloads to a new file in `directory`, named `stem` with the extension of its type. Raises ProviderError."""
     unnamed = directory / f"{stem}.part"
     try:
         with _told_as_provider_errors(provider):
@@ -68,7 +68,7 @@ async def _saved(provider: str, answer: ResponseStream, target: Path, limits: Li
         async for piece in answer:
             waiting += piece
             if media_type is None and len(waiting) >= SNIFFED_BYTES:
-                # Before the rest is fetched: it may be a gigabyte of something else.
+                # This check comes before the rest is fetched, which may be a gigabyte of something else.
                 media_type = checked_type(provider, bytes(waiting[:SNIFFED_BYTES]), limits.types)
             if len(waiting) >= PIECE:
                 await _write(file, waiting)
@@ -87,7 +87,7 @@ def checked_type(provider: str, beginning: bytes, allowed: Sequence[str]) -> str
 
 
 async def _write(file: IO[bytes], waiting: bytearray) -> None:
-    # In a thread: a slow disk would hold up every heartbeat.
+    # This runs in a thread: a slow disk would delay every heartbeat.
     await asyncio.to_thread(file.write, bytes(waiting))
     waiting.clear()
 
@@ -102,10 +102,10 @@ def _told_as_provider_errors(provider: str) -> Iterator[None]:
             "output_refused", message, details={"provider": provider, "reason": str(refused)}
         ) from refused
     except TooLarge as large:
-        message = f"{provider} made a file that is larger than is accepted."
+        message = f"{provider} made a file that is larger than the limit."
         raise ProviderError(
             "output_too_large", message, details={"provider": provider, "reason": str(large)}
         ) from large
     except OutgoingError as failed:
-        message = f"What {provider} made could not be fetched."
+        message = f"The output of {provider} could not be fetched."
         raise ProviderUnavailable(provider, message, reason=str(failed)) from failed

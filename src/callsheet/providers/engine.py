@@ -1,6 +1,6 @@
-"""What the worker asks of an engine, whichever it is: take files, run a graph, say how it goes, give the results.
+"""The interface of engines for workers: upload files, run a graph, report progress and return results.
 
-A provider of this kind has no memory of jobs: the caller knows its runs by the ids it gave them.
+A provider of this kind does not store jobs: the caller knows its runs by the ids that it gave them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ class EngineError(ProviderError):
 
 
 class EngineUnreachable(EngineError):
-    """No response, or none that makes sense: nothing is known about any run. `may_have_arrived` is false where the
-    request was certainly not sent."""
+    """The engine did not respond, or not with a valid response: the state of all runs is unknown. `may_have_arrived`
+    is false if the request was certainly not sent.
+    """
 
     def __init__(self, message: str, *, may_have_arrived: bool = True, **details: Any):
         super().__init__("engine_unreachable", message, retryable=True, details=details)
@@ -39,7 +40,7 @@ class EngineStuck(EngineError):
 
 
 class NotBegun(EngineError):
-    """The run ended before the engine worked on it: the job goes back to the queue, and its attempt does not count."""
+    """The run ended before the engine worked on it. The job goes back to the queue, and its attempt does not count."""
 
     def __init__(self, type: str, message: str, **details: Any):
         super().__init__(type, message, retryable=True, details=details)
@@ -47,8 +48,11 @@ class NotBegun(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a graph. `id` is ours, new for every attempt; `output_node` is whose files count, if not all.
-    `is_suspect`: an earlier one stopped its engine for good."""
+    """One execution of a graph. `id` is ours, and new for every attempt. `output_node`: the node whose files count, if
+    not all.
+
+    `is_suspect`: an earlier run stopped its engine permanently.
+    """
 
     id: str
     graph: Graph
@@ -59,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of a run: a file to fetch, or a text or an image that was received already."""
+    """An output of a run: a file to fetch, or a text or an image that was already received."""
 
     node_id: str
     name: str
@@ -87,7 +91,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What an engine can run: the classes of nodes and the model files it has, and its version."""
+    """What an engine can run: its node classes, its model files and its version."""
 
     node_classes: frozenset[str]
     models: frozenset[str]
@@ -114,7 +118,7 @@ class Watcher(Protocol):
     """Receives the progress of a run. Called often, in the task of the run: it must not block."""
 
     def started(self) -> None:
-        """The engine has started the run; before, the run waited. It may be called more than once."""
+        """The engine has started the run, which waited before. This may be called more than once."""
         ...
 
     def progressed(self, percent: float | None, message: str | None) -> None: ...
@@ -122,7 +126,7 @@ class Watcher(Protocol):
     def previewed(self, mime_type: str, picture: bytes) -> None: ...
 
     def at_node(self, node_id: str, state: NodeState) -> None:
-        """A node of the graph was found in the engine's cache, was started or has ended, as far as it was heard."""
+        """A node of the graph was found in the engine's cache, was started or has ended, as far as it is known."""
         ...
 
 
@@ -138,8 +142,9 @@ class Engine(Protocol):
         ...
 
     async def share(self, path: Path, name: str) -> str:
-        """The same with a file that later runs use too and whose name identifies its content: one that the engine still
-        has is not sent again. Runs leave it behind."""
+        """Like `upload`, for a file that later runs use too and whose name identifies its content: a file that the
+        engine still has is not sent again. Runs do not remove it.
+        """
         ...
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
@@ -151,8 +156,9 @@ class Engine(Protocol):
         ...
 
     async def cancel(self, run_id: str) -> bool:
-        """Takes the run out of the queue or stops it, and no other. Never raises EngineError. Returns whether the
-        engine is free for the next one."""
+        """Removes the run from the queue or stops it, and no other run. Never raises EngineError. Returns whether
+        the engine is free for the next run.
+        """
         ...
 
     async def fetch(self, output: Output, target: Path) -> FetchedOutput:

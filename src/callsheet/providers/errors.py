@@ -1,5 +1,6 @@
-"""How an execution goes wrong, for every kind of provider: an engine beside a worker, an HTTP service, an actor of a
-task."""
+"""Errors of an execution, for every kind of provider: an engine beside a worker, an HTTP service, or an actor of a
+task.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 
 class ProviderError(Exception):
-    """An execution that ended badly. `message` is for users and names no path; the rest is for admins."""
+    """An execution failed. `message` is for users and names no path. The other fields are for admins."""
 
     def __init__(
         self,
@@ -28,8 +29,9 @@ class ProviderError(Exception):
 
 
 class ProviderUnavailable(ProviderError):
-    """The provider did not respond, or returned 429 or 5xx: another attempt later may succeed. Counts in its
-    breaker."""
+    """The provider did not respond, or returned 429 or 5xx: a later attempt may succeed. Counts in its circuit
+    breaker.
+    """
 
     TYPE = "provider_unavailable"
 

@@ -1,4 +1,4 @@
-"""The interface of media providers: what a provider can do, how it finishes, and how it is called.
+"""The interface of media providers: their actions, how they finish, and how they are called.
 
 The task's worker calls a `sync` provider and waits for the result. A `webhook` provider is called, and calls back. A
 `worker` provider is not called: agents beside engines lease its jobs. No provider stores jobs.
@@ -23,7 +23,7 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Highest number of dispatches of this identifier that run at the same time, on all machines together."""
+    """Maximum number of dispatches with this identifier that run at the same time, across all machines."""
 
     identifier: str
     limit: int
@@ -76,7 +76,7 @@ class MediaProvider(Protocol):
 
     @property
     def run_limit_seconds(self) -> int:
-        """Longest time one attempt may take, on the machine that runs it."""
+        """Maximum time of one attempt, on the machine that runs it."""
         ...
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
@@ -88,7 +88,7 @@ class MediaProvider(Protocol):
     def concurrency(self, generation: Generation) -> Concurrency | None: ...
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
-        """What a page can show before the request: model, size, number of images. Pure."""
+        """Information for a page before the request: model, size, number of images. Pure."""
         ...
 
     async def close(self) -> None: ...
@@ -164,5 +164,7 @@ class WebhookProvider(MediaProvider, Protocol):
     async def cancel(self, provider_job_id: str) -> None: ...
 
     async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
-        """Verifies signature and age on the raw body; header names are lower case. Raises CallbackRefused."""
+        """Verifies signature and age of a callback on the raw body. Header names are lower case. Raises
+        CallbackRefused.
+        """
         ...

@@ -1,6 +1,6 @@
-"""The actor `media`: a task that names a provider, an action and what shall be made.
+"""The actor `media`: its tasks name a provider, an action and parameters.
 
-What can be asked for, how many at once and how it ends is the provider's to say; this is only the way to it.
+The provider decides which parameters are valid, how many tasks run at once and how they end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.forms import REQUIRED
 
-# The last three are references of the caller's: kept with the task and returned with it.
+# The last three are references of the caller. They are stored and returned with the task.
 FIELDS: Final = (
     *("provider", "action_type", "prompt", "params"),
     *("workflow_run_id", "interaction_id", "prompt_id"),
@@ -38,7 +38,7 @@ NO_SOURCE_DATA: Final = (
     "own reference."
 )
 FIELD: Final = "payload"
-# Engines and services have limits of their own; this one is for what a table and a page can show.
+# Engines and services have their own limits. This limit is for tables and pages.
 LONGEST_PROMPT: Final = 100_000
 NOTHING: Final = "none"
 CHOSEN: Final = {"provider": "Provider", "action_type": "Action"}
@@ -47,7 +47,7 @@ CHOSEN: Final = {"provider": "Provider", "action_type": "Action"}
 class MediaActor:
     name = "media"
     title = "Image, video or audio"
-    # The providers say it of themselves.
+    # The providers themselves declare this.
     paid = False
 
     def __init__(self, context: Context):
@@ -90,15 +90,14 @@ class MediaActor:
 
     async def _submitted(self, provider: WebhookProvider, generation: Generation, task: Task) -> Deferred:
         if task.callback is None:
-            raise ProviderError(
-                "no_callback", "There is no URL that the provider could call back. Set server.public_url."
-            )
+            raise ProviderError("no_callback", "The provider has no URL to call back. Set server.public_url.")
         prediction = await found_or_submitted(provider, generation, task.callback)
         return Deferred(prediction.id, provider.callback_seconds)
 
     def _found(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
-        """For a worker, whose settings may be other than those of the control plane that took the task: another
-        worker may be able to run it."""
+        """The provider and the request, for a worker. Its settings may differ from those of the control plane that
+        accepted the task, so another worker may be able to run it.
+        """
         try:
             return self._asked(payload)
         except InvalidRequest as invalid:
@@ -125,7 +124,9 @@ class MediaActor:
 
 
 def _form_of(provider: MediaProvider, action: str) -> PayloadForm:
-    """A provider may say what its action takes as `params_schema`; of others anything is taken."""
+    """The form of an action. A provider may describe the parameters of its action with `params_schema`; otherwise
+    any parameters are accepted.
+    """
     said = getattr(provider, "params_schema", None)
     params = said(action) if callable(said) else {"type": "object", "additionalProperties": True}
     values = {"provider": provider.name, "action_type": action}
@@ -134,7 +135,7 @@ def _form_of(provider: MediaProvider, action: str) -> PayloadForm:
 
 
 def _schema(values: Mapping[str, str], params: dict[str, Any]) -> dict[str, Any]:
-    """`values` are chosen already."""
+    """The schema of a payload. `values` are fixed."""
     chosen = {name: {"type": "string", "title": title} for name, title in CHOSEN.items()}
     return object_schema(
         {
@@ -165,7 +166,7 @@ def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
 
 
 def _not_used(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Fields that other systems read. Accepted and ignored, they would make something else than was asked for."""
+    """Problems of fields that other systems use. If they were ignored, the result would differ from the request."""
     if payload.get("source_data"):
         yield FieldProblem(f"{FIELD}.source_data", NO_SOURCE_DATA)
     if payload.get("prompt_id") and not payload.get("prompt"):

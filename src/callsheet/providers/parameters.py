@@ -1,4 +1,4 @@
-"""What users may say in `params` of a media task, and whether they said it right. Pure."""
+"""The parameters of media tasks (`params`), and their checks. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.wire.errors import FieldProblem
 from callsheet.wire.forms import REQUIRED
 
 LONGEST_TEXT: Final = 10_000
-# Beyond it, a number is another one in most programs that read JSON.
+# Most programs that read JSON change larger numbers.
 LARGEST_INTEGER: Final = 2**53
 
 _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
@@ -45,7 +45,7 @@ Parameters = Mapping[str, Parameter]
 
 
 def unfit(parameter: Parameter, value: object) -> str | None:
-    """What is wrong with this value of it, if anything."""
+    """The problem of this value, if there is one."""
     kinds, kind = _KINDS[parameter.type]
     if not isinstance(value, kinds) or (isinstance(value, bool) and parameter.type != "boolean"):
         return f"The value must be {kind}."
@@ -78,7 +78,7 @@ def parameter_problems(parameters: Parameters, action: str, params: Mapping[str,
 
 
 def with_defaults(parameters: Parameters, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, and the defaults of the rest; a null says nothing."""
+    """The given values, and the defaults of the other parameters. A null counts as missing."""
     defaults = {name: each.default for name, each in parameters.items() if each.default is not None}
     return defaults | {name: value for name, value in params.items() if value is not None}
 

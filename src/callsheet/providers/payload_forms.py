@@ -1,4 +1,6 @@
-"""JSON Schemas of what actors take, good enough to make a form of: no references, titles and defaults. Pure."""
+"""JSON Schemas of the payloads of actors, in a form for web forms: without references, with titles and defaults.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ _TYPES: Final = {"text": "string", "integer": "integer", "number": "number", "bo
 
 @dataclass(frozen=True, slots=True)
 class PayloadForm:
-    """One thing that an actor can be asked for. `values` are those members of the payload that choose it."""
+    """One kind of payload of an actor. `values`: the members of the payload that choose this kind."""
 
     title: str
     schema: Schema
     values: Mapping[str, Any] = field(default_factory=dict)
-    # A payload that it takes.
+    # An example of a valid payload.
     example: Mapping[str, Any] | None = None
     # Only for a media provider, whose price may depend on provider and action.
     provider: str | None = None
@@ -34,18 +36,18 @@ class ActorForm:
     description: str = ""
     schema: Schema = field(default_factory=lambda: {"type": "object", "additionalProperties": True})
     example: Mapping[str, Any] | None = None
-    # Where it can be asked for several things; else the schema is all.
+    # The kinds of payloads, if there are several; otherwise only the schema is set.
     variants: Sequence[PayloadForm] = ()
 
 
 def form_of(actor: Actor) -> ActorForm:
-    """An actor of another package may say it with `form`; one that does not takes any object."""
+    """The form of an actor. An actor of another package may have a `form`; otherwise it accepts any object."""
     form = getattr(actor, "form", None)
     return form if isinstance(form, ActorForm) else ActorForm()
 
 
 def model_schema(model: type[BaseModel]) -> Schema:
-    """The schema of a model with its parts in place."""
+    """The schema of a model, with all references replaced."""
     schema = model.model_json_schema()
     parts = schema.pop("$defs", {})
     placed: Schema = _placed(schema, parts)
@@ -90,7 +92,7 @@ def _placed(value: Any, parts: Mapping[str, Any]) -> Any:
     match value:
         case {"$ref": str(reference)}:
             part = parts[reference.rpartition("/")[2]]
-            # What is beside a reference says more of this place.
+            # The members beside a reference describe this place more exactly.
             return {**_placed(part, parts), **{key: each for key, each in value.items() if key != "$ref"}}
         case dict():
             return {key: _placed(each, parts) for key, each in value.items()}

@@ -1,4 +1,6 @@
-"""Every provider of media and every actor there is: one file and one line each, or another package's entry point."""
+"""The registry of all media providers and actors: built-in ones have one file and one line each, others an entry
+point.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from callsheet.wire.tasks import ALIASES
 
 PROVIDER_GROUP: Final = "callsheet.providers"
 ACTOR_GROUP: Final = "callsheet.actors"
-# What agents beside engines lease: a provider of such a name would have its tasks taken by them.
+# Agents beside engines lease jobs of these providers: another provider with such a name would lose its tasks to them.
 ENGINES: Final = frozenset({OWN, "cloud"})
 COMMON_NEEDS: Final = (
     "name",
@@ -46,7 +48,7 @@ NAMES: Final = {PROVIDER_GROUP: r"[a-z][a-z0-9_-]{0,62}", ACTOR_GROUP: r"[a-z][a
 
 Named = TypeVar("Named", MediaProvider, Actor)
 
-# Each makes the providers that the settings ask for.
+# Each function creates the providers that the settings configure.
 PROVIDERS: tuple[Callable[[Context], Iterable[MediaProvider]], ...] = (
     http.configured,
     lightbox.configured,
@@ -78,7 +80,7 @@ class ActorRegistry:
 
     @property
     def provider_names(self) -> tuple[str, ...]:
-        """What plans may name: a worker of tasks declares all of them."""
+        """The providers that plans may name. A task worker declares all of them."""
         others = [name for actor in self.actors.values() for name in getattr(actor, "providers", ())]
         return tuple(dict.fromkeys((OWN, *self.media, *others)))
 
@@ -95,9 +97,9 @@ class ActorRegistry:
 
 
 def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] = ()) -> ActorRegistry:
-    """`allow_networks`: private networks that URLs supplied by users and services may lead to.
+    """Opens the registry. `allow_networks`: private networks that URLs from users and services may lead to.
 
-    Raises OperatorError where something of another package cannot be used.
+    Raises OperatorError if something of another package cannot be used.
     """
     clients = Clients(allow_networks)
     context = Context(config, clients)
@@ -114,7 +116,7 @@ def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] 
 
 
 def lacking_of_provider(made: object) -> list[str]:
-    """What this must have to be a provider of media, and has not."""
+    """The members that a media provider must have and this one lacks."""
     finish = getattr(made, "finish", None)
     if not isinstance(finish, Finish):
         return [f"finish of {', '.join(NEEDS_BY_FINISH)}"]

@@ -1,4 +1,4 @@
-"""Calls to a service's own API: JSON in and out, and every failure expressed as what it means for a job."""
+"""Calls the API of a service: JSON in and out. Every failure becomes an error with its meaning for a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from callsheet.toolbox.sanitizing import clean_line
 
 log = get_logger(__name__)
 
-# Where the reason of an error is in a response, unless the settings name another place.
+# The places of an error's reason in a response, unless the settings name another place.
 USUAL_PLACES: Final = ("error.message", "error", "message", "detail")
 PASSING: Final = frozenset({408, 425, 429})
 
@@ -31,7 +31,9 @@ class ServiceAnswer:
 
 
 class Service:
-    """`client` is for URLs of our own settings. Redirects are responses: the key in `headers` goes nowhere else."""
+    """A service. `client` is for URLs from our own settings. Redirects are not followed, so that the key in
+    `headers` goes nowhere else.
+    """
 
     def __init__(
         self, name: str, base_url: str, client: GuardedClient, headers: Mapping[str, str], timeout_seconds: float
@@ -45,9 +47,10 @@ class Service:
     async def call(
         self, method: str, path: str, body: object = None, *, error_path: str | None = None, often: bool = False
     ) -> Any:
-        """The JSON of a good response. Raises ProviderUnavailable where later may be better, ProviderError otherwise.
+        """The JSON of a successful response. Raises ProviderUnavailable if a later attempt may succeed, ProviderError
+        otherwise.
 
-        What is called `often` is logged for those who look closely.
+        `often`: the call is logged only at the level debug.
         """
         answer = await self._answer(method, path, body, log.debug if often else log.info)
         if answer.status in PASSING or answer.status >= 500:
@@ -65,7 +68,7 @@ class Service:
         return answer.body
 
     def reason_in(self, body: object, error_path: str | None) -> str | None:
-        """What the service says went wrong, fit to be shown: short, without URLs and without our secrets."""
+        """The reason that the service returned, fit for users: short, without URLs and without our secrets."""
         for place in (error_path, *USUAL_PLACES) if error_path else USUAL_PLACES:
             for found in dug(body, place):
                 if isinstance(found, str) and found.strip():
@@ -123,7 +126,7 @@ class Service:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Seconds, of a header that has seconds or a date."""
+    """Seconds from a header that contains seconds or a date."""
     if not value:
         return None
     if value.strip().isdecimal():

@@ -1,4 +1,6 @@
-"""Submitting to a provider that calls back, once: looked for first where an earlier attempt may have reached it."""
+"""Submits a job once to a provider that calls back. If an earlier attempt may have reached the provider, its job is
+searched first.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from callsheet.providers.media import Callback, Generation, Prediction, WebhookP
 
 
 async def found_or_submitted(provider: WebhookProvider, generation: Generation, callback: Callback) -> Prediction:
-    """Finishes also if the task is cancelled meanwhile: half way it is not known whether the provider has the job,
-    which is paid for. The worker waits only a few seconds for a cancelled task."""
+    """Finds or submits the prediction. This finishes even if the task is canceled: half-way it is not known whether
+    the provider has the job, which costs money. The worker waits only a few seconds for a canceled task.
+    """
     found = await provider.find(callback) if callback.may_exist else None
     if found is not None:
         return found

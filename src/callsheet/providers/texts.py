@@ -1,4 +1,4 @@
-"""Results that are not files become files."""
+"""Writes results that are not files to files."""
 
 from __future__ import annotations
 

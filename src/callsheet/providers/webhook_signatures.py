@@ -1,4 +1,4 @@
-"""Signatures of callbacks as Standard Webhooks describes them, which Replicate and Svix follow. Pure."""
+"""Signatures of callbacks according to Standard Webhooks, which Replicate and Svix follow. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from callsheet.providers.media import CallbackRefused
 
-# Either way: a clock may also be ahead.
+# In both directions: a clock may also be ahead.
 TOLERANCE_SECONDS = 300.0
-# A service that rotates its secret signs with the old and the new one; no service has twenty.
+# A service that rotates its secret signs with the old and the new one. No service has twenty.
 MOST_SIGNATURES = 20
 _PREFIX = "whsec_"
 
@@ -22,7 +22,7 @@ class WrongSignature(CallbackRefused):
 
 
 def key_of(secret: str) -> bytes:
-    """Raises ValueError where it is not a secret of this kind."""
+    """The key of a secret. Raises ValueError if the secret has another form."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -38,7 +38,7 @@ def signature_of(key: bytes, message_id: str, timestamp: str, body: bytes) -> st
 
 
 def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> None:
-    """Header names are lower case. Raises CallbackRefused with a reason for the log."""
+    """Verifies a signature. Header names are lower case. Raises CallbackRefused with a reason for the log."""
     message_id, timestamp, given = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
     if not message_id or not timestamp or not given:
         raise CallbackRefused("it is not signed")
@@ -48,7 +48,7 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> N
     if len(signatures) > MOST_SIGNATURES:
         raise CallbackRefused("it has too many signatures")
     expected = signature_of(key, message_id, timestamp, body).encode()
-    # Every item is compared, in constant time: how long it takes reveals nothing.
+    # Every item is compared in constant time, so that the duration reveals nothing.
     matches = [hmac.compare_digest(expected, each.encode("utf-8", "replace")) for each in signatures]
     if not any(matches):
         raise WrongSignature("its signature is wrong")

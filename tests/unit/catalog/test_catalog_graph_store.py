@@ -45,5 +45,5 @@ async def test_the_cache_evicts_the_least_recently_used_graph(storage: LocalStor
     await store.read(keys[-1])
     await storage.delete_many(keys)
     assert await store.read(keys[0]) == GRAPH
-    with pytest.raises(Unavailable, match="not in storage any more"):
+    with pytest.raises(Unavailable, match="no longer in storage"):
         await store.read(keys[1])

@@ -112,11 +112,11 @@ def test_a_circle_is_refused_with_its_nodes() -> None:
         "2": {"class_type": "A", "inputs": {"x": ["1", 0]}},
         "3": {"class_type": "B", "inputs": {"x": ["1", 0]}},
     }
-    with pytest.raises(EngineError, match="circle of the nodes") as refused:
+    with pytest.raises(EngineError, match="cycle of the nodes") as refused:
         checked_graph(graph)
     assert sorted(refused.value.details["node_ids"]) == ["1", "2"]
     graph["2"]["inputs"] = {"x": ["2", 0]}
-    with pytest.raises(EngineError, match="circle of the nodes 2\\."):
+    with pytest.raises(EngineError, match="cycle of the nodes 2\\."):
         checked_graph(graph)
 
 

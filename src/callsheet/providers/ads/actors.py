@@ -1,6 +1,6 @@
 """The actors of typed generation: `copy` and `scrape` run to the end, `static_ad`, `ugc_video` and `tts` call back.
 
-Their payload is the typed input with the product's fields in it, for every way of submitting it.
+Their payload is the typed input with the product's fields, for every way of submitting it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MARGIN_SECONDS: Final = 30
 
 
 def read(model: type[Input], payload: Mapping[str, Any]) -> Input:
-    """Raises InvalidRequest with fields like `payload.style`."""
+    """The typed input of a payload. Raises InvalidRequest with fields like `payload.style`."""
     try:
         return model.model_validate(payload)
     except ValidationError as wrong:
@@ -45,7 +45,7 @@ def read(model: type[Input], payload: Mapping[str, Any]) -> Input:
 
 
 def read_again(model: type[Input], payload: Mapping[str, Any]) -> Input:
-    """For a worker that may be older than the control plane that took the task."""
+    """The typed input, read by a worker, which may be older than the control plane that accepted the task."""
     try:
         return read(model, payload)
     except InvalidRequest as invalid:
@@ -77,7 +77,7 @@ class CopyActor:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Its plans name this provider: another one with an API key, so that only workers with the key take them."""
+        """The provider that plans name if there is an API key, so that only workers with the key take the tasks."""
         return (self._writer.provider,)
 
     @property
@@ -108,7 +108,7 @@ class ScrapeActor:
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         read(ScrapeInput, payload)
-        # The rules of two sites, the page, and the reading of it.
+        # Time for the rules of two sites, the page, and the parsing of the page.
         seconds = int(3 * self._config.timeout_seconds + self._config.read_seconds) + MARGIN_SECONDS
         limit = Concurrency(self.name, self._config.max_concurrent)
         return Plan(concurrency=limit, run_limit_seconds=seconds, makes_pictures=False)
@@ -120,13 +120,13 @@ class ScrapeActor:
 
 
 class _CallingBack(Generic[Input]):
-    """One whose model, at a provider that calls back, is named in the settings."""
+    """An actor with a model at a provider that calls back. The settings name the model."""
 
     name: ClassVar[str]
     model: ClassVar[type[UserRequest]]
-    # Media types of which a result must have one; anything else is not a result.
+    # Media types that a result must have; anything else is not a result.
     promised: ClassVar[tuple[str, ...]]
-    # The provider says it of itself.
+    # The provider itself declares this.
     paid: ClassVar[bool] = False
     makes_pictures: ClassVar[bool] = True
 
@@ -149,9 +149,7 @@ class _CallingBack(Generic[Input]):
 
     async def run(self, task: Task) -> Deferred:
         if task.callback is None:
-            raise ProviderError(
-                "no_callback", "There is no URL that the provider could call back. Set server.public_url."
-            )
+            raise ProviderError("no_callback", "The provider has no URL to call back. Set server.public_url.")
         try:
             provider, generation = self._generation(task.payload)
         except InvalidRequest as invalid:
@@ -171,7 +169,7 @@ class _CallingBack(Generic[Input]):
             setting = f"providers.replicate.models.{self.name}"
             raise InvalidRequest.field("provider", f"The provider of {self.name} is not configured. Set {setting}.")
         asked = self.asked(wanted)
-        # What not every model has an input for is sent to those whose settings name it.
+        # Inputs that not every model has are sent only if the settings of the model name them.
         extra = {name: value for name, value in asked.extra.items() if name in model.inputs}
         given = {**asked.params, **extra}
         params = {name: value for name, value in given.items() if value is not None and name not in model.fixed}
@@ -213,7 +211,7 @@ class SpeechActor(_CallingBack[SpeechInput]):
     title = "Speech"
     form = ActorForm("Reads a text aloud.", model_schema(SpeechInput), {"text": "Hello there."})
     model = SpeechInput
-    # Sound alone in a container for videos cannot be distinguished from a video by its first bytes.
+    # A video container with only sound cannot be distinguished from a video by its first bytes.
     promised = ("audio/*", "video/mp4", "video/webm")
     makes_pictures = False
 
@@ -228,6 +226,6 @@ _PROMISED: Final[Mapping[str, tuple[str, ...]]] = {actor.name: actor.promised fo
 
 
 def promised_types(actor: str | None, action: str | None, provider: str) -> tuple[str, ...]:
-    """Media types of which the result of such a task must have one; none where anything will do, texts too."""
+    """Media types that the result of such a task must have; empty if any result is valid, also text."""
     typed = actor if actor in _PROMISED else TYPED_ACTIONS.get(f"{provider}/{action}")
     return _PROMISED[typed] if typed is not None else ()

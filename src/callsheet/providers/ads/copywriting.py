@@ -1,4 +1,4 @@
-"""Who writes words about a product: a model behind an OpenAI-compatible service, or a template that says it is one."""
+"""Writes texts about a product: with a model of an OpenAI-compatible service, or from a template that says so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from callsheet.wire.generation import CopyInput, ProductFields
 
 NAME: Final = "copywriting"
 LONGEST_ANSWER: Final = 50_000
-# Characters of a page that the model gets: enough to know what the page is about.
+# Number of characters of a page that the model gets. This is enough to know the subject of the page.
 LONGEST_PAGE: Final = 4_000
 WORDS: Final = {"short": 40, "medium": 120, "long": 300}
 TOKENS: Final = {"short": 200, "medium": 500, "long": 1200}
@@ -26,11 +26,11 @@ TEMPLATE_NOTE: Final = (
 class Copywriter(Protocol):
     @property
     def provider(self) -> str:
-        """Whose jobs these are; what a breaker closes."""
+        """The provider of these jobs, to which the circuit breaker applies."""
         ...
 
     async def write(self, wanted: CopyInput) -> Mapping[str, Any]:
-        """`text`, and who wrote it. Raises ProviderError."""
+        """The `text`, and its author. Raises ProviderError."""
         ...
 
 
@@ -94,7 +94,7 @@ def text_of(answer: object) -> str | None:
         return None
     if not isinstance(content, str):
         return None
-    # JSON can say halves of surrogate pairs and NUL, which can be kept nowhere.
+    # JSON allows halves of surrogate pairs and NUL, which cannot be stored.
     text = content[:LONGEST_ANSWER].encode("utf-8", "replace").decode().replace("\0", "").strip()
     return text or None
 

@@ -1,4 +1,4 @@
-"""Settings of who writes texts."""
+"""Settings of the service that writes texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a web page says about the product it shows: JSON-LD, then microdata, then OpenGraph, then plain HTML.
+"""Reads the product that a web page shows: from JSON-LD, then microdata, then OpenGraph, then plain HTML.
 
-Run as a process of its own (`python -m callsheet.providers.ads.product_pages`, the page on standard input): 100 kB of
-nested tags keep the parser busy for 2 seconds, 2 MB for more than a minute. A process can be ended, a thread cannot.
+This runs as a separate process (`python -m callsheet.providers.ads.product_pages`, with the page on standard input):
+100 kB of nested tags keep the parser busy for 2 seconds, 2 MB for more than a minute. A process can be ended, a thread
+cannot.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ Found = dict[str, Any]
 
 
 def read_page(html: str, url: str) -> Found:
-    """The fields of a product. Those that the page does not have are empty or None. Raises ImportError if selectolax is
-    not installed."""
+    """The fields of a product. Fields that the page does not have are empty or None. Raises ImportError if
+    selectolax is not installed.
+    """
     from selectolax.lexbor import LexborHTMLParser
 
     page = LexborHTMLParser(html)

@@ -1,6 +1,6 @@
-"""What models are asked for images, videos and speech of typed jobs. Pure.
+"""Builds the prompts for images, videos and speech of typed jobs. Pure.
 
-Names of inputs are those that most models have; where one has others, its settings translate them.
+The names of inputs are those of most models. If a model has other names, its settings translate them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from callsheet.wire.generation import ProductFields, SpeechInput, StaticAdInput, VideoInput
 
-# Models take the first hundreds of words of a prompt, and some refuse more.
+# Models use the first few hundred words of a prompt, and some refuse longer ones.
 LONGEST_DESCRIPTION = 1_000
 
 
@@ -19,7 +19,7 @@ LONGEST_DESCRIPTION = 1_000
 class ProviderRequest:
     prompt: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
-    # Sent only where the model's settings name the input.
+    # Sent only if the settings of the model name the input.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

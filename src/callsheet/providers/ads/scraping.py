@@ -1,4 +1,4 @@
-"""Fetches the page of a product and has it read: guarded, bounded, and where its site's robots.txt allows it."""
+"""Fetches and parses the page of a product: with guards and limits, and only if its site's robots.txt allows it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from callsheet.toolbox.http_client import (
 from callsheet.wire.generation import ProductFields
 
 LARGEST_ROBOTS: Final = 512_000
-# Statuses that may be another one in a moment. 501 and 505 say that the request is one the server never takes.
+# Statuses that may change soon. 501 and 505 mean that the server never accepts such a request.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 READER: Final = "callsheet.providers.ads.product_pages"
 PAGES: Final = ("text/html", "application/xhtml+xml", "text/plain", "")
@@ -50,11 +50,11 @@ class Scraper:
         self._client = client
 
     async def scrape(self, url: str) -> Mapping[str, Any]:
-        """The product, as it is kept. Raises ProviderError."""
+        """The product, in its stored form. Raises ProviderError."""
         rules = await self._rules(url)
         refuse_unless_allowed(rules, url)
         page = await self._fetch(url, self._config.max_bytes)
-        # Redirected, also to another page of the same site.
+        # The request was redirected, also to another page of the same site.
         rules = rules if _origin(page.url) == _origin(url) else await self._rules(page.url)
         refuse_unless_allowed(rules, page.url)
         refuse_unless_page(page)
@@ -74,7 +74,8 @@ class Scraper:
             )
         if answer.status >= 300:
             return None
-        # In a thread: the largest take half a second, in which no other request would get a response.
+        # This runs in a thread: the largest files take half a second, in which the process would send no other
+        # response.
         return await asyncio.to_thread(_parsed, answer.content)
 
     async def _fetch(self, url: str, max_bytes: int) -> Response:
@@ -95,13 +96,13 @@ class Scraper:
         if find_spec("selectolax") is None:
             message = f"A package that reads pages is missing: {how_to_install('scraping')}."
             raise ProviderError("parser_missing", message, retryable=True)
-        # Another process: it can be ended when a page was made to keep a parser busy.
+        # This runs in another process, which can be ended if a page keeps the parser busy.
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", READER),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            # Nothing of ours that a page could be made to look for.
+            # The process gets no environment that a page could try to read.
             env={},
         )
         given = json.dumps({"url": url}).encode() + b"\n" + html.encode("utf-8", "replace")
@@ -128,9 +129,11 @@ def refuse_unless_allowed(rules: RobotFileParser | None, url: str) -> None:
 def refuse_unless_page(page: Response) -> None:
     host = _host(page.url)
     if page.status in PASSING:
-        raise ProviderError("page_refused", f"{host} is in trouble ({page.status}).", retryable=True)
+        raise ProviderError(
+            "page_refused", f"The server of {host} failed (status {page.status}). Try again later.", retryable=True
+        )
     if page.status != 200:
-        raise ProviderError("page_refused", f"{host} does not show the page ({page.status}).")
+        raise ProviderError("page_refused", f"The server of {host} does not return the page (status {page.status}).")
     kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in PAGES:
         raise ProviderError("not_a_page", f"{host} returned {kind[:100]}, which is not a web page.")
@@ -148,14 +151,14 @@ def decoded(page: Response) -> str:
         if _ENCODING.fullmatch(name):
             with suppress(LookupError, UnicodeError):
                 return content.decode(name)
-    # What browsers take a page for that names no charset and is not UTF-8.
+    # Browsers assume this encoding for a page that names no charset and is not UTF-8.
     return content.decode("utf-8" if names else "cp1252", "replace")
 
 
 def product_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Checked as if a user had sent it, since it comes from a stranger."""
+    """The product, checked like the input of a user, because the page is not trusted."""
     if not found.get("title"):
-        raise ProviderError("no_product", "The page shows no product: it has no title.")
+        raise ProviderError("no_product", "The page shows no product, because it has no title.")
     kept = dict(found)
     for _ in range(len(kept) + len(kept.get("images", ()))):
         try:
@@ -164,7 +167,7 @@ def product_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
             kept = _without(kept, wrong.errors()[0]["loc"])
             continue
         return product.model_dump(mode="json")
-    raise ProviderError("no_product", "The page shows no product that could be kept.")
+    raise ProviderError("no_product", "The page shows no product with valid fields.")
 
 
 def _without(found: dict[str, Any], place: tuple[int | str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings of how pages of products are read."""
+"""Settings for reading product pages."""
 
 from __future__ import annotations
 

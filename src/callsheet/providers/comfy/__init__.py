@@ -1,1 +1,1 @@
-"""ComfyUI on machines of yours, Comfy Cloud, and what both have in common: graphs, runs, files, errors."""
+"""ComfyUI on your own machines, Comfy Cloud, and their common parts: graphs, runs, files and errors."""

@@ -1,7 +1,7 @@
 """`cloud`: Comfy Cloud, version 1 of its API.
 
-Its key opens the whole account, so it goes to that one host only: results are fetched from wherever a redirect
-points to by a client that does not have it. `/api/interrupt` would stop every run of the account and is never called.
+Its API key opens the whole account, so it is sent to that one host only: a client without the key follows redirects to
+fetch results. `/api/interrupt` would stop every run of the account, so it is never called.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# What it says in practice, and what its specification says.
+# The values that the service returns, and the values of its specification.
 _DONE = frozenset({"success", "completed"})
 _FAILED = frozenset({"error", "failed", "non_retryable_error"})
 _CANCELLED = frozenset({"cancelled", "canceled"})
@@ -56,14 +56,15 @@ _REFUSALS = {
     401: ("cloud_key_refused", "Comfy Cloud does not accept the API key."),
     402: ("cloud_no_credits", "The Comfy Cloud account has no credits left."),
     403: ("cloud_key_refused", "Comfy Cloud does not accept the API key."),
-    # Not a rate limit, whatever the number says.
+    # This is not a rate limit, in spite of the status.
     429: ("cloud_inactive", "The Comfy Cloud subscription is not active."),
 }
 CANCEL_ATTEMPTS = 5
-# Among how many of the account's newest runs one is looked for, and among how many of them one by one.
+# The number of the account's newest runs among which a run is searched, and the number of runs that are read one by
+# one.
 LOOKED_THROUGH = 50
 LOOKED_INTO = 10
-# An account that was refused is not given the next job at once, only for it to be refused too.
+# After a refusal, the account gets no job for this time, because it would be refused too.
 REFUSED_SECONDS = 60.0
 
 
@@ -77,7 +78,7 @@ class ComfyCloud:
         self._api_key = api_key
         address = f"{socket_address(url)}/ws?clientId={uuid.uuid4().hex}&token={quote(api_key, safe='')}"
         self._socket = EngineSocket(address)
-        # Its own ids of our runs, and those of which it is not sure that there is only one.
+        # The service's ids of our runs, and the runs of which there may be more than one.
         self._ids: dict[str, str] = {}
         self._sent: set[str] = set()
         self._doubtful: set[str] = set()
@@ -103,7 +104,7 @@ class ComfyCloud:
         return Description("Comfy Cloud v1")
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
-        # Content-addressed on the other side: folders are ignored, the name that comes back is what counts.
+        # The service stores files by content: folders are ignored, and the returned name counts.
         fields = {"type": "input", "overwrite": "true"}
         answer = await self._http.upload("/api/upload/image", fields, name, path, self._patience.retries)
         body = json_of(answer)
@@ -114,7 +115,7 @@ class ComfyCloud:
         return str(body["name"])
 
     async def share(self, path: Path, name: str) -> str:
-        # It keeps the same bytes once, but takes them every time; and only it knows what it calls them.
+        # The service stores the same bytes once, but every upload is sent: only the service knows the name of the file.
         return await self._shared.place(
             name,
             lambda reference: again(lambda: self._has(reference), self._patience.retries),
@@ -148,7 +149,7 @@ class ComfyCloud:
                 following.run = Run(remote, run.graph, run.output_node)
                 stack.enter_context(self._socket.following(following))
             job = await self._finished(following, run.id)
-            # If the response to a submission was lost, its run may have ended without any message here: none will come.
+            # If the response to a submission was lost, its run may have ended without a message to this socket.
             if following.has_begun:
                 await self._socket.hear_out(following, self._patience.last_messages)
         outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
@@ -160,17 +161,18 @@ class ComfyCloud:
         return self._ids.get(run_id, run_id)
 
     async def cancel(self, run_id: str) -> bool:
-        """A run that works already may go on to its end: by its specification the cloud takes out waiting ones only,
-        by its guide also those. The one call that surely stops them would stop those of all users."""
+        """Cancels a run. A running run may continue to its end: by its specification the cloud removes only waiting
+        runs, by its guide also running ones. The one call that surely stops them would stop those of all users.
+        """
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
-                # Also finds a run whose response was lost, or that a killed agent submitted.
+                # This also finds a run whose response was lost, or that a killed agent submitted.
                 remote = self._ids.get(run_id) or await self._find(run_id)
                 if remote is None or await self._is_taken_out(remote):
                     return True
             await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
-        # One of many that run beside each other.
+        # One of many concurrent runs.
         return True
 
     async def fetch(self, output: Output, target: Path) -> FetchedOutput:
@@ -202,7 +204,7 @@ class ComfyCloud:
 
     async def _send(self, run: Run) -> str:
         if run.id in self._sent:
-            # Not found after the first time, which does not mean that it will never be there.
+            # A run that is not found the first time may still appear later.
             self._doubtful.add(run.id)
         self._sent.add(run.id)
         extra = {**marked_extra_data(run.extra_data, run.id), "api_key_comfy_org": self._api_key}
@@ -216,8 +218,8 @@ class ComfyCloud:
         refuse_unless_taken(answer.status_code, body, run)
         assert isinstance(body, dict)
         if not body.get("prompt_id"):
-            raise EngineUnreachable("Comfy Cloud does not say what it calls the run.")
-        # At once, also if the run was cancelled meanwhile: `cancel` needs the id.
+            raise EngineUnreachable("Comfy Cloud did not return the id of the run.")
+        # The id is stored at once, also if the run was canceled meanwhile: `cancel` needs it.
         self._ids[run.id] = str(body["prompt_id"])
         return self._ids[run.id]
 
@@ -225,8 +227,9 @@ class ComfyCloud:
         return next(iter(await self._marked(run_id)), None)
 
     async def _marked(self, run_id: str) -> list[str]:
-        """The account's runs that carry our id: as that of their workflow, where the list says so, and otherwise in
-        the graph itself."""
+        """The account's runs that carry our id: as the id of their workflow, if the list shows it, or in the graph
+        itself.
+        """
         listed = (await self._http.get_object(f"/api/jobs?limit={LOOKED_THROUGH}")).get("jobs")
         jobs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         found = [str(each["id"]) for each in jobs if each.get("workflow_id") == run_id and each.get("id")]
@@ -250,7 +253,7 @@ class ComfyCloud:
                 async with asyncio.timeout(self._patience.poll):
                     await following.over.wait()
             if following.over.is_set():
-                # The status lags behind the socket.
+                # The status is older than the messages of the socket.
                 await asyncio.sleep(min(0.05, self._patience.poll))
             waits = before in _WAITING and not following.has_begun
             try:
@@ -262,7 +265,7 @@ class ComfyCloud:
                 continue
             reached = time.monotonic()
             if isinstance(ended, str):
-                # An account may have more to do than its plan runs at once: waiting is not a sign of trouble.
+                # An account may have more jobs than its plan runs at once: waiting is not a sign of a problem.
                 if ended != before or ended in _WAITING:
                     following.alive()
                 before = ended
@@ -274,7 +277,7 @@ class ComfyCloud:
                 return ended
 
     async def _ended(self, following: Following, waits: bool) -> str | Mapping[str, Any]:
-        """The job, or how far it is. `waits`: so far it was only seen to wait."""
+        """The ended job, or its progress. `waits`: until now the run was only seen waiting."""
         run_id = following.run.id
         answer = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
         body = json_of(answer)
@@ -305,7 +308,7 @@ class ComfyCloud:
         body = json_of(answer)
         if answer.status_code == 200 and isinstance(body, dict):
             return body
-        # Deprecated, but where the newer one is not there yet.
+        # This is deprecated, but used if the newer route does not exist yet.
         older = await self._http.get_object(f"/api/history_v2/{quote(run_id, safe='')}")
         entry = older.get(run_id, older)
         return entry if isinstance(entry, dict) else {}
@@ -325,7 +328,7 @@ class ComfyCloud:
     def _refuse_to_stall(self, following: Following) -> None:
         silent = time.monotonic() - following.last_sign
         if silent > self._patience.stall:
-            # One run of many on machines that are not ours: no reason to take no more.
+            # One of many runs on machines that are not ours is lost. This is not a reason to accept no more.
             raise EngineError(
                 "run_stalled", "Comfy Cloud stopped working on the run.", retryable=True, details={"seconds": silent}
             )

@@ -1,4 +1,4 @@
-"""Settings of the provider `comfyui`: which effect each action of a media task becomes."""
+"""Settings of the provider `comfyui`: the effect for each action of a media task."""
 
 from __future__ import annotations
 

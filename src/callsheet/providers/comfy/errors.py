@@ -1,6 +1,7 @@
-"""How ComfyUI says that something went wrong, as errors of ours. Pure.
+"""Translates errors of ComfyUI. Pure.
 
-Its own texts hold server paths, dumps of tensors and lists of model files: those are for admins, and trimmed for them.
+The texts of ComfyUI contain server paths, dumps of tensors and lists of model files. They are for admins, and are
+shortened.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 20_000
 LONGEST_VALUE = 200
 NOT_IN_LIST = "value_not_in_list"
-# Named in the text with every choice there is, model files among them.
+# The text of this error lists every choice, including model files.
 _TELLING = frozenset({NOT_IN_LIST, "exception_during_validation", "exception_during_inner_validation"})
 _MISSING_CLASS = re.compile(r"Cannot execute because node (?P<name>.+) does not exist\.")
 _NODE_ID = re.compile(r"#(?P<id>[^'\s]+)")
 # For operators.
 INSTALL_NODE = "Install the custom node package that has this class on ComfyUI's machine, then restart ComfyUI."
 INSTALL_FILE = "Put the file into ComfyUI's models folder, or change the workflow to one that is there."
-# ComfyUI runs elsewhere under these names; the last is Comfy Cloud's.
+# Parts of the names of out-of-memory errors; the last one is Comfy Cloud's.
 _OUT_OF_MEMORY = ("outofmemory", "oomerror")
-# Faults of the machine or of its account's files, not of the job.
+# Faults of the machine or of the account's files, not of the job.
 _RETRYABLE_IN_CLOUD = frozenset({"ModelDownloadError", "ImageDownloadError"})
 TOO_LARGE = 413
 
 
 def of_refused_prompt(status: int, body: object) -> EngineError:
-    """A response to POST /prompt that is not 200."""
+    """The error for a response to POST /prompt that is not 200."""
     if not isinstance(body, dict) or not isinstance(body.get("error"), dict | str):
-        # It got itself in trouble, as it says, over a body it cannot read: the next attempt would fare no better.
+        # The engine failed because it cannot read the body: the next attempt would fail too.
         return EngineError("invalid_workflow", f"The engine cannot read this workflow ({status}).")
     error = body["error"] if isinstance(body["error"], dict) else {"message": body["error"]}
     details = {"error": error, "node_errors": body.get("node_errors") or {}}
@@ -41,7 +42,7 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
     if missing is not None:
         return EngineError("invalid_workflow", missing, details={"advice": INSTALL_NODE, **details})
     problems = _node_problems(body.get("node_errors"))
-    # The details often are only the number of a node.
+    # The details are often only the number of a node.
     said = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
     if _lacks_a_choice(body.get("node_errors")):
         details["advice"] = INSTALL_FILE
@@ -49,7 +50,7 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
 
 
 def _missing_class(error: Mapping[str, Any]) -> str | None:
-    """Which class of nodes the engine does not have, and where the workflow uses it."""
+    """The class of nodes that the engine does not have, and the node that uses it."""
     extra = error.get("extra_info")
     found = _MISSING_CLASS.fullmatch(_text(error.get("message")))
     name = _text(extra.get("class_type")) if isinstance(extra, dict) else ""
@@ -68,7 +69,7 @@ def _lacks_a_choice(node_errors: object) -> bool:
 
 
 def of_node_errors(node_errors: object, output_node: str | None) -> EngineError | None:
-    """200 means that some output could be run; whether ours could is said here."""
+    """The error of our output. Status 200 means only that some output could be run."""
     if not isinstance(node_errors, dict) or not node_errors:
         return None
     stopped = {str(each) for node in node_errors.values() for each in _dependents(node)} | set(node_errors)
@@ -82,11 +83,11 @@ def of_node_errors(node_errors: object, output_node: str | None) -> EngineError 
 
 
 def of_execution_error(data: Mapping[str, Any]) -> EngineError:
-    """`execution_error` of history or socket. Without the inputs, which are tensors printed at length."""
+    """The error of `execution_error` from history or socket, without the inputs, which are long dumps of tensors."""
     kind = _text(data.get("exception_type")) or "Error"
     raw = _text(data.get("exception_message"))
     memory = any(name in kind.lower() for name in _OUT_OF_MEMORY) or "out of memory" in raw.lower()
-    # The advice ComfyUI appends is for a person at the machine.
+    # ComfyUI appends advice for a person at the machine, which is left out.
     message = raw.partition("TIPS:")[0].strip() if memory else raw
     details = {name: data.get(name) for name in ("node_id", "node_type", "exception_type") if data.get(name)}
     frames = data.get("traceback")
@@ -100,12 +101,16 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
 
 
 def interrupted() -> EngineError:
-    """Another client interrupted the run: an agent does not wait for this after its own interruption."""
+    """The error of a run that another client interrupted. After its own interruption, an agent does not wait for
+    this.
+    """
     return EngineError("interrupted", "The run was interrupted at the engine.", retryable=True)
 
 
 def lost(run_id: str, *, was_connected: bool = False) -> EngineError:
-    """`was_connected`: our connection to the engine held all the time, so it was not restarted."""
+    """The error of a run that the engine no longer knows. `was_connected`: our connection to the engine was never
+    lost, so the engine was not restarted.
+    """
     message = "The engine was restarted and no longer knows the run."
     if was_connected:
         message = "The engine no longer knows the run, although it was not restarted."
@@ -114,16 +119,16 @@ def lost(run_id: str, *, was_connected: bool = False) -> EngineError:
 
 def lost_while_queued(run_id: str, *, was_connected: bool) -> NotBegun:
     if was_connected:
-        return NotBegun("run_removed", "The run was removed from the engine's queue before it began.", run=run_id)
-    return NotBegun("run_lost", "The engine was restarted before it began with the run.", run=run_id)
+        return NotBegun("run_removed", "The run was removed from the engine's queue before it started.", run=run_id)
+    return NotBegun("run_lost", "The engine was restarted before the run started.", run=run_id)
 
 
 def away_while_queued() -> NotBegun:
-    return NotBegun("engine_unreachable", "The engine went away before it began with the run.")
+    return NotBegun("engine_unreachable", "The connection to the engine was lost before the run started.")
 
 
 def of_history(entry: Mapping[str, Any]) -> EngineError | None:
-    """How a finished run ended: None is well."""
+    """The error of a finished run; None if it succeeded."""
     status = entry.get("status")
     if not isinstance(status, dict) or status.get("status_str") != "error":
         return None

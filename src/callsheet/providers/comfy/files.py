@@ -16,13 +16,15 @@ from callsheet.providers.texts import save_text
 
 # The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
 ASKED_FROM_BYTES = 1_000_000
-# What a form adds to a file.
+# Bytes that a form adds to a file.
 FORM_BYTES = 4096
 RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megabytes."
 
 
 class EngineFiles:
-    """`directory`: the engine's directory, if the worker can access it. `retries`: after a connection failed."""
+    """Files of an engine. `directory`: the engine's directory, if the worker can access it. `retries`: number of
+    retries after a connection failed.
+    """
 
     def __init__(self, http: EngineHttp, directory: Path | None, retries: int):
         self._http = http
@@ -34,8 +36,8 @@ class EngineFiles:
         return await self._upload(path, name, {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"})
 
     async def share(self, path: Path, name: str) -> str:
-        # Without `overwrite`: ComfyUI would empty the file first, while a node of another run may be reading it. If the
-        # engine has the same bytes, it keeps its file; otherwise it stores them under another name.
+        # The upload does not use `overwrite`: ComfyUI would empty the file first, while a node of another run may be
+        # reading it. If the engine has the same bytes, it keeps its file; otherwise it stores them under another name.
         fields = {"subfolder": SHARED_FOLDER, "type": "input"}
         size = (await asyncio.to_thread(path.stat)).st_size
         return await self._shared.place(
@@ -54,7 +56,7 @@ class EngineFiles:
 
     async def _has(self, reference: str, size: int) -> bool:
         if self._directory is not None:
-            # Marked before the look-up, so that no other run removes the file.
+            # The file is marked before the look-up, so that no other run removes it.
             await asyncio.to_thread(mark_used, self._directory / "input" / reference)
         folder, _, name = reference.rpartition("/")
         address = f"/view?{view_query(Output('', name, folder, 'input'))}"
@@ -94,13 +96,13 @@ def upload_refused(status: int, **known: int) -> EngineError:
 
 
 async def saved_here(output: Output, target: Path) -> FetchedOutput | None:
-    """Saves an output that is already here, a text or an image from the socket. None if it must be fetched."""
+    """Saves an output that was already received: a text, or an image from the socket. None if it must be fetched."""
     if output.text is not None:
         return save_text(output.text, target)
     return await asyncio.to_thread(output.kept.save, target) if output.kept is not None else None
 
 
 def view_query(output: Output) -> str:
-    """The folder is a field of its own, because the engine uses only the last part of `filename`."""
+    """The query of /view. The folder is a separate field, because the engine uses only the last part of `filename`."""
     fields = {"filename": output.name, "subfolder": output.folder, "type": output.store}
     return "&".join(f"{name}={quote(value, safe='')}" for name, value in fields.items())

@@ -34,8 +34,9 @@ def folder_of(run_id: str) -> str:
 
 
 def checked_graph(workflow: object) -> Graph:
-    """The graph, unless it would crash an engine. ComfyUI accepts a node without `inputs` that no output reaches with
-    200, and then its executor thread ends. So this function checks it."""
+    """The graph, if no engine would crash on it. ComfyUI accepts a node without `inputs` that no output reaches with
+    200, and then its executor thread ends. So this function refuses it.
+    """
     if not isinstance(workflow, dict) or not workflow:
         raise invalid("The workflow has no nodes.")
     for node_id, node in workflow.items():
@@ -49,8 +50,9 @@ def checked_graph(workflow: object) -> Graph:
 
 
 def checked_extra_data(value: object) -> dict[str, Any]:
-    """ComfyUI returns 500 if the value is not an object. If `extra_pnginfo` is not an object, its job list fails for
-    every client."""
+    """The checked extra data. ComfyUI returns 500 if the value is not an object. If `extra_pnginfo` is not an
+    object, its job list fails for every client.
+    """
     if not isinstance(value, dict):
         return {}
     usable = isinstance(value.get("extra_pnginfo", {}), dict)
@@ -133,7 +135,7 @@ def with_own_outputs(graph: Graph, run_id: str) -> Graph:
 
 
 def refuse_foreign_files(graph: Graph) -> None:
-    """ComfyUI's loaders open any path of the machine that a graph names."""
+    """Refuses paths outside the engine's folders: ComfyUI's loaders open any path that a graph names."""
     for node_id, node in graph.items():
         if "load" not in node["class_type"].lower():
             continue
@@ -143,7 +145,9 @@ def refuse_foreign_files(graph: Graph) -> None:
 
 
 def refuse_shared_files(graph: Graph) -> None:
-    """Called before file names are inserted: only placeholders may refer to files that several runs share."""
+    """Refuses names of shared files. Called before file names are inserted: only placeholders may refer to files
+    that several runs share.
+    """
     for node_id, node in graph.items():
         for name, value in node["inputs"].items():
             if name != "filename_prefix" and any(map(_is_shared, _texts(value))):
@@ -200,18 +204,18 @@ def _replaced(value: Any, replace: Callable[[str], str]) -> Any:
 
 
 def _refuse_circles(graph: Graph) -> None:
-    """The engine refuses cycles too, but its error does not name the nodes."""
+    """Refuses cycles. The engine refuses them too, but its error does not name the nodes."""
     try:
         TopologicalSorter({node_id: _sources(graph, node_id) for node_id in graph}).prepare()
     except CycleError as error:
-        # The last node is the first one again.
+        # The last node equals the first one.
         nodes = list(map(str, error.args[1]))[:-1]
         shown = ", ".join(nodes[:MOST_NAMED]) + (", …" if len(nodes) > MOST_NAMED else "")
-        raise invalid(f"The workflow has a circle of the nodes {shown}.", node_ids=nodes) from None
+        raise invalid(f"The workflow has a cycle of the nodes {shown}.", node_ids=nodes) from None
 
 
 def _refuse_long_chains(graph: Graph) -> None:
-    """Does not use recursion, because a long chain would exceed Python's limit."""
+    """Refuses long chains. This does not use recursion, because a long chain would exceed Python's limit."""
     depth: dict[str, int] = {}
     for start in graph:
         waiting, under_way = [start], set[str]()

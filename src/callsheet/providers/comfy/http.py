@@ -1,5 +1,6 @@
-"""HTTP to an engine: every call timed and logged, every way a connection fails distinguished from what the engine
-says."""
+"""HTTP calls to an engine. Every call is timed and logged, and failures of the connection are distinguished from
+errors of the engine.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +27,18 @@ Answer = TypeVar("Answer")
 
 PIECE = 262_144
 CONNECT_SECONDS = 5.0
-# Asked every two seconds of every run.
+# This path is requested every two seconds for every run.
 _POLLED = ("/history", "/queue", "/api/job", "/system_stats")
-# Whatever else breaks may break after the engine has read the request.
+# Any other failure may happen after the engine has read the request.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
 _random = Random()  # noqa: S311 (jitter)
 
 
 class EngineHttp:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, seconds: float = 60.0):
-        """`seconds`: between two pieces of a response, not for the whole of it: a gigabyte may take its time."""
+        """`seconds`: the timeout between two pieces of a response, not for the whole response, which may have a
+        gigabyte.
+        """
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         self._client = httpx.AsyncClient(
@@ -46,7 +49,7 @@ class EngineHttp:
         await self._client.aclose()
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The whole response, whatever its status."""
+        """The whole response, for any status."""
         async with self.stream(method, path, **options) as answer:
             await _read(answer)
         return answer
@@ -54,7 +57,7 @@ class EngineHttp:
     async def upload(
         self, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
     ) -> httpx.Response:
-        """A file in a form, under the field that ComfyUI calls image whatever it is."""
+        """Uploads a file in a form. ComfyUI calls the field `image` for every type."""
 
         async def send() -> httpx.Response:
             with path.open("rb") as file:
@@ -63,7 +66,7 @@ class EngineHttp:
         return await again(send, retries)
 
     async def get_object(self, path: str) -> dict[str, Any]:
-        """A JSON object, or EngineUnreachable: an engine in trouble returns 500 in plain text."""
+        """A JSON object. Raises EngineUnreachable otherwise: a failing engine returns 500 in plain text."""
         answer = await self.call("GET", path)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict):
@@ -71,7 +74,7 @@ class EngineHttp:
         return body
 
     async def get_small(self, path: str, most_bytes: int) -> object:
-        """A JSON value; None if there is no such path, or the answer is something else or larger."""
+        """A JSON value; None if there is no such path, or if the response is not JSON or too large."""
         content = bytearray()
         async with self.stream("GET", path) as answer:
             if answer.status_code != 200:
@@ -88,7 +91,7 @@ class EngineHttp:
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
-        """The response as soon as its headers are there. A path may be a whole URL elsewhere."""
+        """Yields the response as soon as its headers have arrived. The path may be a whole URL elsewhere."""
         started = time.perf_counter()
         address = path if "://" in path else f"{self.url}{path}"
         shown = path.partition("?")[0]
@@ -106,7 +109,7 @@ class EngineHttp:
             ) from error
 
     async def save(self, path: str, target: Path, **options: Any) -> FetchedOutput:
-        """The body of a response as a file, piece by piece, with its checksum."""
+        """Saves the body of a response as a file, piece by piece, and returns its checksum."""
         async with self.stream("GET", path, **options) as answer:
             if answer.status_code != 200:
                 raise unreadable(answer.status_code)
@@ -124,12 +127,12 @@ class EngineHttp:
 
 
 async def pause(attempt: int, base: float = 0.5, cap: float = 5.0) -> None:
-    """Before the next attempt."""
+    """Waits before the next attempt."""
     await asyncio.sleep(backoff_seconds(attempt, base, cap, _random))
 
 
 async def again(call: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
-    """What the call gives, which may be made again where the connection failed."""
+    """The result of the call, which is repeated if the connection failed."""
     for attempt in range(1, retries + 1):
         try:
             return await call()
@@ -142,14 +145,14 @@ async def save_body(answer: httpx.Response, target: Path) -> FetchedOutput:
     digest, size = hashlib.sha256(), 0
     with target.open("wb") as file:
         async for piece in answer.aiter_bytes(PIECE):
-            # In a thread: hashing and writing a gigabyte would hold up every heartbeat for seconds.
+            # This runs in a thread: hashing and writing a gigabyte would delay every heartbeat for seconds.
             await asyncio.to_thread(_keep, file.write, digest.update, piece)
             size += len(piece)
     return FetchedOutput(size, digest.hexdigest())
 
 
 def unreadable(status: int) -> EngineError:
-    # A name with two dots is refused, and a removed file does not exist: a retry helps in neither case.
+    # The engine refuses a name with two dots, and a removed file does not exist. A retry does not help in either case.
     return EngineError(
         "output_unreadable",
         f"The engine did not return its output (status {status}).",
@@ -159,7 +162,7 @@ def unreadable(status: int) -> EngineError:
 
 
 def json_of(answer: httpx.Response) -> object:
-    """The body, or None. Python's parser takes the bare NaN and Infinity that custom nodes produce."""
+    """The body, or None. Python's parser accepts the bare NaN and Infinity that custom nodes produce."""
     try:
         body: object = answer.json()
     except ValueError:

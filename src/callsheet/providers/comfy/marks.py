@@ -1,7 +1,7 @@
-"""The run's id as an input of its output nodes: what keeps an engine from responding with the files of an earlier run.
+"""Adds the run's id as an input of its output nodes, so that an engine does not return files of an earlier run.
 
-ComfyUI ignores inputs that a node does not know. A custom node may refuse them; its class is remembered, and what it
-from the cache is believed only where this process has seen the same inputs make the same file.
+ComfyUI ignores inputs that a node does not know. A custom node may refuse them. Its class is then remembered, and a
+cached file of such a node is accepted only if this process has seen the same inputs make the same file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Place = tuple[str, str, str]
 
 
 class Marks:
-    """What one engine does with the run's id."""
+    """How one engine treats the run's id."""
 
     def __init__(self) -> None:
         self.refusing: set[str] = set()
@@ -30,7 +30,7 @@ class Marks:
         return with_marks(run.graph, run.id, run.output_node, self.refusing)
 
     def learn(self, error: EngineError, graph: Graph) -> bool:
-        """Whether a node failed because of its mark, so that the run may be sent again without it."""
+        """Whether a node failed because of its mark, so that the run can be sent again without it."""
         found = {graph[each]["class_type"] for each in _refusing_nodes(error) if each in graph} - self.refusing
         self.refusing |= found
         return bool(found)
@@ -43,13 +43,13 @@ class _Seen:
 
 
 class EarlierOutputs:
-    """The files that nodes without a mark made, and of which inputs."""
+    """The files that nodes without a mark made, with the inputs."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Place, _Seen] = OrderedDict()
 
     def check(self, outputs: Sequence[Output], run: Run, cached: Collection[str]) -> None:
-        """Refuses files out of the cache whose inputs are not known: they may be of another user."""
+        """Refuses files from the cache whose inputs are unknown, because they may belong to another user."""
         for output in outputs:
             if _is_here(output) or run.id in f"{output.folder}/{output.name}":
                 continue
@@ -66,7 +66,7 @@ class EarlierOutputs:
     def fetched(self, output: Output, fetched: FetchedOutput) -> None:
         seen = None if _is_here(output) else self._seen.get(_place(output))
         if seen is not None and seen.sha256 not in (None, fetched.sha256):
-            # Another file was written under its name since.
+            # Another file was written under this name meanwhile.
             raise foreign(output)
         if seen is not None:
             seen.sha256 = fetched.sha256
@@ -90,7 +90,7 @@ def _refusing_nodes(error: EngineError) -> Iterator[str]:
 
 
 def _is_here(output: Output) -> bool:
-    """A text or an image that came with the message: no file of the engine's."""
+    """Whether the output is a text or an image that came with the message, not a file of the engine."""
     return output.text is not None or output.kept is not None
 
 

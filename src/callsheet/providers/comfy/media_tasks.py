@@ -1,6 +1,6 @@
-"""`comfyui`: media tasks that become jobs of an effect, leased by an agent beside an engine.
+"""`comfyui`: media tasks that become jobs of an effect, which an agent beside an engine leases.
 
-Which nodes, models and inputs an effect has is the catalog's business, and what a task says is checked there.
+The catalog knows the nodes, models and inputs of an effect, and checks the values of a task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.forms import REQUIRED
 
-# The action that names its effect itself.
+# The action whose task names its effect.
 EFFECT: Final = "effect"
 PROMPT: Final = "prompt"
 
@@ -28,9 +28,9 @@ def configured(context: Context) -> Iterable[MediaProvider]:
 class ComfyUIQueue:
     name = "comfyui"
     finish = Finish.WORKER
-    # A task becomes the job of an effect, which has a price of its own.
+    # A task becomes the job of an effect, which has its own price.
     paid = False
-    # The effect's own limit counts; this is for the interface.
+    # The limit of the effect is used. The interface requires this value.
     run_limit_seconds = 3600
 
     def __init__(self, config: ComfyUIConfig):
@@ -41,7 +41,9 @@ class ComfyUIQueue:
         return frozenset({EFFECT, *self._actions})
 
     def params_schema(self, action: str) -> dict[str, Any]:
-        """Values of the effect's properties are beside these: `GET /api/effects` names them."""
+        """The schema of the parameters. The effect's properties are additional parameters: `GET /api/effects` lists
+        them.
+        """
         file = {"type": "string", "format": "uuid", "title": "Input file", "description": "Id of a file of yours."}
         effect = {"type": "string", "title": "Effect", "description": "Slug of an effect."}
         properties = {"input_file_id": file} if action in self._actions else {"effect": effect, "input_file_id": file}
@@ -61,7 +63,7 @@ class ComfyUIQueue:
             yield FieldProblem("params.input_file_id", "The value must be the id of a file.")
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
-        # As many as there are workers for it.
+        # As many as the workers can run.
         return None
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
@@ -69,7 +71,9 @@ class ComfyUIQueue:
         return {"effect": use.effect, "input_payload": use.input_payload}
 
     def effect(self, generation: Generation) -> EffectUse:
-        """`effect` and `input_file_id` of the params are ours, the rest is for the effect's properties."""
+        """The effect of a task. `effect` and `input_file_id` of the params are for this provider, the others are for
+        the effect's properties.
+        """
         values = dict(generation.params)
         file_id = values.pop("input_file_id", None)
         chosen = self._actions.get(generation.action)
@@ -84,7 +88,7 @@ class ComfyUIQueue:
         return EffectUse(slug, values, file_id, places)
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """There is nothing to close."""
 
 
 def _is_id(value: object) -> bool:

@@ -1,8 +1,8 @@
-"""Which model files a graph loads, and which an engine has. Pure.
+"""The model files that a graph loads, and the model files of an engine. Pure.
 
-A loader of ComfyUI names its file in an input such as `ckpt_name`, `lora_name` or `clip_name1`, and the engine refuses
-a value that is not among the choices that its `/object_info` lists for that input. So the value as it is in the
-graph is compared with the choices as the engine writes them.
+A loader of ComfyUI names its file in an input such as `ckpt_name`, `lora_name` or `clip_name1`. The engine refuses a
+value that is not among the choices that its `/object_info` lists for that input. So the value in the graph is compared
+with the choices of the engine.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from callsheet.toolbox.signing import sha256_hex
 
 _EXTENSIONS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx")
-# `ckpt_name`, `clip_name1`, `lora_name_2`, `name`: an input of another name may be a text that no engine checks.
+# Names such as `ckpt_name`, `clip_name1`, `lora_name_2` and `name`. Another input may be a text that no engine checks.
 _NAMES_MODEL = re.compile(r"(?:^|_)name_?\d*$", re.IGNORECASE)
-# As many characters of a hash as distinguish all the models one installation has.
+# This many characters of a hash distinguish all models of one installation.
 SHORT = 16
 
 
@@ -36,7 +36,9 @@ def models_of_graph(graph: Mapping[str, Any]) -> list[str]:
 
 
 def classes_of_graph(graph: Mapping[str, Any]) -> list[str]:
-    """The classes of its nodes. ComfyUI refuses a graph with an unknown one, even where no output needs that node."""
+    """The classes of the graph's nodes. ComfyUI refuses a graph with an unknown class, even if no output needs that
+    node.
+    """
     return list(dict.fromkeys(node["class_type"] for node in graph.values()))
 
 
@@ -53,7 +55,7 @@ def custom_nodes_of_object_info(info: Mapping[str, Any]) -> list[str]:
 
 
 def short_hash(name: str) -> str:
-    """What a worker calls a model by when it says which ones are loaded."""
+    """The short name of a model in a worker's report of loaded models."""
     return sha256_hex(name.encode("utf-8", "surrogatepass"))[:SHORT]
 
 
@@ -65,7 +67,9 @@ def _choices(node: object) -> Iterator[Any]:
 
 
 def _choices_of_input(form: object) -> Iterable[Any]:
-    """`[["a", "b"], {…}]`, or since ComfyUI 0.3.40 also `["COMBO", {"options": ["a", "b"]}]`."""
+    """The choices of an input: `[["a", "b"], {…}]`, or since ComfyUI 0.3.40 also `["COMBO", {"options": ["a",
+    "b"]}]`.
+    """
     if not isinstance(form, list) or not form:
         return ()
     if isinstance(form[0], list):

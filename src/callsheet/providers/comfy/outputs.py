@@ -1,4 +1,4 @@
-"""What a run made, read from an engine's history."""
+"""Reads the outputs of a run from an engine's history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from callsheet.providers.engine import Output
 
-# What the standard library's table leaves out or calls otherwise on some systems.
+# Extensions that the standard library's table lacks or names differently on some systems.
 _TYPES = {
     ".webp": "image/webp",
     ".avif": "image/avif",
@@ -35,9 +35,10 @@ _WRITTEN = ("output", "temp")
 
 
 def outputs_of(found: object, node_id: str | None = None) -> list[Output]:
-    """Every file and text of the node, or of all: nodes say `images` for videos, `gifs`, `audio`, `files` or a word of
-    their own, so each list of objects with a `filename` counts. Kept files go before temporary ones; with any
-    file there, texts are remarks and not results."""
+    """Every file and text of the node, or of all nodes. Nodes use `images` for videos, `gifs`, `audio`, `files` or
+    other names, so each list of objects with a `filename` counts. Saved files come before temporary ones. If there
+    is any file, texts are remarks and not results.
+    """
     nodes = found if isinstance(found, dict) else {}
     chosen = {node_id: nodes.get(node_id)} if node_id is not None else nodes
     everything = [output for name, node in chosen.items() for output in _of_node(str(name), node)]
@@ -47,7 +48,7 @@ def outputs_of(found: object, node_id: str | None = None) -> list[Output]:
 
 
 def files_of(found: object) -> list[Output]:
-    """Every file of every node, previews beside results included."""
+    """Every file of every node, including previews."""
     nodes = found if isinstance(found, dict) else {}
     return _unique(each for name, node in nodes.items() for each in _of_node(str(name), node) if each.text is None)
 
@@ -58,7 +59,7 @@ def mime_type_of(name: str) -> str:
 
 
 def public_names(outputs: Sequence[Output]) -> list[str]:
-    """A name for each that a file may have anywhere, and that no other of them has."""
+    """A unique name for each output that is valid on every file system."""
     names: list[str] = []
     for output in outputs:
         path = PurePosixPath(_UNPRINTABLE.sub("_", output.name).strip(" .") or "output")
@@ -72,7 +73,7 @@ def public_names(outputs: Sequence[Output]) -> list[str]:
 
 
 def remove_files(directory: Path, outputs: Iterable[Output]) -> None:
-    """Below the engine's directory only, whatever a node says."""
+    """Removes files, but only below the engine's directory."""
     for output in outputs:
         if output.store not in _WRITTEN:
             continue

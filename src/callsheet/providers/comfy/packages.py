@@ -18,11 +18,11 @@ LONGEST_VERSION: Final = 100
 
 
 def versions_of_installed(listed: object, names: Iterable[str]) -> dict[str, str]:
-    """The versions of these packages, in a response of ComfyUI-Manager. What cannot be read is left out."""
+    """The versions of these packages, in a response of ComfyUI-Manager. Unreadable entries are left out."""
     if not isinstance(listed, Mapping):
         return {}
     found = {str(name): version for name, entry in listed.items() if (version := _version(entry)) is not None}
-    # Manager normalises the case of some folders.
+    # Manager changes the case of some folder names.
     folded = {name.casefold(): version for name, version in found.items()}
     versions = {name: found.get(name) or folded.get(name.casefold()) for name in names}
     return {name: version for name, version in versions.items() if version is not None}

@@ -1,4 +1,6 @@
-"""What ComfyUI and Comfy Cloud say of a run, judged: whether it was taken, where it is, how it ended. No I/O."""
+"""Interprets responses of ComfyUI and Comfy Cloud about a run: whether it was accepted, where it is, how it ended.
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from callsheet.providers.engine import EngineError, EngineUnreachable, NotBegun,
 
 def refuse_unless_taken(status: int, body: object, run: Run) -> None:
     if status >= 502:
-        raise EngineUnreachable("The engine does not take the run.", status=status)
+        raise EngineUnreachable("The engine does not accept the run.", status=status)
     if status != 200 or not isinstance(body, dict):
         raise errors.of_refused_prompt(status, body)
     problem = errors.of_node_errors(body.get("node_errors"), run.output_node)
@@ -22,7 +24,7 @@ def refuse_unless_taken(status: int, body: object, run: Run) -> None:
 
 
 def waits_in(place: Place | None, following: Following) -> bool:
-    """Whether the run, as far as was seen, never left the queue."""
+    """Whether the run never left the queue, as far as it was seen."""
     return place is not None and not place.is_running and not following.has_begun
 
 
@@ -32,10 +34,12 @@ def still_queued(seconds: float) -> NotBegun:
 
 
 def told_by_socket(following: Following) -> Mapping[str, Any]:
-    """In neither queue nor history. Where all messages of the run came by the socket, a person cleared the history."""
+    """The end of a run that is in neither queue nor history. If all messages of the run came by the socket, a person
+    cleared the history.
+    """
     if following.interrupted:
         raise errors.interrupted()
-    # The whole story, or at least the page that matters.
+    # All messages, or at least the ones that matter, were received.
     if following.succeeded and (not following.missed or following.run.output_node in following.outputs):
         return {"outputs": following.outputs, "status": {"status_str": "success"}}
     if following.error is not None:
@@ -44,7 +48,7 @@ def told_by_socket(following: Following) -> Mapping[str, Any]:
 
 
 def no_output(following: Following) -> EngineError:
-    """A run may succeed without a result: a node was blocked, or the wrong one is named as output."""
+    """The error of a run that succeeded without a result: a node was blocked, or the wrong node is named as output."""
     if following.error is not None:
         return errors.of_execution_error(following.error)
     return EngineError(

@@ -1,4 +1,4 @@
-"""What an engine's socket says of one run, put together: how far it is, what it made, how it ended. No I/O."""
+"""Collects the messages of an engine's socket about one run: its progress, its outputs and its end. No I/O."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import EngineError, Output, Run, Watcher
 
-# The one node whose images come over the socket and are kept nowhere.
+# The only node whose images come over the socket and are not stored anywhere.
 SENDS_PICTURES = "SaveImageWebsocket"
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
-# The last percent is kept for the delivery of the result.
+# The last percent is reserved for the delivery of the result.
 MOST_PERCENT = 99.0
 
 
 class Following:
-    """Fed by the socket with every message of the run; nothing here may be needed, because sockets are lost."""
+    """Gets every message of the run from the socket. The run must also work without it, because sockets are lost."""
 
     def __init__(self, run: Run, watcher: Watcher, socket_images: SocketImages):
         self.run = run
-        # Something may have been said that was not heard.
+        # Whether messages may have been missed.
         self.missed = False
         self.over = asyncio.Event()
         self.succeeded = False
@@ -39,29 +39,30 @@ class Following:
         self._started = False
         self._done: set[str] = set()
         self._current: str | None = None
-        # What ComfyUI shows as the current node: of a node inside a node, the outer one.
+        # The node that ComfyUI shows as the current one. For a node inside a node, it is the outer one.
         self._shown: str | None = None
-        # The nodes that run, where the engine says so; older ones do not.
+        # The nodes that run, if the engine reports them. Older engines do not.
         self._running: set[str] | None = None
         self._parts: dict[str, float] = {}
         self._percent = 0.0
-        # Nodes whose start was passed to the watcher, and their end was not.
+        # Nodes whose start was reported to the watcher, but not their end.
         self._timed: set[str] = set()
 
     def alive(self) -> None:
-        """Something changed that only a working engine changes."""
+        """Records a change that only a working engine causes."""
         self.last_sign = time.monotonic()
 
     @property
     def is_at_node(self) -> bool:
-        """Whether a node is known to run: before the first, between two and after the last none does."""
+        """Whether a node is known to run. No node runs before the first, between two and after the last."""
         if self._running is not None:
             return bool(self._running)
         return self._current is not None or bool(self._parts)
 
     def shown_at(self, node: str) -> None:
-        """Sent to a connection that is new in the middle of a run, also where that node is finished or the executor has
-        died: only another node than before is news."""
+        """Handles the current node that a new connection gets in the middle of a run. It is sent also if that node
+        is finished or the executor has died: only a change of the node is a sign of work.
+        """
         if node == self._shown:
             return
         self.alive()
@@ -76,12 +77,12 @@ class Following:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the engine is known to have worked on it."""
+        """Whether the engine is known to have worked on the run."""
         return self._started
 
     @property
     def has_heard_end(self) -> bool:
-        """Whether the engine has said how the run ended: it says nothing of its nodes after that."""
+        """Whether the engine has reported the end of the run. After that it reports nothing about its nodes."""
         return self.over.is_set() or self.succeeded or self.error is not None
 
     def begun(self) -> None:
@@ -101,7 +102,7 @@ class Following:
 
     @property
     def sends_pictures(self) -> list[str]:
-        """The nodes whose images come over the socket, if they count."""
+        """The nodes whose images come over the socket, if their outputs are wanted."""
         return [
             node_id
             for node_id in self.run.graph
@@ -109,8 +110,9 @@ class Following:
         ]
 
     def pictures(self) -> list[Output]:
-        """What came over the socket instead of being saved, of the node that counts or of all. A lost connection may
-        have taken some of it along, and ComfyUI cannot send them again."""
+        """The images that came over the socket instead of being saved, of the wanted node or of all. A lost
+        connection may have lost some of them, and ComfyUI cannot send them again.
+        """
         wanted = self.sends_pictures
         found = [each for each in self._pictures if each.node_id in wanted]
         promised = sum(self._promised.get(node_id, 0) for node_id in wanted)
@@ -143,7 +145,7 @@ class Following:
             case "execution_success":
                 self.succeeded = True
                 self._stop_timing(*self._timed)
-                # Not the end yet: in 62 of 300 runs the history entry came only with `executing` of no node.
+                # This is not the end yet: in 62 of 300 runs the history entry came only with `executing` of no node.
             case "execution_error":
                 self.error = data
                 self._stop_timing(*self._timed)
@@ -221,7 +223,7 @@ class Following:
         done = len(self._done & graph.keys()) + sum(
             min(1.0, max(0.0, part)) for node, part in self._parts.items() if node in graph and node not in self._done
         )
-        # Never backwards: nodes inside nodes start their own count.
+        # The progress never decreases: nodes inside nodes start their own count.
         self._percent = max(self._percent, min(MOST_PERCENT, 100.0 * done / max(1, len(graph))))
         self._watcher.progressed(round(self._percent, 1), message)
 

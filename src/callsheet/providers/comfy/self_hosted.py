@@ -1,8 +1,8 @@
 """`self_hosted`: a ComfyUI server that this machine reaches.
 
-What it says about a run can be lost at any time: the socket, the history entry, the whole process. So a run is
-followed on its socket and asked for every two seconds; a run that is in neither queue nor history is lost, and an
-engine that responds but moves nothing is stuck.
+Any information about a run can be lost at any time: the socket, the history entry, the whole process. So a run is
+followed on its socket and polled every two seconds. A run that is in neither queue nor history is lost. An engine that
+responds without progress is stuck.
 """
 
 from __future__ import annotations
@@ -49,39 +49,39 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Before this, a run has an id that the engine gives it, and which nothing here knows.
+# Before this version, the engine chooses the id of a run, which this worker does not know.
 OLDEST = (0, 3, 45)
-# Before this version, /interrupt ignores the id and stops the current run, whichever it is.
+# Before this version, /interrupt ignores the id and stops any current run.
 INTERRUPTS_BY_ID = (0, 3, 57)
 POLL_SECONDS = 2.0
-# Right after the socket said it is over, the history entry is there in a few milliseconds.
+# The history entry exists a few milliseconds after the socket reported the end.
 SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
-# How often a silent engine is asked for its memory before it is taken for stuck.
+# The number of times that a silent engine is asked for its memory before it counts as stuck.
 MEMORY_LOOKS = 20
-# The share of the short limit after which a new connection has surely got the message that names the present node.
+# The share of the short limit after which a new connection must have received the message with the current node.
 SETTLED = 4
-# How long a file that runs share is kept after its last use.
+# Time that a shared file is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
-# ComfyUI-Manager asks git for the commit of each package. What the engine can run must not wait for it.
+# ComfyUI-Manager asks git for the commit of each package. The list of nodes must not wait for it.
 VERSIONS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an engine may be silent, in seconds, and how often it is called again."""
+    """How long an engine may be silent, in seconds, and how often calls are repeated."""
 
     stall: float = 600.0
     absent: float = 120.0
     poll: float = POLL_SECONDS
-    # Where not even a node was started.
+    # While no node was started.
     idle: float = 120.0
-    # Behind the runs of others, before one of ours.
+    # While runs of other clients are ahead of our run.
     queue: float = 900.0
-    # For the next piece of a response.
+    # Until the next piece of a response.
     answer: float = 60.0
-    # For the next message of a run that has ended.
+    # Until the next message of a run that has ended.
     last_messages: float = 10.0
     # How often an upload or a fetch is repeated after its connection failed.
     retries: int = 3
@@ -141,7 +141,7 @@ class ComfyUI:
 
     async def inventory(self) -> Inventory:
         stats = await self._http.get_object("/system_stats")
-        # Megabytes: parsed in a thread, so that heartbeats go on.
+        # The response has megabytes, so it is parsed in a thread, and heartbeats continue.
         answer = await self._http.call("GET", "/object_info")
         info = await asyncio.to_thread(json_of, answer)
         if answer.status_code != 200 or not isinstance(info, dict):
@@ -159,8 +159,9 @@ class ComfyUI:
         )
 
     async def _versions_of(self, packages: frozenset[str]) -> Mapping[str, str]:
-        """As ComfyUI-Manager lists them; nothing without it. An engine that does not say it can run jobs all the
-        same."""
+        """The versions, as ComfyUI-Manager lists them; empty without it. An engine that does not report versions can
+        run jobs all the same.
+        """
         with suppress(EngineError, TimeoutError):
             async with asyncio.timeout(VERSIONS_SECONDS):
                 for path in INSTALLED_PATHS if packages else ():
@@ -183,7 +184,7 @@ class ComfyUI:
                 if not self._marks.learn(error, run.graph):
                     raise
                 log.info("engine.mark_refused", classes=sorted(self._marks.refusing))
-                # Other outputs of it may be running.
+                # Other outputs of the run may be running.
                 await self.cancel(run.id)
                 await self._forget_entry(run.id)
 
@@ -207,7 +208,7 @@ class ComfyUI:
     async def cancel(self, run_id: str) -> bool:
         place = None
         self._unstopped.add(run_id)
-        # Again and again, because it may be anywhere between submit, queue and executor.
+        # This is repeated, because the run may be anywhere between submit, queue and executor.
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
                 await self._http.call("POST", "/queue", json={"delete": [run_id]})
@@ -219,7 +220,7 @@ class ComfyUI:
             await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
         if place is not None:
-            # The next one would wait behind it.
+            # The next run would wait behind this one.
             self._stuck_on = run_id, place
         return False
 
@@ -252,8 +253,9 @@ class ComfyUI:
             await self._http.call("POST", "/history", json={"delete": [run_id]})
 
     async def _written(self, run_id: str) -> list[Output]:
-        """The files of the run as the engine lists them, wherever they are: a prefix that a node made leads anywhere.
-        What a node without a mark made may be the result of a later run."""
+        """The files of the run as the engine lists them, in any folder: a node may create any prefix. The file of a
+        node without a mark may be the result of a later run.
+        """
         with suppress(EngineError):
             entry = await self._entry(run_id) or {}
             marked = marked_nodes(entry.get("prompt"), run_id)
@@ -264,16 +266,16 @@ class ComfyUI:
         body = {
             "prompt": self._marks.put(run),
             "prompt_id": run.id,
-            # Without one, a run served from the cache has no outputs in its history.
+            # Without an output node, a run served from the cache has no outputs in its history.
             "client_id": self._client_id,
-            # Unless it is asked to, a sampler draws none.
+            # By default, a sampler draws no previews.
             "extra_data": {"preview_method": self._previews, **checked_extra_data(run.extra_data)},
         }
         answer = await self._http.call("POST", "/prompt", json=body)
         taken = json_of(answer)
         refuse_unless_taken(answer.status_code, taken, run)
         if isinstance(taken, dict) and taken.get("prompt_id") not in (None, run.id):
-            # One that does not say its version, either.
+            # This includes an engine that does not report its version.
             await self._http.call("POST", "/queue", json={"delete": [taken["prompt_id"]]})
             raise too_old("of an unknown version")
         return run.id
@@ -298,7 +300,7 @@ class ComfyUI:
             reached = time.monotonic()
             if entry is not None:
                 return entry
-            # Twice, because it may have moved from queue to history between the two questions.
+            # The queue is read twice, because the run may have moved from queue to history between the two requests.
             misses = misses + 1 if place is None else 0
             if misses > 1:
                 if waits_in(signs.place, following):
@@ -308,7 +310,7 @@ class ComfyUI:
                 await self._look_after(following, place, signs)
 
     async def _look_after(self, following: Following, place: Place, signs: Signs) -> None:
-        """Raises where the run gets nowhere."""
+        """Raises if the run makes no progress."""
         now = time.monotonic()
         if place != signs.place:
             following.alive()
@@ -316,14 +318,14 @@ class ComfyUI:
         if place.is_running:
             following.begun()
         elif self._socket.follows_any(place.running):
-            # Behind a run of our own, which has a limit.
+            # The run is behind a run of our own, which has a limit.
             signs.queued_since = now
         await self._refuse_to_stall(following, place, signs)
         if not following.has_begun and now - signs.queued_since > self._patience.queue:
             await self._leave_queue(following.run.id)
 
     async def _wait(self, following: Following, looks: int) -> int:
-        """Until the socket says that it is over, or it is time to ask. Returns how often it was asked after the end."""
+        """Waits until the socket reports the end, or it is time to poll. Returns the number of polls after the end."""
         if following.over.is_set():
             await asyncio.sleep(min(self._patience.poll, SETTLE_SECONDS * 2**looks) if looks else 0)
             return looks + 1
@@ -335,10 +337,10 @@ class ComfyUI:
 
     async def _refuse_to_stall(self, following: Following, place: Place, signs: Signs) -> None:
         patience = self._patience
-        # Where the engine cannot be heard, any node may be running.
+        # If the connection is lost, any node may be running.
         is_heard = self._socket.is_settled(patience.idle / SETTLED) and not self._socket.is_silent(following.since)
         idle = is_idle(place, following.is_at_node or not is_heard)
-        # A graph that has stopped an engine before has used up the patience with long silences.
+        # A graph that has stopped an engine before gets no long silences.
         short = idle or following.run.is_suspect
         limit = patience.idle if short else patience.stall
         # A run that waits behind another run of ours depends on the messages about that run.
@@ -347,7 +349,7 @@ class ComfyUI:
         doubt = (limit if following.is_at_node else patience.idle) / 2
         may_ask = place.is_running and not self._socket.carries_pictures
         if may_ask and silent > doubt and signs.is_first_doubt(last):
-            # ComfyUI sends a new connection the present node of the run.
+            # ComfyUI sends the current node of the run to a new connection.
             await self._socket.reopen()
         if not idle and silent > limit / MEMORY_LOOKS and signs.is_due(limit / MEMORY_LOOKS):
             with suppress(EngineError):
@@ -358,16 +360,16 @@ class ComfyUI:
             self._stuck_on = following.run.id, place
             self._unstopped.add(following.run.id)
             if place.is_running:
-                # A node that is only slow gives way before the next one; a dead executor does not hear it.
+                # After the interrupt, a slow node ends before the next one starts. A dead executor does not react.
                 await self._interrupt(following.run.id)
             raise EngineStuck(
                 "The engine stopped working on the run.", silent_seconds=round(silent), idle=idle, **following.at_node
             )
 
     async def _give_up_silent_socket(self, following: Following) -> None:
-        """After a run of which nothing was heard: the next one has a socket that the engine knows."""
+        """Closes the socket after a run without messages, so that the next run has a socket that the engine knows."""
         if self._socket.is_silent(following.since):
-            # What was said may be on its way.
+            # Messages may still be on their way.
             await self._wait(following, 0)
         if self._socket.is_silent(following.since):
             following.missed = True
@@ -381,14 +383,18 @@ class ComfyUI:
         raise still_queued(self._patience.queue)
 
     async def _refuse_while_behind(self) -> None:
-        """Until what was before us is done: a job that is taken meanwhile would wait just as long."""
+        """Refuses jobs until the runs ahead are done: a new job would wait just as long."""
         left = self._behind.intersection(ids_in(await self._http.get_object("/queue")))
         if left:
-            raise EngineError("engine_busy", "The engine has runs of others to do first.", details={"runs": len(left)})
+            raise EngineError(
+                "engine_busy", "The engine runs jobs of other clients first.", details={"runs": len(left)}
+            )
         self._behind = frozenset()
 
     async def _refuse_while_stuck(self, run_id: str, before: Place) -> None:
-        """The run stays where it was, as a sign: an engine that works again moves it."""
+        """Refuses jobs while the engine is stuck. The run stays in the queue as a sign: an engine that works again
+        moves it.
+        """
         place = await self._place(run_id)
         if place == before:
             raise EngineStuck("The engine responds but makes no progress with a run.", run=run_id)

@@ -1,4 +1,4 @@
-"""Files that many runs use, kept at the engine under a name made of their content."""
+"""Files that many runs use, stored at the engine under a name that is derived from their content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ DAY_SECONDS = 86_400
 
 
 class SharedFiles:
-    """What one engine calls them. It is asked every time whether it still has one: it may have been cleaned."""
+    """The names of shared files at one engine. Each use checks whether the engine still has the file: it may have
+    been deleted.
+    """
 
     def __init__(self) -> None:
         self._references: dict[str, str] = {}
@@ -27,8 +29,9 @@ class SharedFiles:
         upload: Callable[[], Awaitable[str]],
         expected: str | None = None,
     ) -> str:
-        """What a graph calls the file by. Two runs that want the same one at once upload it once. `expected` is what
-        the engine calls it before the first request for it."""
+        """The name of the file in graphs. Two concurrent runs with the same file upload it once. `expected`: the
+        engine's name before the first request for it.
+        """
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             reference = self._references.get(name, expected)
@@ -38,7 +41,7 @@ class SharedFiles:
 
 
 def mark_used(path: Path) -> None:
-    """Updates the time of last use. A missing file, or one of another user, causes no error."""
+    """Updates the time of last use. A missing file, or a file of another system user, causes no error."""
     with suppress(OSError):
         os.utime(path)
 
@@ -48,6 +51,6 @@ def remove_unused(folder: Path, days: int, now: float | None = None) -> None:
     with suppress(OSError):
         for path in folder.iterdir():
             with suppress(OSError):
-                # Where its use cannot be marked, its age says nothing.
+                # If the use of a file cannot be marked, its age means nothing.
                 if path.is_file() and path.stat().st_mtime < before and os.access(path, os.W_OK):
                     path.unlink()

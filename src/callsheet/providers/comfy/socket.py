@@ -1,8 +1,8 @@
-"""The one socket to an engine: kept open over all runs, opened again when it is lost.
+"""The one socket to an engine. It stays open over all runs, and is reopened when it is lost.
 
-One per client id, because ComfyUI drops a second socket of the same id from its table when the first closes: it then
-stays open and silent. That happens where a network lost the first and ComfyUI did not notice. The follower of a run
-asks over HTTP as well, and has a socket opened anew that says nothing.
+There is one socket per client id: ComfyUI drops a second socket of the same id from its table when the first closes,
+and the second then stays open and silent. That happens if a network lost the first socket and ComfyUI did not notice.
+Therefore the follower of a run also polls over HTTP, and reopens a silent socket.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ log = get_logger(__name__)
 
 PREVIEW, PREVIEW_WITH_METADATA = 1, 4
 _PICTURES = {1: "image/jpeg", 2: "image/png"}
-# A preview of a large image as PNG; anything larger is not a preview.
+# Maximum size of a preview: a large image as PNG.
 LARGEST_MESSAGE = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 OPEN_SECONDS = 5.0
-# Limits of messages kept for runs whose submission has no response yet. A run with more messages has missed some.
+# Limits of messages that are kept for runs whose submission has no response yet. A run with more messages has missed
+# some.
 MOST_UNCLAIMED = 2000
 MOST_UNCLAIMED_BYTES = 33_554_432
 
 
 class EngineSocket:
     def __init__(self, address: str, random: Random | None = None):
-        # May hold an API key: never logged.
+        # The URL may contain an API key, so it is never logged.
         self._address = address
         self._random = random or Random()  # noqa: S311 (jitter)
         self._runs: dict[str, Following] = {}
@@ -47,7 +48,7 @@ class EngineSocket:
         self._unclaimed: list[tuple[str, str | bytes]] = []
         self._unclaimed_bytes = 0
         self._current: str | None = None
-        # When it last spoke of any run: whatever else it says, it says without working.
+        # When the socket last reported about any run. The engine sends other messages without working.
         self.last_sign = 0.0
         self._opened_at = self._heard_at = 0.0
         self._socket: ClientConnection | None = None
@@ -68,8 +69,9 @@ class EngineSocket:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """While an engine is asked for a run whose id it gives itself: what it says of the run before it has responded
-        is passed to the follower of the run then."""
+        """Collects messages while an engine is asked for a run whose id it chooses. The follower of the run gets the
+        earlier messages after the response.
+        """
         self._collecting += 1
         try:
             yield
@@ -83,7 +85,7 @@ class EngineSocket:
         return any(run_id in self._runs for run_id in run_ids)
 
     async def ready(self, seconds: float = OPEN_SECONDS) -> bool:
-        """Opens it the first time; returns whether it is open. A run may go on without."""
+        """Opens the socket the first time. Returns whether it is open. A run can continue without it."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_open())
         with suppress(TimeoutError):
@@ -93,22 +95,24 @@ class EngineSocket:
 
     @property
     def carries_pictures(self) -> bool:
-        """That are kept nowhere else: what is lost with it is lost for good."""
+        """Whether images come over the socket that are not stored elsewhere and would be lost with it."""
         return any(each.sends_pictures for each in self._runs.values())
 
     def is_settled(self, seconds: float) -> bool:
-        """Open for so long that the message which names the present node has come."""
+        """Whether the socket has been open long enough to receive the message with the current node."""
         return self._connected.is_set() and time.monotonic() - self._opened_at >= seconds
 
     def is_silent(self, since: float) -> bool:
-        """Open, and no message came, not even of a change of the queue: the engine has forgotten it."""
+        """Whether the socket is open, but got no message, not even about a change of the queue: the engine has
+        forgotten it.
+        """
         return self._connected.is_set() and self._heard_at < since
 
     async def hear_out(self, following: Following, seconds: float) -> None:
-        """Waits for the last messages of a run whose end was seen elsewhere, until none came for so many seconds.
+        """Waits for the last messages of a run whose end was seen elsewhere, until none came for this many seconds.
 
-        On a busy machine the history is there before they are read: a graph of 200 nodes sends 8 MB. They say when each
-        node ran, and may carry images.
+        On a busy machine the history entry exists before the messages are read: a graph of 200 nodes sends 8 MB. The
+        messages contain the times of each node, and may contain images.
         """
         while not following.has_heard_end and not following.missed and not self.is_silent(following.since):
             last_sign = following.last_sign
@@ -119,7 +123,7 @@ class EngineSocket:
                 return
 
     async def reopen(self) -> None:
-        """Closed first: of two that are open the engine forgets the second."""
+        """Reopens the socket. It is closed first: of two open sockets the engine forgets the second."""
         if self._socket is not None:
             log.info("engine.socket_reopened")
             await self._socket.close()
@@ -134,7 +138,8 @@ class EngineSocket:
         failures = 0
         while True:
             try:
-                # Pings of our own: ComfyUI sends none. A render that holds its interpreter may respond late.
+                # This side sends pings, because ComfyUI sends none. A render that blocks its interpreter may respond
+                # late.
                 async with connect(
                     self._address,
                     open_timeout=OPEN_SECONDS,
@@ -201,8 +206,9 @@ class EngineSocket:
             self._unclaim(str(run_id), text)
 
     def _shown_at(self, node: str) -> None:
-        """After a reconnect one message does not say whose node it is. For a run that waits it means nothing, and its
-        own start corrects it."""
+        """Handles a message after a reconnect that does not name its run. For a waiting run it means nothing, and
+        the start of that run corrects it.
+        """
         for following in self._runs.values():
             following.shown_at(node)
 
@@ -220,7 +226,7 @@ class EngineSocket:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Older engines do not say whose it is."""
+    """An image from the socket. Older engines do not name its run."""
 
     mime_type: str
     content: bytes

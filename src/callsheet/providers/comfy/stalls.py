@@ -1,9 +1,8 @@
-"""Whether an engine that responds still works on a run: what can be read out of what it reports. No I/O.
+"""Decides from the reports of an engine whether it still works on a run. No I/O.
 
-An engine whose executor died continues to respond: the run stays where it is in the queue, and it reports nothing.
-A node that computes for long without a word looks nearly the same. They differ where no node runs, before the first or
-between two, which only takes moments in an engine that works, and in the memory of the GPU, which a node that computes
-takes and gives back.
+An engine whose executor died continues to respond: the run keeps its place in the queue, and the engine reports
+nothing. A long-running node looks nearly the same. There are two differences. In a working engine, only moments pass
+without a running node. And a computing node allocates and frees memory of the GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# ComfyUI's own words of devices whose memory figures are those of its own process, not of the whole machine.
+# ComfyUI's names of devices whose memory figures are those of its own process, not of the whole machine.
 _COUNTED = ("cuda", "xpu", "npu", "mlu")
 
 
@@ -27,7 +26,7 @@ class Place:
 
 @dataclass(slots=True)
 class Signs:
-    """What was seen of one run the last time."""
+    """The signs of one run at the last check."""
 
     place: Place | None = None
     queued_since: float = field(default_factory=time.monotonic)
@@ -36,7 +35,7 @@ class Signs:
     _doubted: float = 0.0
 
     def is_first_doubt(self, last_sign: float) -> bool:
-        """Once for every silence."""
+        """Whether this is the first doubt of a silence."""
         is_first = last_sign != self._doubted
         self._doubted = last_sign
         return is_first
@@ -66,12 +65,14 @@ def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_idle(place: Place, is_at_node: bool) -> bool:
-    """Whether nothing is being computed, as far as it can be known: then a silence means more."""
+    """Whether nothing is being computed, as far as it is known. A silence then means more."""
     return not is_at_node if place.is_running else not place.running
 
 
 def memory_in(stats: Mapping[str, Any]) -> tuple[object, ...]:
-    """What the engine's own process uses of its devices; empty where that cannot be separated from the machine's."""
+    """The memory that the engine's own process uses on its devices; empty if it cannot be separated from the
+    machine's.
+    """
     devices = stats.get("devices")
     return tuple(
         (each.get("index"), each.get("torch_vram_total"), each.get("torch_vram_free"))

@@ -1,4 +1,4 @@
-"""Sending a run once, over connections that break: a response that was lost is not a reason to run it twice."""
+"""Submits a run once, even if connections break: a lost response must not cause a second run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 from callsheet.providers.comfy.http import pause
 from callsheet.providers.engine import EngineUnreachable, NotBegun
 
-# How often a submission is sent if the engine may have read it but does not know it: the graph may crash the engine.
+# The number of times that a submission is sent if the engine may have read it but does not know it: the graph may crash
+# the engine.
 SUBMIT_ATTEMPTS = 3
-# A request that arrived is in the engine's queue as soon as its graph was looked through.
+# A request that arrived is in the engine's queue as soon as its graph was checked.
 LOOKS = 3
 # Timeout of a submission whose run was cancelled meanwhile.
 SUBMIT_SECONDS = 5.0
@@ -21,8 +22,9 @@ SUBMIT_SECONDS = 5.0
 async def submitted(
     send: Callable[[], Awaitable[str]], find: Callable[[], Awaitable[str | None]], absent_seconds: float
 ) -> str:
-    """What the engine calls the run. `find` returns the same for a run that it has, and None for one it has not. An
-    engine that is away is waited for: it may be starting."""
+    """The engine's id of the run. `find` returns the id of a run that the engine has, and None otherwise. If the
+    engine is unreachable, this waits, because the engine may be starting.
+    """
     attempt, lost_answers, since = 1, 0, time.monotonic()
     while True:
         try:
@@ -63,7 +65,7 @@ def _not_taken(away: EngineUnreachable) -> NotBegun:
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:
-    """Waits for the submission also if the run is cancelled: a prompt that arrives after `cancel` would still run."""
+    """Waits for the submission even if the run is canceled: a prompt that arrives after `cancel` would still run."""
     task = asyncio.create_task(call)
     try:
         return await asyncio.shield(task)

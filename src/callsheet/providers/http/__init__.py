@@ -1,1 +1,1 @@
-"""Services over HTTP that are set up in the settings alone."""
+"""Services over HTTP that need only settings, no code."""

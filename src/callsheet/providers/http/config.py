@@ -1,8 +1,8 @@
 """Settings of a service that is called over HTTP: `[providers.http.NAME]`.
 
-Enough for services that take a job, say how far it is when asked, and then give URLs to download from. In texts of
-`body`, `query` and `path` are placeholders: `{prompt}`, `{params.width}`; when asked, `{id}`. A text that is nothing
-but one placeholder becomes the value with its type, and where there is no value its key is left out.
+They are enough for services that accept a job, report its status when polled, and then return URLs of the outputs. The
+texts of `body`, `query` and `path` may contain placeholders: `{prompt}` and `{params.width}`; in polls `{id}`. A text
+that consists of one placeholder becomes the value with its type. If there is no value, its key is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from callsheet.providers.parameters import Parameter
 from callsheet.toolbox.sections import Section, WebAddress
 from callsheet.wire.forms import PropertyKey
 
-# `data.images.*.url`: members by name, items by number or all of them by a star.
+# For example `data.images.*.url`: members by name, items by number, or all items by a star.
 DottedPath = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")]
 ServicePath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=1000)]
@@ -151,7 +151,7 @@ class HttpProviderConfig(Section):
 
     @property
     def needs_secret(self) -> bool:
-        """Whether it is named in a header and not there."""
+        """Whether a header needs the secret, and it is not set."""
         return self.secret is None and any("{secret}" in value.get_secret_value() for value in self.headers.values())
 
 
@@ -161,7 +161,7 @@ def refuse_other_than_id(*templates: object) -> None:
 
 
 def placeholders(value: object) -> Iterator[str]:
-    """Every placeholder in the texts of a value, however deep."""
+    """Every placeholder in the texts of a value, at any depth."""
     match value:
         case str():
             yield from PLACEHOLDER.findall(value)

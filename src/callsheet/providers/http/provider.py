@@ -1,8 +1,8 @@
-"""Services that are set up in the settings alone: submitted to, asked until done, downloaded from.
+"""Services that need only settings: jobs are submitted, polled until they end, and their outputs downloaded.
 
-Such a service gives us no way to find a job whose submit lost its connection. So a submit is repeated
-here only where the service said that it did not take it, and a job that was taken is asked for with patience: giving it
-up early would have it made, and paid for, twice.
+Such a service has no way to find a job whose submit lost its connection. So a submit is repeated only if the service
+reported that it did not accept the job. A submitted job is polled for a long time: giving up early would generate, and
+pay for, the job twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CANCEL_SECONDS: Final = 10.0
 LONGEST_ID: Final = 500
 LONGEST_KEPT_ID: Final = 200
 LARGEST_ANSWER: Final = 2_097_152
-# Longer than the limit of the service, so that the service ends the run first.
+# This is longer than the limit of the service, so that the service ends the run first.
 MARGIN_SECONDS: Final = 30
 
 
@@ -106,12 +106,14 @@ class HttpProvider:
         except asyncio.CancelledError:
             await self._cancel(job_id)
             raise
-        # A longer text would cause the refusal of the whole result.
+        # A longer text would refuse the whole result.
         kept = job_id if len(job_id) <= LONGEST_KEPT_ID else None
         return Made(files, kept, {"status": status, "params": params})
 
     async def _taken(self, action: HttpAction, values: Values) -> str:
-        """The id of the job at the service. If this is cancelled, a job that may have started is canceled."""
+        """Submits a job and returns its id at the service. If this is canceled, a job that may have started is
+        canceled.
+        """
         submit = asyncio.create_task(self._submit(action, values))
         try:
             return await asyncio.shield(submit)
@@ -137,7 +139,7 @@ class HttpProvider:
     def _id_in(self, answer: Any, action: HttpAction) -> str:
         [found, *_] = [*dug(answer, action.id), None]
         text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
-        # One of dots alone would lead to another URL than the one it is in; half a character can be in none.
+        # An id of dots alone would change the URL that contains it, and half a surrogate pair cannot be in a URL.
         if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
             reason = self._service.reason_in(answer, self._config.poll.error)
             message = f"{self.name} accepted the request but returned no id{f': {reason}' if reason else '.'}"
@@ -236,7 +238,7 @@ class HttpProvider:
 
 
 def pause_asked_for(busy: ProviderUnavailable) -> float | None:
-    """How long to wait before a refused request is repeated; None if that is too long to wait here."""
+    """The time to wait before a refused request is repeated; None if that is too long to wait here."""
     seconds = busy.details.get("retry_after_seconds")
     if busy.details.get("status") not in (429, 503) or not isinstance(seconds, float):
         return None
@@ -262,6 +264,6 @@ def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldPro
     yield from parameter_problems(action.params, generation.action, generation.params)
     path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
     for name in [*placeholders(action.path)][:1]:
-        # A step up would have another URL called with our key.
+        # A `..` would call another URL with our key.
         if {".", ".."} & set(path.split("/")):
             yield FieldProblem(name, "The value is a part of the service's URL. It must not be `.` or `..`.")

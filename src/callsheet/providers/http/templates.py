@@ -1,7 +1,7 @@
-"""Requests made from templates, and responses read by dotted paths. Pure.
+"""Builds requests from templates, and reads responses by dotted paths. Pure.
 
-Values are put into parsed texts, each in one pass: inserted values are not searched for placeholders, and JSON is
-written last, so a prompt with quotes or braces in it stays a prompt.
+Values are inserted into parsed texts in one pass: inserted values are not searched for placeholders. JSON is written
+last, so a prompt with quotes or braces stays a prompt.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _ABSENT: Final = object()
 
 
 def filled(template: Any, values: Values) -> Any:
-    """The template with its values. A text that is one placeholder becomes the value as it is; without one, its key or
-    item is left out."""
+    """The template with its values. A text that consists of one placeholder becomes the value itself. Without a
+    value, its key or item is left out.
+    """
     match template:
         case str():
             return _filled_text(template, values)
@@ -31,14 +32,14 @@ def filled(template: Any, values: Values) -> Any:
 
 
 def filled_path(path: str, query: Mapping[str, str], values: Values) -> str:
-    """Path and query of a URL, with every value quoted: none of them adds a segment or a parameter."""
+    """Path and query of a URL. Every value is quoted, so that it cannot add a segment or a parameter."""
     whole = PLACEHOLDER.sub(lambda found: quote(_text(values.get(found[1])), safe=""), path)
     pairs = {name: _text(value) for name, value in filled(query, values).items()}
     return f"{whole}{'&' if '?' in whole else '?'}{urlencode(pairs)}" if pairs else whole
 
 
 def dug(document: Any, path: str) -> list[Any]:
-    """Everything at a dotted path: members by name, items by number, all items by a star. Empty where there is none."""
+    """All values at a dotted path: members by name, items by number, all items by a star. Empty if there are none."""
     found = [document]
     for part in path.split("."):
         found = [below for value in found for below in _below(value, part)]
@@ -46,7 +47,7 @@ def dug(document: Any, path: str) -> list[Any]:
 
 
 def dug_texts(document: Any, path: str) -> list[str]:
-    """The texts there, also where the path leads to a list of them. Each once, in their order."""
+    """The texts at a path, also if it leads to a list of texts. Each is listed once, in order."""
     flat = [each for value in dug(document, path) for each in (value if isinstance(value, list) else [value])]
     return list(dict.fromkeys(each for each in flat if isinstance(each, str) and each))
 

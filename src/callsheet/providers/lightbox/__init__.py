@@ -1,1 +1,1 @@
-"""Lightbox as a provider of media tasks: an engine that the process of the task talks to."""
+"""Lightbox as a provider of media tasks: the process of the task calls the engine."""

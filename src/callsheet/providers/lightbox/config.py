@@ -1,4 +1,4 @@
-"""Settings of the provider `lightbox`: an engine that the task's own process talks to."""
+"""Settings of the provider `lightbox`: an engine that the task's own process calls."""
 
 from __future__ import annotations
 

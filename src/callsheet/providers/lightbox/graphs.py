@@ -1,4 +1,4 @@
-"""What `lightbox` can be asked for, and the graph of each. Pure."""
+"""The actions of `lightbox`, and the graph of each. Pure."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ def problems_of(generation: Generation) -> Iterator[FieldProblem]:
 
 
 def params_of(generation: Generation) -> dict[str, Any]:
-    """What it is asked with, defaults and all. Not the graph: it is large, and in the task already."""
+    """The parameters of a generation with the defaults. The graph is left out, because it is large and already in
+    the task.
+    """
     if generation.action == GRAPH:
         return {name: value for name, value in generation.params.items() if name != "graph"}
     return with_defaults(PARAMETERS[generation.action], generation.params)
 
 
 def graph_of(generation: Generation, picture: str | None) -> tuple[Graph, str | None]:
-    """The graph, and the node whose files count. `picture` is what the engine calls the one that was given."""
+    """The graph, and the node whose files count. `picture`: the engine's name of the given image."""
     if generation.action == GRAPH:
         return checked_graph(generation.params["graph"]), generation.params.get("output_node")
     params = params_of(generation)

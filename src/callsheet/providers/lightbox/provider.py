@@ -1,8 +1,7 @@
-"""`lightbox`: an engine that the task's worker calls directly, without an agent and without a queue row
-per run.
+"""`lightbox`: an engine that the task's worker calls directly, without an agent and without a queue row per run.
 
-For images without a GPU, and for an engine that one machine has to itself. Engines that jobs share belong behind
-agents: the provider `comfyui`.
+It is for images without a GPU, and for an engine that only one machine uses. Engines that jobs share belong behind
+agents: use the provider `comfyui`.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Lightbox:
     async def _made(
         self, engine: Engine, run_id: str, generation: Generation, directory: Path, say: SayProgress
     ) -> list[MadeFile]:
-        # Whether it can take a run, and whether one run of it can be stopped without the others.
+        # This checks whether the engine can take a run, and whether one run can be stopped without the others.
         await engine.describe()
         picture = None
         if generation.action == IMG2IMG:
@@ -122,11 +121,11 @@ class Lightbox:
                 client, "image_url", url, directory, "given", limits, {}, follow_redirects=not is_own
             )
         except ProviderError as wrong:
-            # The user's URL, not the engine, is at fault: that must not open the engine's breaker.
+            # The user's URL is at fault, not the engine, so the engine's circuit breaker must not open.
             raise ProviderError(
                 "input_unreadable",
                 f"The image could not be used: {wrong.message}",
-                # Our own storage comes back.
+                # Our own storage will be available again.
                 retryable=is_own and wrong.retryable,
                 details=wrong.details,
             ) from wrong
@@ -147,10 +146,10 @@ class _Watching:
         self._say(percent, message)
 
     def previewed(self, mime_type: str, picture: bytes) -> None:
-        """Tasks show none."""
+        """Does nothing: tasks show no previews."""
 
     def at_node(self, node_id: str, state: NodeState) -> None:
-        """The graph of a task is not shown."""
+        """Does nothing: the graph of a task is not shown."""
 
 
 async def _fetched(engine: Engine, outputs: Sequence[Output], directory: Path) -> list[MadeFile]:

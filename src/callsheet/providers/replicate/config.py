@@ -1,4 +1,4 @@
-"""Settings of Replicate: whose account, and which of its models makes what."""
+"""Settings of Replicate: the account, and the model of each action."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`replicate`: predictions of its models, deployments and versions, which call back when they have ended.
 
-Its token goes to the configured URL only: ids are taken from what it says, URLs never are.
+Its token is sent to the configured URL only: ids are read from responses, URLs never are.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from callsheet.providers.webhook_signatures import WrongSignature, key_of, verif
 from callsheet.toolbox.http_client import GuardedClient
 from callsheet.wire.errors import FieldProblem
 
-# Pages of 100 predictions each. No account is known that makes more in the minutes between two attempts.
+# Pages of 100 predictions. No known account makes more in the minutes between two attempts.
 MOST_PAGES: Final = 20
-# Where the list does not say where they call back to, they are asked one by one.
+# If the list does not contain the callback URLs, the predictions are read one by one.
 MOST_LOOKUPS: Final = 100
 ATTEMPT_SECONDS: Final = 600
-# A secret that no longer fits was changed at Replicate, or the callback is not theirs: asked again, but not each time.
+# If a signature does not fit, the secret was changed at Replicate, or the callback is not theirs. The secret is fetched
+# again, but not each time.
 SECRET_SECONDS: Final = 300.0
 EVENTS: Final = ("completed",)
 NOT_SET_UP: Final = "providers.replicate.token is not set"
@@ -80,7 +81,7 @@ class Replicate:
         return {"model": self._config.models[generation.action].model}
 
     async def close(self) -> None:
-        """`Clients` closes its client."""
+        """Does nothing: `Clients` closes the HTTP client."""
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction:
         model = self._config.models[generation.action]
@@ -116,7 +117,7 @@ class Replicate:
         try:
             await self._call("POST", f"/predictions/{_checked(provider_job_id)}/cancel")
         except ProviderError as error:
-            # What is not there needs no cancelling.
+            # A missing prediction needs no cancellation.
             if not is_unknown(error):
                 raise
 
@@ -133,7 +134,7 @@ class Replicate:
             raise CallbackRefused("the signature is valid, but the body is not a prediction") from None
 
     async def _latest(self) -> AsyncIterator[dict[str, Any]]:
-        """Predictions as the list shows them, newest first, as far back as an attempt can have been."""
+        """Predictions from the list, newest first, as far back as an attempt can be."""
         path = "/predictions"
         for _ in range(MOST_PAGES):
             page = await self._call("GET", path)
@@ -163,7 +164,7 @@ class Replicate:
             return self._key
 
     async def _has_another_key(self) -> bool:
-        """Asks, unless it was asked a moment ago."""
+        """Fetches the secret again, unless that was done a moment ago. Returns whether it changed."""
         if self._config.webhook_secret is not None or time.monotonic() - self._key_asked < SECRET_SECONDS:
             return False
         async with self._asking:
@@ -194,7 +195,7 @@ class Replicate:
 
 def configured(context: Context) -> Iterable[Replicate]:
     config = context.config.replicate
-    # Without a token too: a task for it is refused with what is missing.
+    # The provider exists also without a token: its tasks are refused with the missing setting.
     yield Replicate(config, context.clients.trusted())
 
 
@@ -217,7 +218,7 @@ def input_of(model: ReplicateModel, generation: Generation) -> dict[str, Any]:
 
 
 def _checked(provider_job_id: str) -> str:
-    """It becomes part of a URL."""
+    """The id, if it is valid as part of a URL."""
     if not is_prediction_id(provider_job_id):
         raise ProviderError("provider_not_found", "This is not the id of a prediction.", details={"status": 404})
     return provider_job_id

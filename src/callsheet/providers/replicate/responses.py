@@ -22,12 +22,12 @@ _STATUSES: Mapping[str, Literal["running", "succeeded", "failed", "canceled"]] =
     "succeeded": "succeeded",
     "failed": "failed",
     "canceled": "canceled",
-    # Its deadline passed before it began. It was not canceled by a user, so it is not a cancellation.
+    # The deadline of the prediction passed before it started. No user canceled it, so it is not a cancellation.
     "aborted": "failed",
 }
 _PREDICTION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _ADDRESS = re.compile(r"https?://[!-~]{1,8000}", re.IGNORECASE)
-# tqdm's: ` 42%|████      | 21/50 [00:03<00:04,  7.1it/s]`
+# The progress of tqdm: ` 42%|████      | 21/50 [00:03<00:04,  7.1it/s]`
 _PERCENT = re.compile(r"(\d{1,3})%\|")
 
 
@@ -36,7 +36,9 @@ def is_prediction_id(value: object) -> bool:
 
 
 def prediction_of(body: object) -> Prediction:
-    """Raises ValueError where it is none. A status that is not known yet is one of a prediction that goes on."""
+    """The prediction in a body. Raises ValueError if there is none. A prediction with an unknown status counts as
+    running.
+    """
     if not isinstance(body, dict) or not is_prediction_id(body.get("id")) or not isinstance(body.get("status"), str):
         raise ValueError("it is not a prediction")
     status = _STATUSES.get(body["status"], "running")
@@ -51,14 +53,14 @@ def prediction_of(body: object) -> Prediction:
         error = "its outputs were removed" if body.get("data_removed") else "the model made nothing"
         return Prediction(body["id"], "failed", error=f"Replicate: {error}.", **said)
     if body["status"] == "aborted":
-        return Prediction(body["id"], status, error="Replicate gave it up before it began.", **said)
+        return Prediction(body["id"], status, error="Replicate gave up the prediction before it started.", **said)
     if status == "canceled":
         return Prediction(body["id"], status, error="The prediction was canceled at Replicate.", **said)
     return Prediction(body["id"], status, error=error_text(body.get("error")), **said)
 
 
 def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
-    """URLs of files, and text. Models return a URL, a list, an object of either, words or numbers."""
+    """URLs of files, and text. Models return a URL, a list, an object of either, text or numbers."""
     addresses: list[str] = []
     words: list[str] = []
     plain = _walk(output, addresses, words, 0)
@@ -67,7 +69,7 @@ def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
     elif output is None or output == {}:
         text = None
     elif plain:
-        # What language models stream is a list of pieces.
+        # Language models stream a list of pieces.
         text = "".join(words)
     else:
         text = json.dumps(output, ensure_ascii=False, indent=2)
@@ -75,7 +77,7 @@ def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
 
 
 def _walk(value: object, addresses: list[str], words: list[str], depth: int) -> bool:
-    """Whether there was nothing but text, or a list of it."""
+    """Collects URLs and text. Returns whether there was only text, or a list of texts."""
     if isinstance(value, str):
         (addresses if _ADDRESS.fullmatch(value) else words).append(value)
         return True

@@ -1,8 +1,8 @@
-"""Files without the graph that made them: what an engine writes into the metadata of its results is left out.
+"""Removes the graph from result files: engines write it into the metadata.
 
-ComfyUI stores the whole prompt, and what else it was sent, in every file it saves. Pixels and packets stay byte for
-byte as they are: chunks are left out where nothing depends on their place, and overwritten with zeros where something
-does. No decoder is involved and no file is held in memory, so a hostile file costs the time to read it and no more.
+ComfyUI stores the whole prompt, and all extra data, in every file that it saves. Pixels and packets stay unchanged: a
+chunk is removed if nothing depends on its place, and otherwise overwritten with zeros. No decoder is used and no file
+is held in memory, so a hostile file only costs the time to read it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from callsheet.providers.stripping.sounds import flac, mp3, ogg
 
 Walker = Callable[[Source], Iterator[Piece]]
 BEGINNING = 16
-# Images in the boxes of videos: where a video has its tags, they list their pixels.
+# Brands of images that use the boxes of videos. The box of a video's tags is the list of their pixels.
 STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 _BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
@@ -53,17 +53,17 @@ async def without_graph(path: Path, name: str, fetched: FetchedOutput) -> Fetche
         advice = "Set keep_metadata of the workflow to deliver it, or start ComfyUI with --disable-metadata."
         raise EngineError("graph_in_result", message, details={"name": name, "advice": advice}) from None
     finally:
-        # The thread would go on for a job that was cancelled.
+        # The thread would continue for a canceled job.
         stop.set()
     return stripped or fetched
 
 
 class GraphRemains(Exception):
-    """The graph is in the file, and not where it can be removed."""
+    """The graph is in the file at a place where it cannot be removed."""
 
 
 def strip(path: Path, stop: threading.Event) -> FetchedOutput | None:
-    """What the file is now; None where there was nothing to remove."""
+    """The new file; None if there was nothing to remove."""
     with path.open("rb") as file:
         source = Source(file, stop)
         walker, is_broken = walker_of(source.beginning(BEGINNING)), False

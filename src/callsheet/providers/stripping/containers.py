@@ -1,4 +1,6 @@
-"""MP4, QuickTime, Matroska and WebM: tags become empty space of the same size, so every packet stays where it is."""
+"""MP4, QuickTime, Matroska and WebM: tags are replaced by empty space of the same size, so that every packet keeps
+its place.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zero
 _HOLDS_TAGS = (b"moov", b"trak")
 _TAGS = (b"udta", b"meta")
 DEEPEST = 8
-# XMP has one in the file or in `moov`; deeper ones are of tracks, such as those of spherical videos.
+# XMP is in the file or in `moov`. Deeper boxes belong to tracks, for example of spherical videos.
 _XMP, _DEEPEST_XMP = b"uuid", 1
 
 _MATROSKA_SEGMENT, _MATROSKA_TAGS = bytes.fromhex("18538067"), bytes.fromhex("1254c367")
@@ -50,7 +52,7 @@ def matroska(source: Source) -> Iterator[Piece]:
         header = len(name) + width
         length = source.number(at + len(name), width) & ((1 << 7 * width) - 1)
         is_open = length == (1 << 7 * width) - 1
-        # The segment holds the rest; clusters of a live stream do not say where they end either.
+        # The segment contains the rest. Clusters of a live stream do not have an end, either.
         end = at + header + (0 if is_open or name == _MATROSKA_SEGMENT else length)
         if name == _MATROSKA_TAGS and not is_open:
             source.span(at, end)
@@ -61,7 +63,7 @@ def matroska(source: Source) -> Iterator[Piece]:
 
 
 def _length_of_number(first: int, longest: int) -> int:
-    """Numbers of Matroska begin with as many zero bits as bytes follow."""
+    """The length of a Matroska number: it starts with as many zero bits as bytes follow."""
     length = 9 - first.bit_length()
     if length > longest:
         raise Unreadable("an element has no length")
@@ -69,7 +71,7 @@ def _length_of_number(first: int, longest: int) -> int:
 
 
 def _void(length: int) -> Iterator[Piece]:
-    """An element that is skipped, of this length in all. One of tags has five bytes or more."""
+    """An element of this length that readers skip. A tag element has at least five bytes."""
     width = 8 if length > 9 else 1
     yield bytes([_VOID]) + ((1 << 7 * width) | (length - 1 - width)).to_bytes(width, "big")
     yield Zeros(length - 1 - width)

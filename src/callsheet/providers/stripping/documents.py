@@ -9,7 +9,7 @@ from typing import Any
 
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable
 
-# Parsed, it takes twenty times as much memory.
+# A parsed document takes twenty times as much memory.
 LARGEST_DOCUMENT = 8 * 1024 * 1024
 _METADATA, _METADATA_END = b"<metadata", b"</metadata>"
 
@@ -31,14 +31,14 @@ def safetensors(source: Source) -> Iterator[Piece]:
     def without_metadata(document: dict[str, Any]) -> None:
         found = document.pop("__metadata__", None)
         if isinstance(found, dict) and "format" in found:
-            # By this a loader knows which library wrote the tensors.
+            # With this key, a loader knows which library wrote the tensors.
             document["__metadata__"] = {"format": found["format"]}
 
     return _with_json(source, 8, source.number(0, 8, little=True), without_metadata)
 
 
 def _with_json(source: Source, at: int, length: int, change: Callable[[dict[str, Any]], None]) -> Iterator[Piece]:
-    """The changed document in the place of the old one, filled up with spaces: what follows is found by its place."""
+    """Replaces a document by the changed one, padded with spaces: what follows must keep its place."""
     if length > LARGEST_DOCUMENT:
         raise Unreadable("its description is too large")
     old = source.read(at, length)

@@ -1,4 +1,4 @@
-"""The one thing of EXIF that changes how an image looks: which way is up."""
+"""The only part of EXIF that changes how an image looks: its orientation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import struct
 ORIENTATION = 0x0112
 UPRIGHT = 1
 PREFIX = b"Exif\0\0"
-# A graph in the EXIF of an image can be large; the list of its fields is at most so long.
+# A graph in the EXIF of an image can be large. The list of its fields has at most this length.
 MOST_FIELDS = 1000
 
 
 def only_orientation(exif: bytes) -> bytes | None:
-    """New EXIF data with the orientation; None where the image is upright or nothing can be read."""
+    """New EXIF data with the orientation; None if the image is upright or nothing can be read."""
     turned = _orientation(exif.removeprefix(PREFIX))
     if turned is None or not UPRIGHT < turned <= 8:
         return None

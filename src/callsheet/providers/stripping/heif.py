@@ -1,4 +1,4 @@
-"""AVIF and HEIC: images in boxes. EXIF and XMP are items beside the pixels, and become empty in their place."""
+"""AVIF and HEIC: images in boxes. EXIF and XMP are items beside the pixels, and are emptied in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zeros
 
 _METADATA = (b"Exif", b"mime")
-# Where the image is turned, another box says so. EXIF of no fields, after the place where it starts.
+# EXIF without fields, after the place where it starts. If the image is rotated, another box contains that.
 _NO_EXIF = struct.pack(">I4sIHI", 0, b"MM\0*", 8, 0, 0)
 MOST_ITEMS = 10_000
 Box = tuple[bytes, int, int]
@@ -25,7 +25,7 @@ def still(source: Source) -> Iterator[Piece]:
     items = dict(_metadata_items(source, *listed[b"iinf"]))
     at = 0
     for start, end, kind in sorted(_places(source, listed[b"iloc"][0], items)):
-        # An encoder stores the same bytes once: items may share them.
+        # An encoder stores the same bytes once, so items may share them.
         start = max(start, at)
         if start >= end:
             continue
@@ -40,7 +40,7 @@ def still(source: Source) -> Iterator[Piece]:
 
 
 def _boxes(source: Source, at: int, limit: int) -> Iterator[Box]:
-    """Name, start and end of what is in each."""
+    """Name, start and end of the content of each box."""
     while at < limit:
         length, name = struct.unpack(">I4s", source.read(at, 8))
         header = 16 if length == 1 else 8

@@ -1,4 +1,4 @@
-"""PNG, JPEG and GIF, animated ones too: what is not needed to show them is left out."""
+"""PNG, JPEG and GIF, also animated: everything that is not needed to show them is removed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from callsheet.providers.stripping.exif import PREFIX, only_orientation
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable
 
-# EXIF of a camera has some kilobytes, and its orientation is in the beginning.
+# EXIF of a camera has some kilobytes, with the orientation at the beginning.
 EXIF_BYTES = 65_536
 
-# Beside the critical chunks, whose names start with a capital letter: colours, sizes and animation. ComfyUI writes
-# graphs into tEXt and, in animations, into a chunk of its own (comf), so what is not known is not kept.
+# Kept chunks beside the critical chunks, whose names start with a capital letter: colors, sizes and animation. ComfyUI
+# writes graphs into tEXt and, in animations, into its own chunk (comf), so unknown chunks are removed.
 _PNG_KEPT = frozenset(
     b"tRNS gAMA cHRM sRGB iCCP cICP mDCV cLLI sBIT bKGD hIST pHYs sPLT tIME acTL fcTL fdAT".split(),
 )
@@ -21,7 +21,7 @@ _PNG_CHUNK = 12
 
 _SCAN = 0xDA
 _COMMENT, _EXIF = 0xFE, 0xE1
-# Colours need these: JFIF, the ICC profile, and the transform that Adobe's encoders used.
+# Colors need these segments: JFIF, the ICC profile, and the transform of Adobe's encoders.
 _JPEG_KEPT = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
 
 _GIF_IMAGE, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
@@ -33,7 +33,7 @@ def png(source: Source) -> Iterator[Piece]:
     at = 8
     yield source.span(0, at)
     name = b""
-    # What follows the end is not part of the image.
+    # Bytes after the end are not part of the image.
     while name != b"IEND":
         length, name = struct.unpack(">I4s", source.read(at, 8))
         end = at + _PNG_CHUNK + length
@@ -56,7 +56,7 @@ def jpeg(source: Source) -> Iterator[Piece]:
         if lead != 0xFF or length < 2 or end > source.size:
             raise Unreadable("a segment is broken")
         if marker == _SCAN:
-            # Compressed pixels from here on, perhaps with further tables between them.
+            # Compressed pixels start here, perhaps with further tables between them.
             yield source.span(at, source.size)
             return
         if marker == _EXIF:

@@ -1,4 +1,4 @@
-"""What a new file is put together from: parts of the old one, zeros, and a few bytes of our own."""
+"""The pieces of a new file: parts of the old file, zeros, and a few new bytes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 BLOCK = 1 << 20
-# A GIF has a length before every 255 bytes: this is one of 1.2 GB.
+# A GIF has a length before every 255 bytes, so this is a GIF of 1.2 GB.
 MOST_STEPS = 5_000_000
 MOST_PIECES = 100_000
-# Every graph has one of these words: the first in the format that engines take, the second in the editor's.
+# Every graph contains one of these words: the first in the format of engines, the second in the format of the editor.
 _WORDS = ("class_type", "widgets_values")
 # This part of a word in UTF-16 is the same in both byte orders.
 MARKS = tuple(mark for word in _WORDS for mark in (word.encode(), word.encode("utf-16-be")[1:]))
-# A PNG can hold it compressed; where its chunks cannot be read, their names show it.
+# A PNG can contain the graph compressed. If its chunks cannot be read, their names show it.
 PACKED_MARKS = tuple(
     f"{chunk}{key}\0".encode() for chunk in ("zTXt", "iTXt") for key in ("prompt", "workflow", "parameters")
 )
@@ -26,7 +26,7 @@ _OVERLAP = max(map(len, (*MARKS, *PACKED_MARKS))) - 1
 
 
 class Unreadable(Exception):
-    """The file is not what its first bytes promise, or has too many parts."""
+    """The file is not of the type of its first bytes, or has too many parts."""
 
 
 class Stopped(Exception):
@@ -50,7 +50,7 @@ Piece = Span | Zeros | bytes
 
 
 class Source:
-    """The old file, read at any place. Nothing beyond its end is ever promised."""
+    """The old file, read at any place. Nothing is read beyond its end."""
 
     def __init__(self, file: BinaryIO, stop: threading.Event | None = None):
         self._file = file
@@ -59,7 +59,7 @@ class Source:
         self.size = os.fstat(file.fileno()).st_size
 
     def read(self, at: int, length: int) -> bytes:
-        """A few bytes; Unreadable where the file ends before."""
+        """A few bytes. Raises Unreadable if the file ends before."""
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise Unreadable("it has too many parts")
@@ -78,7 +78,7 @@ class Source:
         return int.from_bytes(self.read(at, length), "little" if little else "big")
 
     def span(self, start: int, end: int) -> Span:
-        """Unreadable where it is not in the file."""
+        """A part of the file. Raises Unreadable if it is not in the file."""
         if not 0 <= start <= end <= self.size:
             raise Unreadable("a part of it lies outside the file")
         return Span(start, end - start)
@@ -100,7 +100,7 @@ class Source:
 
 
 def planned(source: Source, walker: Callable[[Source], Iterator[Piece]] | None) -> list[Piece] | None:
-    """The pieces of the new file; None where it would be the old one."""
+    """The pieces of the new file; None if it would equal the old one."""
     if walker is None:
         return None
     plan: list[Piece] = []
@@ -129,7 +129,7 @@ def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, st
 
 
 def searched(source: Source, *, may_be_packed: bool) -> bool:
-    """Whether the old file has a graph in it."""
+    """Whether the old file contains a graph."""
     search = Search((*MARKS, *PACKED_MARKS) if may_be_packed else MARKS)
     for block in source.blocks(Span(0, source.size)):
         search.add(block)

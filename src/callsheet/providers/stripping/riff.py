@@ -1,4 +1,4 @@
-"""RIFF: WebP images without what is not needed, WAV and AVI with zeros in its place."""
+"""RIFF: unneeded chunks are removed from WebP images, and replaced by zeros in WAV and AVI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callsheet.providers.stripping.pieces import Piece, Source, Span, Unreadable
 
 _HEADER = 12
 _WEBP_KEPT = (b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP")
-# In the first byte of VP8X: whether there is EXIF, whether there is XMP.
+# In the first byte of VP8X: whether there is EXIF, and whether there is XMP.
 _HAS_EXIF, _HAS_XMP = 0x08, 0x04
 _TAGS = (b"id3 ", b"ID3 ", b"iXML", b"bext", b"_PMX")
 Chunk = tuple[bytes, int, int]
@@ -27,12 +27,12 @@ def riff(source: Source) -> Iterator[Piece]:
 
 
 def _chunks(source: Source) -> Iterator[Chunk]:
-    """Name, start and end of each."""
+    """Name, start and end of each chunk."""
     at = _HEADER
     while at < source.size:
         name, length = struct.unpack("<4sI", source.read(at, 8))
         end = at + 8 + length
-        # Odd ones are padded, but not every program pads the last.
+        # Odd chunks are padded, but not every program pads the last one.
         end += length % 2 and end != source.size
         yield name, at, end
         at = end
@@ -74,7 +74,7 @@ def _features(source: Source, span: Span, *, has_exif: bool) -> Piece:
 
 
 def _blanked(source: Source) -> Iterator[Piece]:
-    """The index of an AVI counts from the start of the file: nothing is moved."""
+    """WAV and AVI with blanked chunks. The index of an AVI counts from the start of the file, so nothing is moved."""
     yield source.span(0, _HEADER)
     for name, start, end in _chunks(source):
         span = source.span(start, end)

@@ -17,7 +17,7 @@ _APE_FOOTER, _APE_HAS_HEADER = 32, 1 << 31
 
 _PAGE_HEADER, _MOST_SEGMENTS = 27, 255
 _STARTS_STREAM = 0x02
-# Largest comments of all streams together: their checksum is computed byte by byte.
+# Maximum size of the comments of all streams together: their checksum is computed byte by byte.
 LARGEST_COMMENTS = 8 * 1024 * 1024
 _COMMENT_HEADS = (b"OpusTags", b"\x03vorbis")
 
@@ -40,7 +40,9 @@ def flac(source: Source) -> Iterator[Piece]:
 
 
 def mp3(source: Source) -> Iterator[Piece]:
-    """Also what follows is kept as it is where it is not an MP3: some programs put ID3 before other sounds."""
+    """An MP3 without its tags. If the content after ID3 is not an MP3, it is kept: some programs put ID3 before
+    other audio.
+    """
     start, end = 0, source.size
     while end - start >= _ID3_HEADER and source.read(start, 3) == b"ID3":
         start += _id3_length(source.read(start, _ID3_HEADER))
@@ -65,13 +67,13 @@ class _Page:
     body: int
     end: int
     header: bytes
-    # Parts of it that belong to comments: their places in the page, and what is there now.
+    # Parts of the page that belong to comments: their places, and their new content.
     changed: dict[int, bytes] = field(default_factory=dict)
 
 
 @dataclass
 class _Comments:
-    """The second packet of a stream, and where its parts lie."""
+    """The second packet of a stream, and the places of its parts."""
 
     packet: int = 0
     parts: list[tuple[_Page, int, int]] = field(default_factory=list)
@@ -81,7 +83,7 @@ def ogg(source: Source) -> Iterator[Piece]:
     pages: list[_Page] = []
     streams: dict[bytes, _Comments] = {}
     at = held = 0
-    # Streams start before the first of them goes on, and a stream's comments are its second packet.
+    # All streams start before the first one continues, and the comments of a stream are its second packet.
     while not streams or any(each.packet < 2 for each in streams.values()):
         page = _page(source, at)
         serial = page.header[14:18]
@@ -112,7 +114,7 @@ def _page(source: Source, at: int) -> _Page:
 
 
 def _sort_in(page: _Page, comments: _Comments) -> None:
-    """Which bytes of the page belong to the second packet of its stream; a segment of 255 bytes goes on."""
+    """Adds the bytes of the page that belong to the second packet of its stream. A segment of 255 bytes continues."""
     at = page.body
     for length in page.header[_PAGE_HEADER:]:
         if comments.packet == 1:
@@ -122,13 +124,13 @@ def _sort_in(page: _Page, comments: _Comments) -> None:
 
 
 def _empty(source: Source, comments: _Comments) -> None:
-    """No comments, and zeros for the rest, which every reader skips."""
+    """Replaces the comments by empty ones, padded with zeros, which every reader skips."""
     packet = b"".join(source.read(start, end - start) for _, start, end in comments.parts)
     head = next((each for each in _COMMENT_HEADS if packet.startswith(each)), None)
     if head is None:
         return
     vendor = len(head) + 4 + int.from_bytes(packet[len(head) : len(head) + 4], "little")
-    # After Vorbis comments there is one bit more.
+    # Vorbis comments end with one more bit.
     new = packet[:vendor] + bytes(4) + (b"\x01" if head == _COMMENT_HEADS[1] else b"")
     if len(new) > len(packet):
         raise Unreadable("its comments are broken")
