@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role, Tenant
 from tests.support.accounts import People, Person, session_of
 from tests.support.catalog_api import CatalogApi
@@ -133,6 +134,36 @@ async def test_the_audit_log_is_filtered_by_person_tenant_and_time(client: httpx
     for since in ("yesterday", "0.5"):
         answer = await client.get("/api/admin/audit-logs", params={"since": since}, headers=operator.headers)
         assert_refused(answer, 422, "invalid_request", "query.since")
+
+
+async def test_the_audit_log_names_what_was_renamed_or_deleted_later(client: httpx.AsyncClient, people: People) -> None:
+    operator, person = await people.admin(), await people.user()
+    slug = f"named-{uuid7().hex[-8:]}"
+
+    async def call(method: str, path: str, body: Any = None) -> Any:
+        answer = await client.request(method, f"/api/admin/{path}", json=body, headers=operator.headers)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def names(subject_type: str, subject_id: object) -> list[str]:
+        query = {"subject_type": subject_type, "subject_id": str(subject_id)}
+        return [line["subject_name"] for line in (await read(client, operator, "audit-logs", **query))["items"]]
+
+    fleet = await call("POST", "fleets", {"slug": slug, "stage": "testing", "name": "Before"})
+    await call("PATCH", f"fleets/{fleet['id']}", {"name": "After"})
+    assert await names("fleet", fleet["id"]) == [f"{slug}, testing"] * 2
+    await call("DELETE", f"fleets/{fleet['id']}")
+    assert await names("fleet", fleet["id"]) == [f"{slug}, testing"] * 3
+    # Another fleet of the same name has another id.
+    again = await call("POST", "fleets", {"slug": slug, "stage": "testing", "name": "Again"})
+    assert await names("fleet", again["id"]) == [f"{slug}, testing"]
+
+    wanted = {"action": "retry", "filter": {"user_id": str(person.user.id), "tenant_id": str(person.tenant.id)}}
+    action = await call("POST", "bulk-actions", wanted)
+    assert await names("bulk_action", action["id"]) == ["retry"]
+    query = {"subject_type": "bulk_action", "subject_id": action["id"]}
+    [line] = (await read(client, operator, "audit-logs", **query))["items"]
+    assert line["names"] == {str(person.user.id): person.user.email, str(person.tenant.id): person.tenant.slug}
 
 
 async def test_only_admins_of_a_tenant_may_read_it(client: httpx.AsyncClient, people: People) -> None:

@@ -222,6 +222,32 @@ async def test_a_filter_of_the_audit_log_opens_the_same_in_another_browser(
     await expect(page).to_have_url(f"{stack.url}/operate/audit")
 
 
+async def test_the_audit_log_names_a_fleet_that_was_deleted(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+    slug = f"short-lived-{uuid.uuid4().hex[:6]}"
+    operator = await stack.new_account(role="operator")
+    async with stack.client(operator.headers) as client:
+        fleet = (await client.post("/api/admin/fleets", json={"slug": slug, "name": "Before"})).json()
+        assert (await client.patch(f"/api/admin/fleets/{fleet['id']}", json={"name": "After"})).is_success
+        assert (await client.delete(f"/api/admin/fleets/{fleet['id']}")).is_success
+    await stack.sign_in(page, operator)
+    await page.goto(f"/operate/audit?actor={operator.email}")
+    log = page.get_by_role("region", name="Audit log")
+    for action in ("fleet.create", "fleet.update", "fleet.delete"):
+        await expect(log.get_by_role("row").filter(has_text=action)).to_contain_text(f"{slug}, production")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-audit-names")
+    # Its name leads to its entries, and those of a user to the user's page.
+    await log.get_by_role("row").filter(has_text="fleet.create").get_by_role("link", name=slug).first.click()
+    await expect(page).to_have_url(re.compile("type=fleet&subject="))
+    await expect(log.get_by_role("row")).to_have_count(4)
+    await page.goto(f"/operate/audit?type=fleet&subject={fleet['id']}&action=fleet.delete")
+    await expect(log.get_by_role("row")).to_have_count(2)
+    await expect(log).to_contain_text(slug)
+    await page.goto(f"/operate/audit?subject={operator.id}&type=user&action=user.create")
+    await log.get_by_role("link", name=f"Open the page of {operator.email}").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/users/{operator.id}")
+
+
 async def test_an_audit_of_the_ledger_runs_and_shows_its_result(
     page: Page, stack: Stack, screenshots: Screenshots
 ) -> None:

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { mayOpen, OPERATE, operatePlaces } from "@/frame/navigation";
-import { detailsOf } from "@/pages/operate-audit/entries";
+import { detailsOf, pageOf, subjectName } from "@/pages/operate-audit/entries";
 import { actorName } from "@/parts/actor-name";
 import { validAuditSearch } from "@/pages/operate-audit/filters";
 import { localOf, utcOf } from "@/parts/local-times";
@@ -108,6 +108,14 @@ describe("the audit log", () => {
     expect(actorName(entry)).toBe("Command line");
     expect(actorName({ ...entry, actor_email: "a@b.c" })).toBe("a@b.c");
     expect(actorName({ actor: "admin:01a1", actor_email: null })).toBe("admin:01a1");
+    expect(actorName({ actor: "admin:01a1", actor_email: "deleted-01a1e0b2-0000-7000-8000-000000abcdef@users.invalid" })).toBe("Deleted user …abcdef");
+    const id = "01a1e0b2-0000-7000-8000-000000000001";
+    expect(detailsOf({ details: { user_id: id, filter: { user_id: id } }, names: { [id]: "ann@b.c" } })).toBe('user: ann@b.c, filter: {"user_id":"ann@b.c"}');
+    expect(subjectName({ subject_id: "7", subject_name: "demo, production" })).toBe("demo, production");
+    expect(subjectName({ subject_id: "gpu-1", subject_name: null })).toBe("gpu-1");
+    expect(pageOf({ action: "user.login_failed", subject_type: "user", subject_id: "unknown" })).toBeNull();
+    expect(pageOf({ action: "user.invite", subject_type: "user", subject_id: id })).toBeNull();
+    expect(pageOf({ action: "fleet.create", subject_type: "fleet", subject_id: "7" })).toEqual({ to: "/operate/fleets/$id", params: { id: "7" } });
     expect(detailsOf(entry)).toBe('amount: 5, reason: Invoice 7, scopes: ["read"]');
   });
 });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +13,7 @@ from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.redaction import redact_json
-from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.wire.audit import AuditEntry, AuditFilter, AuditLine
 from callsheet.wire.base import Page
 
 SQL = statements("callsheet.identity", "audit_statements.sql")
@@ -22,6 +22,7 @@ SQL = statements("callsheet.identity", "audit_statements.sql")
 OPERATOR = "operator"
 # The actor of requests without credentials.
 ANONYMOUS = "anonymous"
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _USER = re.compile(r"(?:admin|user):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
@@ -78,6 +79,11 @@ async def emails_of(connection: Connection, actors: Iterable[str]) -> Mapping[st
     return {actor: emails[user_id] for actor, user_id in users.items() if user_id in emails}
 
 
+class NamedId(NamedTuple):
+    id: UUID
+    name: str
+
+
 class AuditLog:
     def __init__(self, databases: Databases):
         self._databases = databases
@@ -103,11 +109,31 @@ class AuditLog:
             values = {**asdict(wanted), "before": before, "limit": limit + 1}
             values["actors"] = await _actors(connection, values.pop("actor"))
             if of_subject:
-                entries = await SQL["list_entries_of_subject"].rows(connection, AuditEntry, **values)
+                entries = await SQL["list_entries_of_subject"].rows(connection, AuditLine, **values)
             else:
-                entries = await SQL["list_entries"].rows(connection, AuditEntry, **values)
-        items = entries[:limit]
+                entries = await SQL["list_entries"].rows(connection, AuditLine, **values)
+            items = await _with_names(connection, entries[:limit])
         return Page(items=items, next_cursor=str(items[-1].id) if len(entries) > limit else None)
+
+
+async def _with_names(connection: Connection, lines: Sequence[AuditLine]) -> list[AuditEntry]:
+    """Adds the names of the users and tenants whose ids are in the details."""
+    ids = {line.id: ids_in(line.details) for line in lines}
+    wanted = set().union(*ids.values())
+    rows = await SQL["names_of_ids"].rows(connection, NamedId, ids=sorted(wanted)) if wanted else []
+    names = {row.id: row.name for row in rows}
+    return [
+        AuditEntry(**dict(line), names={str(each): names[each] for each in ids[line.id] if each in names})
+        for line in lines
+    ]
+
+
+def ids_in(details: object) -> set[UUID]:
+    """The values of the fields `user_id` and `tenant_id`, also of those inside other fields."""
+    if not isinstance(details, dict):
+        return set()
+    found = {UUID(value) for field in ("user_id", "tenant_id") if _ID.fullmatch(str(value := details.get(field)))}
+    return found.union(*(ids_in(value) for value in details.values()))
 
 
 async def _actors(connection: Connection, actor: str | None) -> list[str] | None:

@@ -12,7 +12,9 @@ from pydantic import Field
 from callsheet.wire.base import Answer
 
 
-class AuditEntry(Answer):
+class AuditLine(Answer):
+    """One line of the audit log."""
+
     id: int
     at: datetime
     actor: str = Field(
@@ -24,11 +26,20 @@ class AuditEntry(Answer):
     subject_type: str
     subject_id: str
     subject_name: str | None = Field(
-        None, description="E-mail address of the user, or slug of the tenant, that the action was done to."
+        None,
+        description="What the subject is called: e-mail address of a user, slug of a tenant or effect, slug and stage "
+        "of a fleet, name of an asset, kind of a bulk action. A subject that was deleted keeps its name.",
     )
     tenant_id: UUID | None = None
     tenant: str | None = Field(None, description="Slug of the tenant that the action concerns.")
     details: dict[str, Any]
+
+
+class AuditEntry(AuditLine):
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Names of the users (e-mail address) and tenants (slug) whose ids are in `details`, by their id.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

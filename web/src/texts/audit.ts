@@ -18,6 +18,7 @@ export const auditTexts = {
   onlyActor: (who: string) => `Only what ${who} did`,
   onlyAction: (action: string) => `Only ${action}`,
   onlySubject: (name: string) => `Only what was done to ${name}`,
+  open: (name: string) => `Open the page of ${name}`,
   onlyTenant: (name: string) => `Only what concerns ${name}`,
   none: "The audit log is empty",
   noneText: "Changes by admins and operators are listed here.",

@@ -13,5 +13,6 @@ export const commonTexts = {
   none: "–",
   /** What can act beside users, as the audit log and histories name it. */
   actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<Record<string, string>>,
+  deletedUser: (end: string) => `Deleted user …${end}`,
   tokens: (amount: string, count: number) => `${amount} ${count === 1 ? "token" : "tokens"}`,
 };

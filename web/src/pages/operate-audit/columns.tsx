@@ -1,11 +1,10 @@
-import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
-import { classes, Time, type Column } from "@/design";
+import { Time, type Column } from "@/design";
 import { actorName } from "@/parts/actor-name";
 import { auditTexts as texts } from "@/texts/audit";
 import { detailsOf } from "./entries";
-import type { AuditSearch } from "./filters";
+import { Only } from "./Only";
 import type { AuditEntry } from "./queries";
+import { SubjectCell } from "./SubjectCell";
 
 const WIDE = "max-lg:hidden";
 
@@ -36,14 +35,8 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
   },
   {
     name: texts.columns.subject,
-    cell: (entry) => (
-      <>
-        <Only isWhole={!entry.subject_name} search={{ type: entry.subject_type, subject: entry.subject_id }} label={texts.onlySubject(entry.subject_name ?? entry.subject_id)}>
-          {entry.subject_name ?? entry.subject_id}
-        </Only>
-        <span className="block text-muted">{entry.subject_type.replaceAll("_", " ")}</span>
-      </>
-    ),
+    className: "xl:min-w-64",
+    cell: (entry) => <SubjectCell entry={entry} />,
   },
   {
     name: texts.columns.tenant,
@@ -57,17 +50,3 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
   },
   { name: texts.columns.details, className: WIDE, cell: (entry) => <span className="text-muted [overflow-wrap:anywhere]">{detailsOf(entry)}</span> },
 ];
-
-/** A link that adds one filter to those that are set. `isWhole`: what is not broken where there is room. */
-function Only({ search, label, isWhole = false, children }: { search: AuditSearch; label: string; isWhole?: boolean; children: ReactNode }) {
-  return (
-    <Link
-      to="/operate/audit"
-      search={(before) => ({ ...before, ...search })}
-      title={label}
-      className={classes("underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text", isWhole && "xl:whitespace-nowrap")}
-    >
-      {children}
-    </Link>
-  );
-}

@@ -1,12 +1,53 @@
 // An entry in words. Pure.
 import type { Schemas } from "@/api/types";
+import { nameOfUser } from "@/parts/actor-name";
 
 type AuditEntry = Schemas["AuditEntry"];
 
-/** `amount: 100, reason: Invoice 7`. */
-export function detailsOf(entry: AuditEntry): string {
-  return Object.entries(entry.details)
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** `amount: 100, reason: Invoice 7`. Ids of users and tenants are replaced by their names. */
+export function detailsOf({ details, names }: Pick<AuditEntry, "details" | "names">): string {
+  const named = (text: string) => Object.entries(names ?? {}).reduce((result, [id, name]) => result.replaceAll(id, nameOfUser(name)), text);
+  return Object.entries(details)
     .filter(([, value]) => value !== null && value !== "")
-    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${wordsOf(name, value, names)}: ${named(typeof value === "string" ? value : JSON.stringify(value))}`)
     .join(", ");
+}
+
+/** `user id` of a user whose name is known is the user. */
+function wordsOf(field: string, value: unknown, names: AuditEntry["names"]): string {
+  const words = field.replaceAll("_", " ");
+  return typeof value === "string" && names?.[value] ? words.replace(/ id$/, "") : words;
+}
+
+/** The name where the log knows one, or the id. */
+export function subjectName({ subject_name, subject_id }: Pick<AuditEntry, "subject_name" | "subject_id">): string {
+  return subject_name ? nameOfUser(subject_name) : subject_id;
+}
+
+/** The page of what was changed. What was deleted since has a page that says so. */
+export function pageOf({ subject_type, subject_id, action }: Pick<AuditEntry, "subject_type" | "subject_id" | "action">) {
+  // An invitation is not a user yet, and failed logins may name no user.
+  const isUser = ID.test(subject_id) && action !== "user.invite" && action !== "user.uninvite";
+  switch (subject_type) {
+    case "job":
+      return { to: "/operate/jobs/$id", params: { id: subject_id } } as const;
+    case "worker":
+      return { to: "/operate/workers/$id", params: { id: subject_id } } as const;
+    case "fleet":
+      return { to: "/operate/fleets/$id", params: { id: subject_id } } as const;
+    case "workflow":
+      return { to: "/operate/workflows/$slug", params: { slug: subject_id } } as const;
+    case "effect":
+      return { to: "/operate/effects/$slug", params: { slug: subject_id } } as const;
+    case "tenant":
+      return { to: "/operate/tenants/$id", params: { id: subject_id } } as const;
+    case "user":
+      return isUser ? ({ to: "/operate/users/$id", params: { id: subject_id } } as const) : null;
+    case "bulk_action":
+      return { to: "/operate/jobs", search: { view: "actions" } } as const;
+    default:
+      return null;
+  }
 }

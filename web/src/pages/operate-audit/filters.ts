@@ -19,7 +19,9 @@ const TEXTS = ["actor", "action", "type", "subject", "tenant"] as const;
 const TIMES = ["since", "until"] as const;
 
 export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
-  const texts = TEXTS.map((name) => [name, typeof search[name] === "string" && search[name].trim() ? search[name].trim() : undefined]);
+  // The id of a fleet comes out of the URL as a number.
+  const textOf = (value: unknown) => (typeof value === "string" || typeof value === "number" ? String(value).trim() : "") || undefined;
+  const texts = TEXTS.map((name) => [name, textOf(search[name])]);
   const times = TIMES.map((name) => [name, typeof search[name] === "string" ? utcOf(search[name]) : undefined]);
   return Object.fromEntries([...texts, ...times].filter(([, value]) => value !== undefined)) as AuditSearch;
 }

@@ -1,0 +1,26 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { classes } from "@/design";
+import type { AuditSearch } from "./filters";
+
+interface Props {
+  search: AuditSearch;
+  label: string;
+  /** What is not broken where there is room. */
+  isWhole?: boolean;
+  children: ReactNode;
+}
+
+/** A link that adds one filter to those that are set. */
+export function Only({ search, label, isWhole = false, children }: Props) {
+  return (
+    <Link
+      to="/operate/audit"
+      search={(before) => ({ ...before, ...search })}
+      title={label}
+      className={classes("underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text", isWhole && "xl:whitespace-nowrap")}
+    >
+      {children}
+    </Link>
+  );
+}
