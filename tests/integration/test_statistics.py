@@ -219,3 +219,42 @@ async def test_the_busy_time_of_a_worker_is_added_up_once_a_minute(core: Core) -
     await keeper(core).tick(NOW)
     assert (await series.of_worker(worker["worker_id"])).hours == [first]
     assert (await series.of_worker("stranger")).hours == []
+
+
+SESSION = """
+WITH session AS (
+    INSERT INTO worker_sessions (worker_id, stage, started_at) VALUES ($1, 'production', $2) RETURNING id
+)
+INSERT INTO comfyui_workers (worker_id, registration_source, stage, session_id, token_hash, max_concurrency)
+SELECT $1, 'workflows', 'production', id, sha256('short'), 1 FROM session
+"""
+# As it is written when leases have ended.
+LEASES_ENDED = "UPDATE worker_sessions SET busy_seconds = busy_seconds + $2 WHERE worker_id = $1"
+
+
+async def test_jobs_shorter_than_a_minute_count_as_busy_time(core: Core) -> None:
+    """No job runs at the moment of any sample."""
+    worker, start = "short-jobs", NOW.replace(minute=0, second=0, microsecond=0)
+    await core.rows(core.databases.central, SESSION, worker, start)
+
+    async def sample(minute: int) -> float:
+        """Ends a minute; returns the busy minutes of the hour."""
+        async with core.databases.central.ordinary() as connection:
+            await SQL["sample_workers"].run(
+                connection, now=start + timedelta(minutes=minute), alive_seconds=90.0, new_seconds=300.0
+            )
+        [hour] = await core.rows(core.databases.central, "SELECT * FROM worker_hours WHERE worker_id = $1", worker)
+        assert hour["minutes"] == minute
+        return float(hour["busy_minutes"])
+
+    await core.rows(core.databases.central, LEASES_ENDED, worker, 45.0)
+    assert await sample(1) == pytest.approx(0.75)
+    assert await sample(2) == pytest.approx(0.75)
+    # More than a minute of leases in a minute: jobs that were fetched ahead take no slot.
+    await core.rows(core.databases.central, LEASES_ENDED, worker, 75.0)
+    assert await sample(3) == pytest.approx(1.75)
+    # The sum is late: what a sample missed is in the next one.
+    await core.rows(core.databases.central, LEASES_ENDED, worker, -30.0)
+    assert await sample(4) == pytest.approx(1.75)
+    await core.rows(core.databases.central, LEASES_ENDED, worker, 45.0)
+    assert await sample(5) == pytest.approx(2.0)

@@ -52,8 +52,10 @@ SELECT step, date_bin(make_interval(secs => step), now(), 'epoch') - make_interv
 FROM (VALUES (60, 120), (600, 288), (3600, %(days)s * 24)) steps (step, kept), generate_series(0, kept - 1) n;
 INSERT INTO comfyui_workers (worker_id, registration_source, stage, session_id, token_hash)
 SELECT 'worker-' || n, 'workflows', 'production', n, sha256(n::text::bytea) FROM generate_series(0, {WORKERS - 1}) n;
+INSERT INTO worker_sessions (worker_id, stage)
+SELECT 'worker-' || n, 'production' FROM generate_series(0, {WORKERS - 1}) n;
 INSERT INTO worker_hours
-SELECT 'worker-' || n, date_trunc('hour', now()) - make_interval(hours => h), 30, 60
+SELECT 'worker-' || n, date_trunc('hour', now()) - make_interval(hours => h), 30, 60, now(), n, 7
 FROM generate_series(0, 47) h, generate_series(0, {WORKERS - 1}) n;
 INSERT INTO statistics_progress VALUES (true, now())
 """
@@ -96,8 +98,8 @@ def counting() -> dict[str, Case]:
             HELD + 500,
             True,
         ),
-        # One lookup and one new row for each worker.
-        "sample_workers": Case(STATISTICS["sample_workers"], alive, HELD + 20 * WORKERS),
+        # Two lookups and one new row for each worker.
+        "sample_workers": Case(STATISTICS["sample_workers"], {**alive, "new_seconds": 300.0}, HELD + 28 * WORKERS),
         "combine_queues": Case(STATISTICS["combine_queues"], {"step_seconds": 3600, "since": now()}, 2500),
         "combine_fleet": Case(STATISTICS["combine_fleet"], {"step_seconds": 3600, "since": now()}, 50),
     }

@@ -29,6 +29,9 @@ MOST_AT_ONCE = timedelta(hours=1)
 OLDEST = timedelta(days=30)
 MOST_QUEUED = 100_000
 ALIVE_SECONDS = 90.0
+# The leases of an older session without a sample are not those of one minute: no control plane ran, or the upgrade that
+# brought these sums is new.
+NEW_SESSION_SECONDS = 300.0
 # To add up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
 TOKENS_SHARE = 0.01
 LONGER_STEPS = (600, 3600)
@@ -103,7 +106,9 @@ class StatisticsKeeper(Loop):
         await hit(Failpoint.STATISTICS_FLEET_BEFORE_QUEUES)
         await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
         await hit(Failpoint.STATISTICS_QUEUES_BEFORE_WORKERS)
-        await SQL["sample_workers"].run(connection, now=now, alive_seconds=ALIVE_SECONDS)
+        await SQL["sample_workers"].run(
+            connection, now=now, alive_seconds=ALIVE_SECONDS, new_seconds=NEW_SESSION_SECONDS
+        )
         await hit(Failpoint.STATISTICS_WORKERS_BEFORE_LONGER_STEPS)
         for step in LONGER_STEPS:
             await SQL["combine_queues"].run(connection, step_seconds=step, since=now)

@@ -110,19 +110,45 @@ FROM (
 ON CONFLICT (step_seconds, at) DO NOTHING
 
 -- name: sample_workers
--- Adds this minute to the hour of each live worker. Runs once per minute, in the transaction of the sample_fleet that
--- wrote a row.
-INSERT INTO worker_hours (worker_id, at, busy_minutes, minutes)
-SELECT w.worker_id, date_trunc('hour', :now::timestamptz),
-    least(coalesce(held.jobs, 0), w.max_concurrency) / greatest(w.max_concurrency, 1)::double precision, 1
-FROM comfyui_workers w
-LEFT JOIN (
-    SELECT worker_id, count(*) AS jobs FROM ai_job_dispatches WHERE status = 'leased' GROUP BY worker_id
-) held ON held.worker_id = w.worker_id
-WHERE w.is_approved AND w.revoked_at IS NULL
-  AND (w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR held.jobs > 0)
+-- Adds this minute to the hour of each live worker: the share of its slots that leases took since the last sample, also
+-- leases that started and ended in between. Runs once per minute, in the transaction of the sample_fleet that wrote a
+-- row. Without an earlier sample of the session, it is the share of the slots that are in use now.
+WITH live_workers AS (
+    SELECT w.worker_id, w.session_id, greatest(w.max_concurrency, 1) AS slots, s.started_at,
+        coalesce(held.jobs, 0) AS jobs, coalesce(s.busy_seconds, 0) + coalesce(held.seconds, 0) AS lease_seconds
+    FROM comfyui_workers w
+    LEFT JOIN worker_sessions s ON s.id = w.session_id
+    LEFT JOIN (
+        SELECT worker_id, count(*) AS jobs,
+            sum(greatest(0, extract(epoch FROM :now::timestamptz - last_leased_at))) AS seconds
+        FROM ai_job_dispatches
+        WHERE status = 'leased'
+        GROUP BY worker_id
+    ) held ON held.worker_id = w.worker_id
+    WHERE w.is_approved AND w.revoked_at IS NULL
+      AND (w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR held.jobs > 0)
+), measured_workers AS (
+    SELECT live.worker_id, live.session_id, live.slots, live.jobs, live.lease_seconds,
+        CASE WHEN last.session_id = live.session_id THEN last.lease_seconds
+            WHEN live.started_at > :now - make_interval(secs => :new_seconds) THEN 0 END AS counted_seconds,
+        extract(epoch FROM :now - CASE WHEN last.session_id = live.session_id THEN last.sampled_at
+            ELSE live.started_at END) AS elapsed_seconds
+    FROM live_workers live LEFT JOIN LATERAL (
+        SELECT session_id, sampled_at, lease_seconds FROM worker_hours
+        WHERE worker_id = live.worker_id ORDER BY at DESC LIMIT 1
+    ) last ON true
+)
+INSERT INTO worker_hours (worker_id, at, busy_minutes, minutes, sampled_at, session_id, lease_seconds)
+SELECT worker_id, date_trunc('hour', :now), CASE
+        WHEN counted_seconds IS NULL OR elapsed_seconds <= 0 THEN least(jobs, slots) / slots::double precision
+        -- A job that is fetched ahead takes no slot.
+        ELSE least(1, greatest(0, lease_seconds - counted_seconds) / (elapsed_seconds * slots)) END,
+    -- The sum of the session is written after a lease has ended, so that the sum may be too small for a moment.
+    1, :now, session_id, greatest(lease_seconds, counted_seconds)
+FROM measured_workers
 ON CONFLICT (worker_id, at) DO UPDATE SET
-    busy_minutes = worker_hours.busy_minutes + excluded.busy_minutes, minutes = worker_hours.minutes + excluded.minutes
+    busy_minutes = worker_hours.busy_minutes + excluded.busy_minutes, minutes = worker_hours.minutes + excluded.minutes,
+    sampled_at = excluded.sampled_at, session_id = excluded.session_id, lease_seconds = excluded.lease_seconds
 
 -- name: delete_old_worker_hours
 DELETE FROM worker_hours WHERE at < :before

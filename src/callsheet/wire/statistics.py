@@ -57,7 +57,7 @@ class Statistics(Answer):
 
 class WorkerHour(Answer):
     at: datetime = Field(description="Start of the hour.")
-    busy_share: float = Field(description="Share of the worker's slots that were in use, from 0 to 1.")
+    busy_share: float = Field(description="Share of the time of the worker's slots that jobs took, from 0 to 1.")
     minutes: int = Field(description="Minutes of the hour in which the worker was online.")
 
 
