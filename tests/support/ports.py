@@ -1,39 +1,58 @@
-"""Ports that a server of a test can be sure of, from the moment one is chosen until it listens, and again after it was
-killed.
+"""Ports that belong to one process of a test run, also while the server of a test is stopped and starts again.
 
-Port 0 gives any that is free at this moment: the next server that asks for one, or the next connection that a program
-opens, may be given the same before it is used, and who tries a closed one for long can end up connected to himself. So
-these lie below the range that systems give out, beside that of the embedded PostgreSQL, and each process of a test run
-has its own.
+The system gives out any port that is free at this moment. Another server, or an outgoing connection, can get the same
+port before a test uses it. A client that retries a closed port can even connect to itself. So these ports are below
+the range that systems give out, beside the range of the embedded PostgreSQL, and each process has a block of its own,
+also beside other test runs on the same machine.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-import re
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 PORTS = range(10_000, 15_000)
-# As many processes of a run have none in common.
-PROCESSES = 8
+BLOCK = 100
+HOST = "127.0.0.1"
 
 
-def _own() -> Iterator[int]:
-    """Those of this process, round and round: what was given last is given again last."""
-    number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
-    own = PORTS[int(number[0]) % PROCESSES if number else 0 :: PROCESSES]
-    begin = secrets.randbelow(len(own))
-    return itertools.cycle([*own[begin:], *own[:begin]])
+class PortBlock:
+    """A block of ports. It belongs to this process as long as the socket on its first port is open."""
+
+    def __init__(self, ports: Sequence[int] = PORTS, size: int = BLOCK) -> None:
+        self._claim, self._ports = _claimed_block(ports, size)
+        # The port that was returned last is returned again last.
+        self._next = _endless(self._ports)
+
+    def free_port(self) -> int:
+        for port in itertools.islice(self._next, len(self._ports)):
+            if is_free(port):
+                return port
+        raise RuntimeError(f"All {len(self._ports)} ports of this process are in use, from {self._ports[0]} on.")
+
+    def close(self) -> None:
+        self._claim.close()
 
 
-_ports = _own()
+def _claimed_block(ports: Sequence[int], size: int) -> tuple[socket.socket, Sequence[int]]:
+    starts = range(0, len(ports), size)
+    for start in itertools.islice(_endless(starts), len(starts)):
+        claim = socket.socket()
+        try:
+            claim.bind((HOST, ports[start]))
+        except OSError:
+            claim.close()
+        else:
+            return claim, ports[start + 1 : start + size]
+    raise RuntimeError(f"All ports from {ports[0]} to {ports[-1]} belong to other processes. Stop other test runs.")
 
 
-def free_port() -> int:
-    return next(port for port in _ports if is_free(port))
+def _endless(values: Sequence[int]) -> Iterator[int]:
+    """All values in turn, from a random one on, again and again."""
+    first = secrets.randbelow(len(values))
+    return itertools.cycle([*values[first:], *values[:first]])
 
 
 def is_free(port: int) -> bool:
@@ -41,7 +60,14 @@ def is_free(port: int) -> bool:
         # Connections that a previous server left in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True
+
+
+_block = PortBlock()
+
+
+def free_port() -> int:
+    return _block.free_port()
