@@ -14,14 +14,18 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from callsheet.administration import local_storage
 from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.administration.examination import examine
 from callsheet.media.storage.s3 import S3Storage
+from callsheet.plumbing.databases import Databases
 from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.findings import Finding, clock_finding
 from tests.support.commands import Callsheet
+from tests.support.core import Core, Member
 from tests.support.installation import changed
+from tests.support.media_harness import open_media_harness
 
 NOBODY = "http://127.0.0.1:1"
 # The response of ComfyUI 0.7.0.
@@ -52,8 +56,8 @@ SYSTEM_STATS = {
 
 
 @pytest.fixture
-def settings(shared_settings: Settings, tmp_path: Path) -> Settings:
-    """Databases that are only looked at, and a data directory of the test's own."""
+def settings(shared_settings: Settings, shared_databases: Databases, tmp_path: Path) -> Settings:
+    """Databases that are empty and only looked at, and a data directory of the test's own."""
     home = tmp_path / "home"
     home.mkdir(0o700)
     shutil.copy2(shared_settings.home / "secret_key", home)
@@ -208,6 +212,35 @@ async def test_a_storage_that_cannot_be_written_is_a_problem(settings: Settings)
     found = (await findings(settings))["storage"]
     assert found.status == "problem"
     assert str(settings.home / "storage") in found.message
+    assert "The user who runs Callsheet must own" in found.advice
+
+
+async def test_local_files_that_only_another_machine_has_are_a_problem(core: Core, ann: Member, tmp_path: Path) -> None:
+    settings = core.databases._settings
+    async with open_media_harness(core, ann, settings.home) as media:
+        await media.upload()
+    assert (await findings(settings))["storage"].status == "ok"
+    # A second control plane, with the same key and databases and a data directory of its own.
+    home = tmp_path / "second"
+    home.mkdir(0o700)
+    shutil.copy2(settings.home / "secret_key", home)
+    found = (await findings(settings.model_copy(update={"home": home})))["storage"]
+    assert found.status == "problem"
+    assert "1 of the 1 newest files are not in" in found.message
+    assert "CALLSHEET_STORAGE__BACKEND=s3" in found.advice
+
+
+async def test_local_storage_is_a_warning_if_callsheet_runs_on_another_machine(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other_machines(central_dsn: str) -> list[str]:
+        return ["192.0.2.7"]
+
+    # The server of the tests accepts no other machine.
+    monkeypatch.setattr(local_storage, "_other_machines", other_machines)
+    found = (await findings(settings))["storage"]
+    assert found.status == "warning"
+    assert "also runs on other machines (192.0.2.7)" in found.message
 
 
 async def test_an_unavailable_s3_service_is_a_problem(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.administration.local_storage import local_storage_findings
 from callsheet.alerts.current import engine_killers
 from callsheet.alerts.rules import AlertFacts, alerts
 from callsheet.identity.known_passwords import find_known_password, password_command
@@ -32,7 +33,7 @@ from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import is_open_to_others
-from callsheet.wire.errors import Refusal
+from callsheet.wire.errors import Refusal, Unavailable
 
 if TYPE_CHECKING:
     from callsheet.media.storage import Storage
@@ -187,36 +188,54 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration,
 
 async def _storage(settings: Settings, reach: ReachCentral) -> list[Finding]:
     storage = open_storage(settings, master_secret(settings, create=False))
+    is_local = settings.storage.backend == "local"
     try:
-        await storage.check()
-        foreign = await _foreign_storage(reach, storage)
+        try:
+            await storage.check()
+        except Unavailable as error:
+            return [Finding("storage", "problem", str(error), _storage_advice(settings))]
+        foreign, unshared = await _look_in_databases(settings, reach, storage)
         # The control plane itself serves local storage, and checks it.
-        origins = browser_origins(settings) if settings.storage.backend == "s3" else ()
+        origins = () if is_local else browser_origins(settings)
         refused = await refused_origins(storage, origins)
     finally:
         await storage.close()
     findings = [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
     if foreign is not None:
         findings.append(Finding("storage", "problem", foreign))
+    findings += unshared
     if refused:
         message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
         findings.append(Finding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
     return findings
 
 
-async def _foreign_storage(reach: ReachCentral, storage: Storage) -> str | None:
-    """Why nothing is deleted in this storage: it belongs to another installation. None if it does not, or if central
-    cannot be read.
+def _storage_advice(settings: Settings) -> str:
+    if settings.storage.backend == "s3":
+        return "Check the bucket, its keys and the network: CALLSHEET_STORAGE__S3__…"
+    return (
+        f"The user who runs Callsheet must own {settings.home / 'storage'} and be able to write there: chown -R USER "
+        "DIRECTORY. Look for a full disk too, or set CALLSHEET_HOME to another directory."
+    )
+
+
+async def _look_in_databases(
+    settings: Settings, reach: ReachCentral, storage: Storage
+) -> tuple[str | None, list[Finding]]:
+    """Why nothing is deleted in this storage: it belongs to another installation. And what other machines would have
+    to share with this one. Neither if central cannot be read.
     """
     try:
         async with reach() as dsn:
             if (await inspect(dsn, "central", CENTRAL)).pending:
-                return None
+                return None, []
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
+            is_shared = settings.storage.backend != "local"
+            unshared = [] if is_shared else await local_storage_findings(settings, storage, dsn)
     except OperatorError:
-        return None  # The finding about the database explains this.
-    return await refusal(storage, central.installation_id)
+        return None, []  # The finding about the database explains this.
+    return await refusal(storage, central.installation_id), unshared
 
 
 async def _engine(settings: Settings, reach: ReachCentral) -> list[Finding]:

@@ -13,3 +13,9 @@ CROSS JOIN LATERAL (
     WHERE j.tenant_id = wanted.tenant_id AND j.completed_at IS NULL
 ) active
 LEFT JOIN storage_usage used ON used.tenant_id = wanted.tenant_id AND used.user_id = :whole_tenant
+
+-- name: newest_local_files
+SELECT f.path FROM files f
+WHERE f.status = 'ready' AND f.disk = 'local' AND f.deleted_at IS NULL
+ORDER BY f.created_at DESC
+LIMIT :most
