@@ -52,13 +52,17 @@ export function useTreeView(options: Options): TreeView & { redraw: () => void }
       look,
       all,
       least,
-      zoom: (factor: number) => look(zoomAt(state.current.camera, state.current.size.width / 2, state.current.size.height / 2, factor, least())),
+      zoom: (factor: number) => {
+        state.current.isFitted = false;
+        look(zoomAt(state.current.camera, state.current.size.width / 2, state.current.size.height / 2, factor, least()));
+      },
       fit: () => {
         state.current.isFitted = true;
         look(all());
       },
       center: (x: number, y: number) => {
         const { camera, size } = state.current;
+        state.current.isFitted = false;
         look({ ...camera, x: x - size.width / camera.scale / 2, y: y - size.height / camera.scale / 2 });
       },
     };
