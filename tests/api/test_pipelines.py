@@ -293,6 +293,8 @@ async def test_the_owner_pauses_resumes_and_cancels_a_run(pipelines_api: Pipelin
     assert (await pipelines_api.call("POST", f"{path}/resume")).json()["status"] == "active"
     assert (await pipelines_api.call("POST", f"{path}/cancel")).json()["status"] == "canceled"
     assert (await pipelines_api.call("POST", f"{path}/resume")).json()["code"] == "wrong_state"
+    more = await pipelines_api.call("PATCH", path, {"target_leaves": 9})
+    assert (more.status_code, "Start another run" in more.json()["detail"]) == (409, True)
     assert (await pipelines_api.call("POST", f"{path}/pause")).status_code == 409
     listed = (await pipelines_api.call("GET", f"/api/pipelines/{pipeline['slug']}/runs?status=canceled")).json()[
         "items"

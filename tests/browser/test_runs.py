@@ -161,6 +161,18 @@ async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
     archive = zipfile.ZipFile(io.BytesIO(content_of(await (await downloading.value).path())))
     assert len([name for name in archive.namelist() if name.endswith(".png")]) == 3
 
+    # The run has completed; it makes more where it is asked to.
+    await page.get_by_role("button", name="Make more").click()
+    dialog = page.get_by_role("dialog", name="Make more candidates")
+    await expect(dialog).to_contain_text("So far a finished candidate took about 2 tokens.")
+    await expect(dialog.get_by_role("spinbutton", name="Finished candidates in all")).to_have_value("4")
+    await assert_accessible(page)
+    await screenshots.take(page, "run-make-more")
+    await dialog.get_by_role("button", name="Make more").click()
+    await expect(page.get_by_text("The run makes candidates until it has 4.")).to_be_visible()
+    await expect(page.get_by_text("4 of 4 finished")).to_be_visible()
+    assert (await waits(stack, account, run_id))["reason"] == "target_reached"
+
 
 async def test_the_tree_grows_while_it_is_watched_and_a_late_candidate_shows_its_lineage(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
@@ -263,6 +275,7 @@ async def test_a_tree_of_five_thousand_candidates_is_drawn_zoomed_and_searched_b
         median, slowest = statistics.median(frames), statistics.quantiles(frames, n=20)[-1]
         print(f"{name}: {len(frames)} frames, median {median:.1f} ms, 95 % within {slowest:.1f} ms")  # noqa: T201
     await screenshots.take(page, "run-tree-large-near")
+    await assert_map_leads(page)
     # The arrow keys lead to a candidate, and its panel shows it.
     await page.get_by_role("button", name="Show all").click()
     await tree.focus()
@@ -271,6 +284,27 @@ async def test_a_tree_of_five_thousand_candidates_is_drawn_zoomed_and_searched_b
     await page.keyboard.press("ArrowDown")
     panel = page.get_by_role("complementary", name="Selected candidate")
     await expect(panel.get_by_role("heading", name="Candidate 7")).to_be_visible()
+
+
+async def assert_map_leads(page: Page) -> None:
+    """The map frames what the window shows, a press moves the window there, and the whole tree needs no map."""
+    shown = page.get_by_role("img", name="Map of the whole tree")
+    frame = shown.locator("xpath=following-sibling::div")
+    for corner in (0.1, 0.9):
+        box: Any = await shown.bounding_box()
+        x, y = box["x"] + box["width"] * corner, box["y"] + box["height"] * 0.5
+        await page.mouse.click(x, y)
+
+        async def is_framed(x: float = x, y: float = y) -> bool:
+            around: Any = await frame.bounding_box()
+            is_beside = around["x"] <= x <= around["x"] + around["width"] + 4
+            return bool(is_beside and around["y"] <= y <= around["y"] + around["height"] + 4)
+
+        await until(is_framed)
+    await page.get_by_role("button", name="Show all").click()
+    await expect(shown).to_be_hidden()
+    await page.get_by_role("button", name="Zoom in").click()
+    await expect(shown).to_be_visible()
 
 
 async def pan(page: Page, x: float, y: float) -> None:

@@ -228,6 +228,25 @@ async def test_a_run_stops_at_its_budget_and_continues_when_the_budget_is_raised
     await pipelines.check(run)
 
 
+@pytest.mark.parametrize("strategy", Strategy)
+async def test_a_completed_run_makes_more_leaves_when_its_number_is_raised(
+    pipelines: PipelineHarness, strategy: Strategy
+) -> None:
+    pipeline = await pipelines.pipeline("one", "two", max_children=1)
+    run = await pipelines.finish(await pipelines.run(pipeline, target_leaves=2, strategy=strategy, budget=200))
+    assert (run.status, run.reason, run.leaves) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED, 2)
+    runs, owner = pipelines.room.runs, principal_of(pipelines.ann)
+    # The same number again, or another name, starts nothing.
+    for request in (UpdateRun(target_leaves=2), UpdateRun(name="Other")):
+        assert (await runs.update(owner, run.id, request)).status is RunStatus.COMPLETED
+    raised = await runs.update(owner, run.id, UpdateRun(target_leaves=3))
+    assert (raised.status, raised.reason, raised.target_leaves, raised.ended_at) == (RunStatus.ACTIVE, None, 3, None)
+    run = await pipelines.finish(raised)
+    assert (run.status, run.reason, run.leaves) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED, 3)
+    assert (await pipelines.shape(run), run.spent) == ({1: 3, 2: 3}, 60)
+    await pipelines.check(run)
+
+
 async def test_a_run_without_tokens_shows_the_reason_and_continues_after_a_credit(
     pipelines: PipelineHarness,
 ) -> None:

@@ -8,6 +8,7 @@ import type { Run, TreeNode } from "@/pages/run/queries";
 import { comparedStep, readSearch } from "@/pages/run/search";
 import { isFiltered, needsUser, percentOf, readSearch as readRuns, toneOf } from "@/pages/runs/filters";
 import { steady } from "@/parts/steady-urls";
+import { suggestedMore, tokensPerLeaf } from "@/pages/run/more";
 
 const candidate = (id: string) => ({ id, number: Number(id) }) as Candidate;
 const pair = (one: number, other: number): [Candidate, Candidate] => [candidate(`${one}`), candidate(`${other}`)];
@@ -126,4 +127,17 @@ it("a pair is as high as its taller image, and unknown sizes limit nothing", () 
   const sized = (width: number | null, height: number | null) => ({ file: { width, height } }) as unknown as Candidate;
   expect(tallestOf([sized(300, 200), sized(100, 200)])).toBe(2);
   expect(tallestOf([sized(300, 200), sized(null, null)])).toBeUndefined();
+});
+
+describe("making more", () => {
+  const run = { spent: 21, leaves: 4, target_leaves: 4, budget: 30 };
+  it("offers as many again, with a budget that is enough", () => {
+    expect(tokensPerLeaf(run)).toBe(6);
+    expect(suggestedMore(run)).toEqual({ target: 8, budget: 45 });
+    expect(suggestedMore({ ...run, budget: 500 })).toEqual({ target: 8, budget: 500 });
+  });
+  it("keeps the budget while nothing has finished", () => {
+    expect(tokensPerLeaf({ ...run, leaves: 0 })).toBeNull();
+    expect(suggestedMore({ ...run, leaves: 0 })).toEqual({ target: 8, budget: 30 });
+  });
 });

@@ -138,7 +138,8 @@ def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> 
 
     @router.patch("/{run_id}")
     async def update_run(run_id: UUID, body: UpdateRun, principal: Principal = Depends(authentication.user)) -> Run:
-        """Changes the name or the budget of a run. A run that had spent its budget continues by itself."""
+        """Changes the name, the budget or the number of leaves of a run. A run that had spent its budget, and a
+        completed run that gets a larger number of leaves, continue by themselves."""
         return await runs.update(principal, run_id, body)
 
     @router.post("/{run_id}/pause")

@@ -45,6 +45,15 @@ from callsheet.wire.pipelines import (
 )
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
+# What changes when a run that does not work any more continues.
+RESUMED: Mapping[str, Any] = {
+    "status": ACTIVE,
+    "reason": None,
+    "reason_detail": None,
+    "base_failures": 0,
+    "dead_branches": 0,
+}
+CHANGED = ("name", "budget", "target_leaves", *RESUMED)
 LONGEST_FOLDER = 63
 # Maximum number of leaves of a run that its summary counts.
 MOST_LEAVES = 10_000
@@ -193,9 +202,15 @@ class Runs:
                 raise InvalidRequest.field(
                     "budget", f"The run has already spent {run.spent} tokens. The budget must not be less."
                 )
-            return request.model_dump(exclude_unset=True, exclude_none=True)
+            changed = request.model_dump(exclude_unset=True, exclude_none=True)
+            if request.target_leaves is None:
+                return changed
+            if run.status == CANCELED:
+                raise WrongState("The run was canceled and makes no more candidates. Start another run.")
+            continues = run.status == RunStatus.COMPLETED.value and request.target_leaves > run.target_leaves
+            return {**changed, **(RESUMED if continues else {})}
 
-        return await self._change(principal, run_id, changes)
+        return await self._change(principal, run_id, changes, activates=request.target_leaves is not None)
 
     async def pause(self, principal: Principal, run_id: UUID) -> Run:
         """Pauses a run: no new job starts. Active jobs continue, and their results are kept."""
@@ -216,8 +231,7 @@ class Runs:
             if run.status == ACTIVE:
                 return {}
             _require(run, PAUSED, RunStatus.COMPLETED.value)
-            cleared = {"reason": None, "reason_detail": None, "base_failures": 0, "dead_branches": 0}
-            return {"status": ACTIVE, **cleared}
+            return RESUMED
 
         return await self._change(principal, run_id, changes, activates=True)
 
@@ -259,11 +273,11 @@ class Runs:
             if row is None:
                 raise no_such_run()
             changed = changes(row)
-            if changed and activates:
+            if changed.get("status") == ACTIVE:
+                assert activates, "the wallet is locked"
                 await self._require_fewer_active_runs(connection, principal)
             if changed:
-                names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
-                values = {name: changed.get(name, getattr(row, name)) for name in names}
+                values = {name: changed.get(name, getattr(row, name)) for name in CHANGED}
                 if values["status"] == ACTIVE and row.reason == RunReason.BRANCHES_FAILED:
                     await SQL["forgive_branches"].run(connection, tenant_id=principal.tenant_id, run_id=run_id)
                 row = await SQL["change_run"].row(

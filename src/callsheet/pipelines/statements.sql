@@ -173,8 +173,8 @@ WHERE pipeline_id = :pipeline_id AND tenant_id = :tenant_id AND user_id = :user_
 ORDER BY id DESC LIMIT :limit
 
 -- name: change_run
-UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reason = :reason,
-    reason_detail = :reason_detail, base_failures = :base_failures, dead_branches = :dead_branches,
+UPDATE pipeline_runs SET name = :name, budget = :budget, target_leaves = :target_leaves, status = :status,
+    reason = :reason, reason_detail = :reason_detail, base_failures = :base_failures, dead_branches = :dead_branches,
     due_at = clock_timestamp(), updated_at = clock_timestamp(),
     ended_at = CASE WHEN :status IN ('completed', 'canceled') THEN coalesce(ended_at, clock_timestamp()) END
 WHERE tenant_id = :tenant_id AND id = :id

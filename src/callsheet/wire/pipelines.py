@@ -204,6 +204,11 @@ class CreateRun(UserRequest):
 
 class UpdateRun(UserRequest):
     budget: Budget | None = Field(None, description="New budget. It must not be less than what the run has spent.")
+    target_leaves: Leaves | None = Field(
+        None,
+        description="New number of leaves. A completed run whose number is raised continues. A canceled run cannot "
+        "be changed.",
+    )
     name: Line | None = None
 
 

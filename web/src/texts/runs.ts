@@ -34,7 +34,7 @@ export const runTexts = {
   reasons: {
     by_user: "A user stopped the run.",
     target_reached: "The run has as many finished candidates as you wanted.",
-    nothing_left: "No candidate can get another child.",
+    nothing_left: "No candidate can get another child. Restore a branch, or start another run of the pipeline.",
     approval_needed: "A step waits for your approval.",
     budget_spent: "The next job would exceed the budget. Raise the budget to continue.",
     insufficient_tokens: "Your wallet has not enough tokens for the next job.",
@@ -177,6 +177,18 @@ export const winnerTexts = {
   exportAll: "All candidates (zip)",
   exportText: "A zip file with one folder per step, and a list of all candidates with seeds and ratings.",
   download: (number: number) => `Download candidate ${number}`,
+};
+
+export const moreTexts = {
+  more: "Make more",
+  title: "Make more candidates",
+  text: (leaves: number, spent: string) => `The run has ${plural(leaves, "finished candidate", "finished candidates")} and has spent ${spent}. It continues with the candidates and votes that it has.`,
+  target: "Finished candidates in all",
+  budget: "Budget in tokens",
+  budgetHint: (perLeaf: string) => `So far a finished candidate took about ${perLeaf}.`,
+  start: "Make more",
+  stop: "Close",
+  done: (target: number) => `The run makes candidates until it has ${numbers.format(target)}.`,
 };
 
 export const budgetTexts = {

@@ -6,6 +6,7 @@ import { Badge, Button, Dialog, formatTokens, PageHead, Progress } from "@/desig
 import { needsUser, percentOf, toneOf } from "@/pages/runs/filters";
 import { BackLink } from "@/parts/BackLink";
 import { runsTexts, runTexts } from "@/texts/runs";
+import { MakeMoreButton } from "./MakeMoreButton";
 import type { Run } from "./queries";
 import { useRunAction } from "./useRunActions";
 
@@ -48,6 +49,7 @@ function Actions({ run }: { run: Run }) {
   const isOpen = run.status === "active" || run.status === "paused";
   return (
     <>
+      {run.status !== "canceled" && <MakeMoreButton run={run} />}
       {run.status === "active" ? (
         <Button icon={<Pause size={16} />} busy={action.isPending} onClick={() => action.mutate("pause")}>
           {runTexts.pause}

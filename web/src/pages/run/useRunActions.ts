@@ -3,7 +3,7 @@ import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { formatTokens } from "@/design";
 import { notifyDone, notifyError } from "@/parts/notify";
-import { budgetTexts, gateTexts, runTexts } from "@/texts/runs";
+import { budgetTexts, gateTexts, moreTexts, runTexts } from "@/texts/runs";
 
 const PATHS = { pause: "/api/runs/{run_id}/pause", resume: "/api/runs/{run_id}/resume", cancel: "/api/runs/{run_id}/cancel" } as const;
 const DONE = { pause: runTexts.paused, resume: runTexts.resumed, cancel: runTexts.canceled };
@@ -29,6 +29,20 @@ export function useBudget(id: string, onDone: () => void) {
     onSuccess: (run) => {
       client.setQueryData(keys.run(id), run);
       notifyDone(budgetTexts.saved(formatTokens(run.budget)));
+      onDone();
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
+  });
+}
+
+/** A larger number of finished candidates, with which a completed run continues, and the budget for them. */
+export function useMakeMore(id: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (body: { target_leaves: number; budget: number }) => data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body })),
+    onSuccess: (run) => {
+      client.setQueryData(keys.run(id), run);
+      notifyDone(moreTexts.done(run.target_leaves));
       onDone();
     },
     onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
