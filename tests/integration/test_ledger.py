@@ -299,6 +299,12 @@ WRONG_ROWS = {
     ),
     "an overdraft": "UPDATE token_wallets SET balance = -1 WHERE tenant_id = $1",
     "an overdraft by the function": "SELECT wallet_move($1, $2, 'JOB_RESERVE', -1000, $3, 2, NULL)",
+    "a second settlement by the function": (
+        "SELECT wallet_consume(ARRAY[$1]::uuid[], ARRAY[$2]::uuid[], ARRAY[$4]::uuid[], ARRAY[1])"
+    ),
+    "one of two settlements by the function": (
+        "SELECT wallet_consume(ARRAY[$1, $1]::uuid[], ARRAY[$2, $2]::uuid[], ARRAY[$3, $4]::uuid[], ARRAY[1, 1])"
+    ),
     "money for no wallet": "SELECT wallet_move($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
     "a wallet of no tenant": "INSERT INTO token_wallets VALUES (gen_random_uuid(), gen_random_uuid(), 0)",
     "a second wallet": "INSERT INTO token_wallets VALUES ($1, $2, 0)",
@@ -572,6 +578,7 @@ def test_only_the_functions_of_the_wallet_write_money() -> None:
         rest = FUNCTION.sub("", text)
         assert WRITES.findall(rest) == [], f"{file} writes money"
     assert {name: tables for name, tables in writers.items() if tables} == {
+        "wallet_consume": {"token_transactions"},
         "wallet_lock": {"token_wallets"},
         "wallet_move": {"token_wallets", "token_transactions"},
         "wallet_refund": {"token_wallets", "token_transactions"},
@@ -592,12 +599,13 @@ def test_a_statement_that_writes_money_would_be_noticed(statement: str) -> None:
 
 
 def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> None:
+    names = ("wallet_move(", "wallet_refund(", "wallet_consume(")
     callers = {
         (str(file.relative_to(SOURCE)), block.split()[0])
         for file in SOURCE.rglob("*.sql")
         if "migrations" not in file.parts
         for block in file.read_text("utf-8").split("-- name:")[1:]
-        if "wallet_move(" in block or "wallet_refund(" in block
+        if any(name in block for name in names)
     }
     assert callers == {
         ("wallet/statements.sql", "credit"),
@@ -606,7 +614,6 @@ def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() 
         ("jobs/transition_statements.sql", "end_jobs"),
         ("jobs/transition_statements.sql", "retry_job"),
     }
-    names = ("wallet_move(", "wallet_refund(")
     assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]
 
 

@@ -73,11 +73,12 @@ def test_every_transition_except_the_first_belongs_to_a_use_case() -> None:
 
 
 def test_statements_that_end_a_job_settle_it_and_a_retry_reserves_again() -> None:
-    written = {name: set(re.findall(r"JOB_\w+|wallet_refund", one.text)) for name, one in TRANSITION_SQL.items()}
+    settling = re.compile(r"JOB_\w+|wallet_refund|wallet_consume")
+    written = {name: set(settling.findall(one.text)) for name, one in TRANSITION_SQL.items()}
     assert written == {
         "queue_jobs": set(),
         "start_jobs": set(),
-        "complete_jobs": {"JOB_CONSUME"},
+        "complete_jobs": {"wallet_consume"},
         "end_jobs": {"wallet_refund"},
         "retry_job": {"JOB_RESERVE"},
     }

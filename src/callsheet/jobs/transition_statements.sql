@@ -170,7 +170,9 @@ WITH wanted_transition AS MATERIALIZED (
 ), product AS MATERIALIZED (
     SELECT product_keep(tenant_id, user_id, job_id, product) FROM numbered_job WHERE product IS NOT NULL
 ), charge AS MATERIALIZED (
-    SELECT wallet_move(tenant_id, user_id, 'JOB_CONSUME', 0, job_id, charge_cycle, NULL) FROM numbered_job
+    SELECT wallet_consume(array_agg(tenant_id), array_agg(user_id), array_agg(job_id), array_agg(charge_cycle))
+    FROM numbered_job
+    HAVING count(*) > 0
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
 WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT count(*) FROM charge) >= 0
