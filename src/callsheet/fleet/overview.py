@@ -147,7 +147,7 @@ class FleetOverview:
         """The background loops of this process."""
         return [
             LoopMetrics(
-                name=loop.name, ticks=loop.ticks, failures=loop.failures, failures_in_a_row=loop.failures_in_a_row
+                name=loop.name, ticks=loop.ticks, failures=loop.failures, failures_in_a_row=loop.alarming_failures
             )
             for loop in self._loops
         ]

@@ -80,9 +80,11 @@ class ActorRegistry:
 
     @property
     def provider_names(self) -> tuple[str, ...]:
-        """The providers that plans may name. A task worker declares all of them."""
+        """The providers whose tasks this machine can run. A task worker declares them; tasks of a provider that is set up
+        on another machine only are left to that machine."""
+        media = [name for name, provider in self.media.items() if getattr(provider, "is_set_up", True)]
         others = [name for actor in self.actors.values() for name in getattr(actor, "providers", ())]
-        return tuple(dict.fromkeys((OWN, *self.media, *others)))
+        return tuple(dict.fromkeys((OWN, *media, *others)))
 
     @property
     def services(self) -> tuple[str, ...]:

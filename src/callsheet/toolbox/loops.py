@@ -18,6 +18,8 @@ from callsheet.toolbox.outages import Outage
 from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
+# A restart of a database is not an alert of each loop. It takes less than this, and backoff is at most 30 seconds.
+SHORT_OUTAGE_SECONDS = 60.0
 
 
 class Loop(ABC):
@@ -55,6 +57,11 @@ class Loop(ABC):
     @cached_property
     def _outage(self) -> Outage:
         return Outage(f"loop {self.name}", monotonic=self._clock.monotonic)
+
+    @property
+    def alarming_failures(self) -> int:
+        """Failures in a row for alerts. After a short outage every loop would raise one, until its next attempt."""
+        return 0 if 0 < self._outage.seconds < SHORT_OUTAGE_SECONDS else self.failures_in_a_row
 
     @property
     def running(self) -> bool:

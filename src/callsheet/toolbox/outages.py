@@ -27,6 +27,11 @@ class Outage:
         # Raised when an outage starts and when it ends.
         self._changes = 0
 
+    @property
+    def seconds(self) -> float:
+        """How long it lasts. 0 if there is no outage."""
+        return 0.0 if self._since is None else self._monotonic() - self._since
+
     def start_attempt(self) -> int:
         return self._changes
 

@@ -44,6 +44,13 @@ def stops(**config: Any) -> str:
     return str(stopped.value)
 
 
+async def test_workers_leave_tasks_of_providers_that_are_not_set_up_to_others() -> None:
+    async with opened() as registry:
+        assert set(registry.provider_names).isdisjoint({"lightbox", "replicate"})
+    async with opened(lightbox={"url": "http://127.0.0.1:1"}, replicate={"token": "r8_" + "0" * 37}) as registry:
+        assert {"lightbox", "replicate"} <= set(registry.provider_names)
+
+
 async def test_built_in_actors_and_providers_need_no_settings() -> None:
     async with opened() as registry:
         assert {"comfyui", "lightbox", "replicate"} <= set(registry.media)

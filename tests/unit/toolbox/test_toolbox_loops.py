@@ -105,6 +105,20 @@ async def test_more_work_ticks_again_at_once_and_starves_no_other_task() -> None
     assert loop.ticks >= 100
 
 
+@pytest.mark.parametrize(("seconds", "alarming"), [(1, 0), (61, 2)])
+async def test_failures_of_a_short_outage_are_not_alarming(seconds: float, alarming: int) -> None:
+    async def fail(loop: Sweeper) -> None:
+        raise LookupError("the database is gone")
+
+    loop = Sweeper(fail)
+    loop.retry_base_seconds = 0
+    loop.start(lambda error: isinstance(error, LookupError))
+    await loop.ticked(2)
+    await loop.stop()
+    loop.clock.advance(seconds)
+    assert (loop.failures_in_a_row >= 2, min(loop.alarming_failures, 2)) == (True, alarming)
+
+
 async def test_a_raising_tick_is_logged_and_tried_again() -> None:
     async def fail_twice(loop: Sweeper) -> None:
         loop.clock.advance(1)

@@ -68,6 +68,10 @@ class HttpProvider:
     def run_limit_seconds(self) -> int:
         return self._config.limit_seconds + MARGIN_SECONDS
 
+    @property
+    def is_set_up(self) -> bool:
+        return not self._config.needs_secret
+
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._config.needs_secret:
             yield FieldProblem(

@@ -62,6 +62,10 @@ class Lightbox:
     def run_limit_seconds(self) -> int:
         return self._config.limit_seconds + MARGIN_SECONDS
 
+    @property
+    def is_set_up(self) -> bool:
+        return self._engine is not None
+
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._engine is None:
             yield FieldProblem("provider", "The provider is not configured. Set CALLSHEET_PROVIDERS__LIGHTBOX__URL.")

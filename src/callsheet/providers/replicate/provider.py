@@ -59,6 +59,10 @@ class Replicate:
     def callback_seconds(self) -> float:
         return self._config.callback_seconds
 
+    @property
+    def is_set_up(self) -> bool:
+        return self._config.token is not None
+
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._config.token is None:
             yield FieldProblem("provider", f"The provider is not configured: {NOT_SET_UP}.")
