@@ -80,8 +80,8 @@ class ActorRegistry:
 
     @property
     def provider_names(self) -> tuple[str, ...]:
-        """The providers whose tasks this machine can run. A task worker declares them; tasks of a provider that is set up
-        on another machine only are left to that machine."""
+        """The providers whose tasks this machine can run. A task worker declares them, and leaves tasks of a provider
+        that is set up on another machine only to that machine."""
         media = [name for name, provider in self.media.items() if getattr(provider, "is_set_up", True)]
         others = [name for actor in self.actors.values() for name in getattr(actor, "providers", ())]
         return tuple(dict.fromkeys((OWN, *media, *others)))
