@@ -20,7 +20,7 @@ import asyncpg
 
 from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
-from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Entry, Lease
+from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Lease, QueueEntry
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
@@ -95,7 +95,7 @@ class Crowd:
             await self.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
             await self.queue.enqueue([self._successor(lease)])
 
-    def _successor(self, lease: Lease) -> Entry:
+    def _successor(self, lease: Lease) -> QueueEntry:
         priority = random.randrange(self.priorities)
         return new_entry(lease.workflow_id, self.tenant_id, NO_OWNER, priority)
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
-from callsheet.dispatch.facts import Criteria, DispatchEnd, Entry
+from callsheet.dispatch.facts import Criteria, DispatchEnd, QueueEntry
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.queue import Queue
 from callsheet.plumbing.database import Database
@@ -57,7 +57,7 @@ class Form:
     users: dict[UUID, UUID]
     times: list[float] = field(default_factory=list)
 
-    def entry(self, tenant_id: UUID) -> Entry:
+    def entry(self, tenant_id: UUID) -> QueueEntry:
         return new_entry(self.criteria.workflow_ids[0], tenant_id, self.users[tenant_id])
 
     async def load(self, seconds: float) -> None:

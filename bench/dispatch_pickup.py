@@ -11,7 +11,7 @@ from bench.installation import BenchInstallation, open_bench_installation
 from bench.pollers import Pollers, waiting_pollers
 from bench.results import Result
 from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Report
+from callsheet.jobs.outcomes import LeaseReport
 from callsheet.plumbing.failpoints import Failpoint, armed
 
 name = "dispatch.pickup"
@@ -51,7 +51,7 @@ async def _pickup(installation: BenchInstallation, pollers: Pollers, job: NewJob
     submitted = await submitting
     if started.lease.job_id != submitted.job.id:
         raise RuntimeError("a poller was given another job")
-    report = Report(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
+    report = LeaseReport(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
     await installation.room.lease_reports.complete(report, {})
     return answered - committed[0]
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import asyncpg
 
 from bench.processes import fresh_home
-from callsheet.dispatch.facts import Criteria, Entry
+from callsheet.dispatch.facts import Criteria, QueueEntry
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.plumbing.database import Database, create_database
 from callsheet.plumbing.databases import Databases, open_databases, with_database
@@ -173,9 +173,9 @@ async def add_workflows(central: Database, count: int) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def new_entry(workflow_id: int, tenant_id: UUID, user_id: UUID, priority: int = 0) -> Entry:
+def new_entry(workflow_id: int, tenant_id: UUID, user_id: UUID, priority: int = 0) -> QueueEntry:
     """A new job, as the relay would put it into the queue."""
-    return Entry(
+    return QueueEntry(
         tenant_id=tenant_id,
         user_id=user_id,
         job_id=uuid7(),

@@ -21,7 +21,7 @@ from bench.processor_time import processor_clock
 from bench.queues import TENANTS
 from bench.results import Result
 from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Report
+from callsheet.jobs.outcomes import LeaseReport
 
 name = "jobs.full"
 CALLERS = 200
@@ -57,7 +57,9 @@ class OurJobs:
             # Each caller has just put one in, so there is one to take out.
             assert started is not None
             lease = started.lease
-            outcome = await room.lease_reports.complete(Report(lease.dispatch_id, lease.lease_token, worker), RESULT)
+            outcome = await room.lease_reports.complete(
+                LeaseReport(lease.dispatch_id, lease.lease_token, worker), RESULT
+            )
             done += outcome.status == "completed"
         return done
 

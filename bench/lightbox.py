@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from callsheet.cli.main import main
 from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.saving import shown_file
 
@@ -22,11 +22,11 @@ class LargeFile(Node):
     category = "probe"
     is_output = True
     inputs: ClassVar = {
-        "megabytes": Input("INT", {"default": 1, "min": 1, "max": 100_000}),
-        "filename_prefix": Input("STRING", {"default": "large"}),
+        "megabytes": NodeInput("INT", {"default": 1, "min": 1, "max": 100_000}),
+        "filename_prefix": NodeInput("STRING", {"default": "large"}),
     }
 
-    def run(self, context: Context, *, megabytes: int, filename_prefix: str) -> Result:
+    def run(self, context: NodeContext, *, megabytes: int, filename_prefix: str) -> Result:
         place = context.folders.place_for(filename_prefix, "output")
         name = place.file_name("mp4")
         with (place.folder / name).open("wb") as file:
@@ -39,10 +39,13 @@ class SharedGpu(Node):
 
     name = "BenchGpu"
     category = "probe"
-    inputs: ClassVar = {"image": Input("IMAGE"), "seconds": Input("FLOAT", {"default": 0.1, "min": 0.0, "max": 60.0})}
+    inputs: ClassVar = {
+        "image": NodeInput("IMAGE"),
+        "seconds": NodeInput("FLOAT", {"default": 0.1, "min": 0.0, "max": 60.0}),
+    }
     outputs = probes.ProbeSleep.outputs
 
-    def run(self, context: Context, *, image: Frames, seconds: float) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, seconds: float) -> Result:
         with open(os.environ["BENCH_GPU"]) as gpu:
             fcntl.flock(gpu, fcntl.LOCK_EX)
             time.sleep(seconds)

@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 from bench.results import Result
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.arrivals import CURVES, Arrivals, make_trace
-from callsheet.scaling.simulation.replay import Replay
-from callsheet.scaling.simulation.trace import Trace
+from callsheet.scaling.simulation.replay import TraceReplay
+from callsheet.scaling.simulation.trace import QueueTrace
 
 name = "scaling.simulate"
 short = {"days": 0.02}
@@ -34,7 +34,7 @@ async def run(seconds: float, days: float = 2.0) -> list[Result]:
     until = time.perf_counter() + seconds
     while not rates["ours"] or time.perf_counter() < until:
         began = time.process_time()
-        waits = Replay(trace, policy).run().waits
+        waits = TraceReplay(trace, policy).run().waits
         between = time.process_time()
         bare = bare_replay(trace)
         ended = time.process_time()
@@ -50,7 +50,7 @@ async def run(seconds: float, days: float = 2.0) -> list[Result]:
     ]
 
 
-def bare_replay(trace: Trace) -> list[float]:
+def bare_replay(trace: QueueTrace) -> list[float]:
     """The wait of each job, in the order of arrival, with a fixed number of workers."""
     waits: list[float] = []
     ends: list[float] = []

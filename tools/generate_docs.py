@@ -22,7 +22,7 @@ import callsheet.app  # noqa: F401 - for what it imports: every room, and with i
 from callsheet.alerts.guide import GUIDE, Guide
 from callsheet.cli.main import app
 from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
-from callsheet.lightbox.node import Input, Node
+from callsheet.lightbox.node import Node, NodeInput
 from callsheet.lightbox.nodes import build_registry
 from callsheet.plumbing.problems import STATUS_OF_CODE
 from callsheet.settings import Settings, setting_fields, variable_name
@@ -325,7 +325,7 @@ def _node_row(node: type[Node]) -> tuple[str, ...]:
     return name, taken or "nothing", ", ".join(filter(None, (given, "*saves*" if node.is_output else "")))
 
 
-def _input_text(name: str, given: Input) -> str:
+def _input_text(name: str, given: NodeInput) -> str:
     options = given.options or {}
     choices = given.choices
     if choices is not None:

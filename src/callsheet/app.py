@@ -31,7 +31,7 @@ from callsheet.plumbing.database_watch import DatabaseWatch
 from callsheet.plumbing.databases import CENTRAL, Databases, open_databases
 from callsheet.plumbing.failpoints import arm_for_process
 from callsheet.plumbing.notify import Listener, Notifier
-from callsheet.plumbing.pool_keeper import Role
+from callsheet.plumbing.pool_keeper import DatabaseRole
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer
 from callsheet.providers.registry import ActorRegistry, open_registry
@@ -128,7 +128,7 @@ async def running_control_plane(
 def openapi_document(settings: Settings) -> dict[str, Any]:
     """What `/openapi.json` returns. No database is connected: only the routes and their models are needed."""
     central = Database("central", CENTRAL, "", settings.database)
-    databases = Databases(settings, central, None, role=Role(migrates=False, holds_leases=False))
+    databases = Databases(settings, central, None, role=DatabaseRole(migrates=False, holds_leases=False))
     secret, owner = b"signs nothing", StorageOwner(databases)
     storage = open_storage(settings, secret, owner)
     return _assemble(settings, secret, databases, storage, owner, open_registry(settings.providers)).api.openapi()

@@ -41,7 +41,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routers import pipeline_routers
-from callsheet.pipelines.user_work import UserWork
+from callsheet.pipelines.user_work import JobsAndRunsOfUser
 from callsheet.plumbing.application import vouch_by_path
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.edge import Vouch
@@ -191,7 +191,7 @@ def all_routers(
     """The first router that has the path gets the request; workers send most requests."""
     identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication
     api = open_jobs_api(databases, jobs, identity, media, rooms.fleet.capacity.of, rooms.webhooks.gate, settings.jobs)
-    work = UserWork(databases, rooms.pipelines.runs, jobs.cancellation)
+    work = JobsAndRunsOfUser(databases, rooms.pipelines.runs, jobs.cancellation)
     deletion = UserDeletion(databases, identity.management, work)
     overview = _overview(rooms, databases, loops)
     return [

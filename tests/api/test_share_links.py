@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.descriptions import Description
+from callsheet.jobs.descriptions import JobDescription
 from callsheet.library.shares import SQL, Openings
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
@@ -35,7 +35,7 @@ async def ann(plane: ControlPlane) -> AsyncIterator[MediaApi]:
 async def finished(ann: MediaApi, *outputs: bytes) -> str:
     """A job on an upload of ann's that has made these."""
     file = (await ann.confirm(await ann.uploaded(name="holiday in Rome.mp4"))).json()
-    described = Description("Claymation", ("holiday in Rome.mp4",), {"prompt": PROMPT}, "video")
+    described = JobDescription("Claymation", ("holiday in Rome.mp4",), {"prompt": PROMPT}, "video")
     job = await ann.jobs_api.core.submit(ann.member, input_file_ids=(file["id"],), description=described)
     await ann.complete(await ann.jobs_api.start(), *outputs)
     return str(job.id)

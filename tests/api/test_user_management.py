@@ -11,7 +11,7 @@ from callsheet.app import ControlPlane
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.management import UserManagement
 from callsheet.identity.managers import COMMAND_LINE
-from callsheet.pipelines.user_work import UserWork
+from callsheet.pipelines.user_work import JobsAndRunsOfUser
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
 from tests.support.accounts import PASSWORD, People, Person, sign_in
@@ -275,7 +275,7 @@ async def test_a_deletion_that_crashed_is_repeated(
 ) -> None:
     ann = await jobs_api.person("pool_1", tokens=100)
     await jobs_api.submit(ann)
-    work = UserWork(plane.databases, plane.pipelines.runs, plane.jobs.cancellation)
+    work = JobsAndRunsOfUser(plane.databases, plane.pipelines.runs, plane.jobs.cancellation)
     deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.keys), work)
     with armed({point: crash}), pytest.raises(Crashed):
         await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from callsheet.app import ControlPlane
 from callsheet.fleet.protocol import open_protocol
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.worker import CompleteAnswer, CompleteRequest
+from callsheet.wire.worker import CompleteRequest, CompleteResponse
 from tests.support.accounts import Person
 from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.catalog_api import PNG as OVERLAY
@@ -325,7 +325,7 @@ async def test_an_accepted_output_cannot_be_replaced_by_announcing_its_name_agai
     assert await worker.download(shown["url"]) == PNG
 
 
-async def reported(worker_harness: WorkerHarness, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteAnswer:
+async def reported(worker_harness: WorkerHarness, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteResponse:
     """A completion in the test's own context, where it can be stopped at a failpoint."""
     plane = worker_harness.plane
     principal = await plane.fleet.authentication.of(f"Bearer {worker.token}")

@@ -113,12 +113,12 @@ class TestRequests:
     async def test_the_document_describes_every_message(self, worker_harness: WorkerHarness) -> None:
         document = (await worker_harness.client.get("/openapi.json")).json()
         for path, request, answer in (
-            ("poll", "PollRequest", "PollAnswer"),
-            ("heartbeat", "HeartbeatRequest", "HeartbeatAnswer"),
-            ("complete", "CompleteRequest", "CompleteAnswer"),
-            ("fail", "FailRequest", "DispatchAnswer"),
-            ("requeue", "RequeueRequest", "DispatchAnswer"),
-            ("defer", "DeferRequest", "DispatchAnswer"),
+            ("poll", "PollRequest", "PollResponse"),
+            ("heartbeat", "HeartbeatRequest", "HeartbeatResponse"),
+            ("complete", "CompleteRequest", "CompleteResponse"),
+            ("fail", "FailRequest", "DispatchResponse"),
+            ("requeue", "RequeueRequest", "DispatchResponse"),
+            ("defer", "DeferRequest", "DispatchResponse"),
         ):
             operation = document["paths"][f"/api/worker/{path}"]["post"]
             asked = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]

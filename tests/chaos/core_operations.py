@@ -13,7 +13,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Criteria, LeaseExtension
 from callsheet.jobs.active_limits import CountedAs
 from callsheet.jobs.new_jobs import NewJob, NewTask
-from callsheet.jobs.outcomes import Outcome, StartedLease
+from callsheet.jobs.outcomes import ReportOutcome, StartedLease
 from callsheet.jobs.submit import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
@@ -265,7 +265,7 @@ class OnLease(Operation):
             self.while_held(state, key, answer)
         else:
             # G3: the state must be found as it was.
-            assert isinstance(answer, (LeaseLost, NotFound, Outcome))
+            assert isinstance(answer, (LeaseLost, NotFound, ReportOutcome))
 
     @abstractmethod
     async def say(self, core: Core, started: StartedLease) -> object: ...
@@ -293,7 +293,7 @@ class Complete(OnLease):
         return await core.complete(started)
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
-        assert answer == Outcome(key[1], model.end(state, key, "completed"))
+        assert answer == ReportOutcome(key[1], model.end(state, key, "completed"))
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Fail(OnLease):
         if self.retryable and dispatch.attempts < dispatch.max_attempts and not dispatch.canceled:
             model.put_back(state, key, attempt_counts=True, delay=True)
         else:
-            assert answer == Outcome(key[1], model.end(state, key, "failed"))
+            assert answer == ReportOutcome(key[1], model.end(state, key, "failed"))
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,7 @@ class Callback(OnLease):
         if started is None:
             return
         key = (started.lease.tenant_id, started.lease.job_id, started.lease.charge_cycle)
-        assert isinstance(answer, Outcome)
+        assert isinstance(answer, ReportOutcome)
         if key in state.dispatches and state.dispatches[key].status == "waiting":
             assert answer.status == model.end(state, key, "completed")
 

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Failure, Report, StartedLease
+from callsheet.jobs.outcomes import Failure, LeaseReport, StartedLease
 from callsheet.jobs.provider_gate import CallReport
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.media.storage import open_storage
@@ -114,11 +114,11 @@ class Play:
         if started is None:
             await asyncio.sleep(0.01)
         elif started.lease.provider == NAME:
-            await self._call(started, Report(started.lease.dispatch_id, started.lease.lease_token, worker_id))
+            await self._call(started, LeaseReport(started.lease.dispatch_id, started.lease.lease_token, worker_id))
         else:
-            await self._report(started, Report(started.lease.dispatch_id, started.lease.lease_token, worker_id))
+            await self._report(started, LeaseReport(started.lease.dispatch_id, started.lease.lease_token, worker_id))
 
-    async def _call(self, started: StartedLease, report: Report) -> None:
+    async def _call(self, started: StartedLease, report: LeaseReport) -> None:
         """What the actor of such a provider does, and the provider after it: not always, not once, not in order."""
         address = await self._calls.gate.admit(started.lease)
         assert address is not None
@@ -141,7 +141,7 @@ class Play:
             body = json.dumps(prediction_id).encode()
             await self._calls.callbacks.receive(NAME, url.rpartition("/")[2], {"signed": "yes"}, body)
 
-    async def _report(self, started: StartedLease, report: Report) -> None:
+    async def _report(self, started: StartedLease, report: LeaseReport) -> None:
         reports = self._room.lease_reports
         match self._random.randrange(10):
             case 0:

@@ -11,12 +11,12 @@ from unittest.mock import patch
 import pytest
 
 from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.saving import PreviewImage
 from callsheet.providers.comfy.graphs import MARK, with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI
-from callsheet.providers.engine import EngineError, Output, Run
+from callsheet.providers.engine import EngineError, EngineRun, Output
 from tests.support.engine_setups import EngineSetup, RecordingWatcher, new_run, open_engine_setup
 from tests.support.graphs import Graph, node
 
@@ -39,7 +39,7 @@ class Eager(PreviewImage):
     name = "ProbeEager"
     category = probes.CATEGORY
 
-    def run(self, context: Context, *, images: Frames) -> Result:
+    def run(self, context: NodeContext, *, images: Frames) -> Result:
         if any(MARK in each["inputs"] for each in context.prompt.values() if each["class_type"] == self.name):
             raise TypeError(f"ProbeEager.save() got an unexpected keyword argument '{MARK}'")
         return super().run(context, images=images)
@@ -50,11 +50,11 @@ class Counted(Node):
 
     name = "ProbeCounted"
     category = probes.CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = probes.ProbeSleep.outputs
     times: ClassVar[list[int]] = []
 
-    def run(self, context: Context, *, image: Frames) -> Result:
+    def run(self, context: NodeContext, *, image: Frames) -> Result:
         self.times.append(1)
         return Result((image,))
 
@@ -147,7 +147,7 @@ async def test_files_are_removed_wherever_the_graph_put_them(tmp_path: Path, end
             engine = ComfyUI(engine_setup.engine_server.url, directory=root)
             run_id = str(uuid.uuid4())
             graph = {**linked(), "6": node("PreviewImage", images=["3", 0])}
-            run = Run(run_id, with_own_outputs(graph, run_id), "2")
+            run = EngineRun(run_id, with_own_outputs(graph, run_id), "2")
             await engine.run(run, RecordingWatcher())
             written = [path for store in ("output", "temp") for path in (root / store).rglob("*.png")]
             assert len(written) == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy.self_hosted import ComfyUI
-from callsheet.providers.engine import Run
+from callsheet.providers.engine import EngineRun
 from tests.support.engine_setups import RecordingWatcher
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
@@ -35,6 +35,6 @@ async def test_previews_are_sent_if_the_setting_or_the_workflow_requires_them(
 ) -> None:
     async with lightbox_here(tmp_path) as lightbox:
         engine, seen = ComfyUI(lightbox.url, **setting), RecordingWatcher()
-        await engine.run(Run(str(uuid.uuid4()), GRAPH, "2", extra_data), seen)
+        await engine.run(EngineRun(str(uuid.uuid4()), GRAPH, "2", extra_data), seen)
         await engine.close()
     assert bool(seen.previews) is are_drawn

@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http_client import GuardedClient
-from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, JobKey, TryLater, Unusable
+from callsheet.webhooks.downloads import MOST_OUTPUTS, JobKey, OutputDownloads, TryLater, Unusable
 from tests.support.provider_services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer
@@ -23,8 +23,8 @@ async def client() -> AsyncIterator[GuardedClient]:
 
 
 @pytest.fixture
-def downloads(client: GuardedClient, storage: Storage) -> Downloads:
-    return Downloads(client, storage, "local")
+def downloads(client: GuardedClient, storage: Storage) -> OutputDownloads:
+    return OutputDownloads(client, storage, "local")
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def left(storage: Storage, job_key: JobKey) -> set[str]:
 
 
 async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
-    downloads: Downloads, storage: Storage, job_key: JobKey, replicate: ReplicateServer
+    downloads: OutputDownloads, storage: Storage, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     names = ("picture.png", "film.mp4", "sound.wav")
     outputs = await downloads.fetch(job_key, [replicate.file(name) for name in names])
@@ -70,7 +70,7 @@ async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
 )
 async def test_a_failed_download_leaves_no_file_of_its_job(
     client: GuardedClient,
-    downloads: Downloads,
+    downloads: OutputDownloads,
     storage: Storage,
     job_key: JobKey,
     replicate: ReplicateServer,
@@ -85,7 +85,7 @@ async def test_a_failed_download_leaves_no_file_of_its_job(
 
 
 async def test_files_above_the_limit_are_not_requested(
-    downloads: Downloads, job_key: JobKey, replicate: ReplicateServer
+    downloads: OutputDownloads, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     with pytest.raises(Unusable):
         await downloads.fetch(job_key, [replicate.file("picture.png")] * (MOST_OUTPUTS + 1))

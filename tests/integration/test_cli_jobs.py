@@ -18,7 +18,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.cli.installation_health import why_waiting
 from callsheet.cli.profile_store import profiles_file
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.scaling.simulation.trace import LaneKey
+from callsheet.scaling.simulation.trace import TraceLane
 from callsheet.scaling.simulation.trace_files import read_trace
 from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
@@ -324,7 +324,7 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     assert told == f"Wrote 4 jobs to {file}. To replay them, run: callsheet simulate --trace {file}\n"
     found = list(read_trace(file).rows())
     assert [key for _, _, key in found] == [
-        LaneKey(person.tenant.slug, "", -number, jobs_api.workflow) for number in range(1, 5)
+        TraceLane(person.tenant.slug, "", -number, jobs_api.workflow) for number in range(1, 5)
     ]
     assert [submitted for submitted, _, _ in found] == sorted(submitted for submitted, _, _ in found)
     replayed = (await terminal.run("simulate", "--trace", str(file), "--json")).json

@@ -21,7 +21,7 @@ from callsheet.media.storage.s3 import S3Storage
 from callsheet.plumbing.databases import Databases
 from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
-from callsheet.settings.findings import Finding, clock_finding
+from callsheet.settings.findings import SettingsFinding, clock_finding
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
 from tests.support.installation import changed
@@ -96,7 +96,7 @@ def engine(answer: object, status: int = 200) -> Iterator[str]:
         yield url
 
 
-async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, Finding]:
+async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, SettingsFinding]:
     found = await examine(changed(settings, engine={"url": engine_url}))
     return {finding.part: finding for finding in found}
 

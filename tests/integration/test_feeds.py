@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from callsheet.jobs import feeds as feeds_module
-from callsheet.jobs.feeds import Feeds, Line
+from callsheet.jobs.feeds import FeedEvent, Feeds
 from callsheet.jobs.journal import CHANNEL
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.settings import Settings
@@ -31,16 +31,16 @@ async def core(shared_databases: Databases) -> Core:
     return await opened.prepare()
 
 
-def following(core: Core, member: Member, job_id: object, after: int = 0) -> AsyncIterator[Line | None]:
+def following(core: Core, member: Member, job_id: object, after: int = 0) -> AsyncIterator[FeedEvent | None]:
     return core.room.feeds.follow_job(member.pool, member.tenant_id, job_id, after)
 
 
-async def collect(lines: AsyncIterator[Line | None], count: int | None = None) -> list[tuple[int, str]]:
+async def collect(lines: AsyncIterator[FeedEvent | None], count: int | None = None) -> list[tuple[int, str]]:
     """(position, to_status) of the next lines; of all of them where the stream ends."""
     found: list[tuple[int, str]] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in lines:
-            if isinstance(line, Line):
+            if isinstance(line, FeedEvent):
                 found.append((line.position, str(line.event.to_status)))
             if len(found) == count:
                 break
@@ -127,11 +127,11 @@ async def test_event_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_c
     plane = open_core(others, active_per_user=1000)
     plane.workflow = core.workflow
     ann, bob = await core.member("pool_1"), await core.member("pool_1")
-    seen: list[Line] = []
+    seen: list[FeedEvent] = []
 
     async def read() -> None:
         async for line in core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, 0):
-            seen.extend([line] if isinstance(line, Line) else [])
+            seen.extend([line] if isinstance(line, FeedEvent) else [])
 
     async def nudge() -> None:
         # The other plane's notifications, as often as can be: a reader that looks all the time misses most easily.

@@ -12,7 +12,7 @@ import pytest
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.queue_notifications import Arrival
-from callsheet.jobs.outcomes import Report, StartedLease
+from callsheet.jobs.outcomes import LeaseReport, StartedLease
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
@@ -217,7 +217,7 @@ async def test_the_same_job_id_of_three_tenants_in_two_pools_never_crosses(core:
     assert [(one.lease.tenant_id, one.payload) for one in leased] == [
         (member.tenant_id, {"of": number}) for number, member in enumerate(members)
     ]
-    mixed = Report(leased[0].lease.dispatch_id, leased[2].lease.lease_token, "worker-1")
+    mixed = LeaseReport(leased[0].lease.dispatch_id, leased[2].lease.lease_token, "worker-1")
     with pytest.raises(NotFound):
         await core.room.lease_reports.complete(mixed, {"output": "stolen"})
     await core.complete(leased[0], {"output": "a"})

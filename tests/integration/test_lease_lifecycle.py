@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import DispatchEnd
-from callsheet.jobs.outcomes import Failure, Report
+from callsheet.jobs.outcomes import Failure, LeaseReport
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from tests.support.core import Core, Member, open_core, report
@@ -113,7 +113,7 @@ async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(cor
     before = (await active_dispatch(core, job))["lease_expires_at"]
     with pytest.raises(NotFound):
         await core.room.lease_reports.heartbeat(
-            Report(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
+            LeaseReport(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
         )
     assert (await active_dispatch(core, job))["lease_expires_at"] == before
 
@@ -123,7 +123,7 @@ async def test_heartbeats_that_arrive_together_each_get_the_response_for_their_o
 ) -> None:
     leases = [(await running_job(core, ann))[1] for _ in range(4)]
     await core.complete(leases[0])
-    foreign = Report(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
+    foreign = LeaseReport(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
     answers = await asyncio.gather(
         *(core.room.lease_reports.heartbeat(report(started)) for started in leases),
         core.room.lease_reports.heartbeat(foreign),
@@ -240,9 +240,9 @@ async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_chan
     job, started = await running_job(core, ann)
     lease, reports = started.lease, core.room.lease_reports
     foreign = [
-        Report(lease.dispatch_id, uuid4(), "worker-1"),
-        Report(lease.dispatch_id, lease.lease_token, "worker-2"),
-        Report(lease.dispatch_id + 1000, lease.lease_token, "worker-1"),
+        LeaseReport(lease.dispatch_id, uuid4(), "worker-1"),
+        LeaseReport(lease.dispatch_id, lease.lease_token, "worker-2"),
+        LeaseReport(lease.dispatch_id + 1000, lease.lease_token, "worker-1"),
     ]
     later = datetime.now(UTC) + timedelta(hours=1)
     for stranger in foreign:

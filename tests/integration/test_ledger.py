@@ -21,7 +21,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.audit import Finding, audit, audit_pool
+from callsheet.wallet.audit import LedgerFinding, audit, audit_pool
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
@@ -478,7 +478,7 @@ class Broken:
 
     tenant_id: UUID
     jobs: dict[str, UUID]
-    before: list[Finding]
+    before: list[LedgerFinding]
     findings: list[dict[str, Any]]
     lines: list[str]
 

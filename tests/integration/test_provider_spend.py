@@ -12,8 +12,8 @@ import pytest
 from callsheet.jobs.progress import ProgressReport
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.statistics.keeper import Progress
-from callsheet.statistics.spend import CallRow, Spend, TokenRow, spending
+from callsheet.statistics.keeper import CountingProgress
+from callsheet.statistics.spend import ProviderCallsRow, ProviderTokensRow, Spend, spending
 from callsheet.statistics.spend_keeper import (
     CALLS,
     CENTRAL_SQL,
@@ -139,13 +139,13 @@ async def test_one_process_counts_a_database_at_a_time_and_the_others_do_not_wai
 
 def test_a_step_that_was_counted_in_part_is_counted_as_a_whole() -> None:
     counted = datetime(2026, 11, 17, 12, 32, 10, tzinfo=UTC)
-    assert first_step(Progress(NOW, counted, None)) == datetime(2026, 11, 17, 12, 20, tzinfo=UTC)
-    assert first_step(Progress(NOW, NOW, None)) == datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
+    assert first_step(CountingProgress(NOW, counted, None)) == datetime(2026, 11, 17, 12, 20, tzinfo=UTC)
+    assert first_step(CountingProgress(NOW, NOW, None)) == datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
 
 
 def test_money_is_estimated_only_where_the_price_of_a_call_is_known() -> None:
-    calls = [CallRow("replicate", 30, 28, 2, 10, 9, 1), CallRow("speech", 5, 5, 0, 0, 0, 0)]
-    tokens = [TokenRow("replicate", Decimal(7), Decimal(7))]
+    calls = [ProviderCallsRow("replicate", 30, 28, 2, 10, 9, 1), ProviderCallsRow("speech", 5, 5, 0, 0, 0, 0)]
+    tokens = [ProviderTokensRow("replicate", Decimal(7), Decimal(7))]
     replicate, speech = spending(calls, tokens, {"replicate": 0.04, "unused": 1.0})
     assert (replicate.last_24h.estimated_money, replicate.last_30d.estimated_money) == (0.4, 1.2)
     assert (replicate.last_24h.tokens, speech.last_30d.tokens) == (7, 0)

@@ -14,7 +14,7 @@ from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.room import open_jobs
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
@@ -43,7 +43,7 @@ async def deliver(pipelines: PipelineHarness, started: StartedLease, *mime_types
         extension = mime_type.rpartition("/")[2]
         path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.{extension}"
         await pipelines.media.room.files.storage.put(path, PNG, content_type=mime_type)
-        outputs.append(Output(uuid7(), "local", path, f"output-{number}.{extension}", mime_type, len(PNG)))
+        outputs.append(JobOutputFile(uuid7(), "local", path, f"output-{number}.{extension}", mime_type, len(PNG)))
     result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
     await pipelines.core.room.lease_reports.complete(report(started), result, outputs=outputs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callsheet.tasks import limits as limits_module
-from callsheet.tasks.limits import Limits
+from callsheet.tasks.limits import TaskLimits
 from tests.support.core import Core
 
 
@@ -16,7 +16,7 @@ async def limit_of(core: Core, identifier: str) -> int | None:
 
 
 async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) -> None:
-    limits = Limits(core.room.overview)
+    limits = TaskLimits(core.room.overview)
     await limits.declare("gpu", 2)
     await core.rows(core.databases.central, "DELETE FROM concurrency_limits")
     await limits.declare("gpu", 2)
@@ -26,7 +26,7 @@ async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) 
 
 
 async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits(core.room.overview)
+    limits = TaskLimits(core.room.overview)
     await limits.declare("gpu", 2)
     await core.room.overview.set_limit("gpu", None, "admin")
     monkeypatch.setattr(limits_module, "FRESH_SECONDS", -1.0)
@@ -36,7 +36,7 @@ async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monke
 
 async def test_the_number_of_remembered_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits_module, "MOST_REMEMBERED", 3)
-    limits = Limits(core.room.overview)
+    limits = TaskLimits(core.room.overview)
     for number in range(7):
         await limits.declare(f"identifier-{number}", 1)
     assert len(limits._declared) <= 3

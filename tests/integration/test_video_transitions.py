@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.jobs.outcomes import Outcome
+from callsheet.jobs.outcomes import ReportOutcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
 from tests.support.core import Core, Member, output_of, report
@@ -61,7 +61,7 @@ async def test_a_repeated_completion_stores_its_files_once(core: Core, ann: Memb
     started = await core.start()
     first = await core.complete(started)
     again = await core.complete(started)
-    assert (first.status, again) == ("completed", Outcome(job.id, "completed"))
+    assert (first.status, again) == ("completed", ReportOutcome(job.id, "completed"))
     assert again.settled is None
     assert len(await core.rows(ann.pool, "SELECT * FROM files WHERE job_id = $1", job.id)) == 1
     await core.check()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from callsheet.dispatch.affinity import Cold, Limits
+from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Lease
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.outcomes import StartedLease
@@ -51,7 +51,7 @@ async def test_a_worker_that_reports_no_models_is_served_in_turn(core: Core, ann
 
 
 async def test_a_setting_turns_warm_leases_off(core: Core, ann: Member, other: int) -> None:
-    queue = Queue(core.databases.central, affinity=Limits(look_ahead=0))
+    queue = Queue(core.databases.central, affinity=AffinityLimits(look_ahead=0))
     criteria = core.criteria(core.workflow, other)
     assert await queue.lease(criteria, "gpu-1") is None
     first = await core.submit(ann, workflow_id=other)

@@ -21,8 +21,8 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
-from callsheet.wire.fleet import RegisterAnswer, RegisterRequest
-from callsheet.wire.worker import PollAnswer, PollRequest
+from callsheet.wire.fleet import RegisterRequest, RegisterResponse
+from callsheet.wire.worker import PollRequest, PollResponse
 from tests.support.core import Core, Member, Row
 from tests.support.fleet_api import bearer, join, recording_reaped, registry
 
@@ -38,7 +38,7 @@ class RegistryHarness:
     room: FleetRoom
     slug: str
 
-    async def join(self, worker_id: str = "gpu-1") -> RegisterAnswer:
+    async def join(self, worker_id: str = "gpu-1") -> RegisterResponse:
         return await join(self.room, worker_id, self.slug)
 
     async def silent_for(self, seconds: float, worker_id: str = "gpu-1") -> None:
@@ -379,9 +379,9 @@ class Asking:
     def __init__(self, room: FleetRoom):
         self._room = room
 
-    async def answer(self, header: str | None, *_: object) -> PollAnswer:
+    async def answer(self, header: str | None, *_: object) -> PollResponse:
         await self._room.authentication.of(header, for_poll=True)
-        return PollAnswer(job=None, reason="empty")
+        return PollResponse(job=None, reason="empty")
 
 
 async def test_a_control_planes_own_worker_that_was_removed_registers_again_with_its_next_request(

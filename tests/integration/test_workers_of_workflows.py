@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.capacity import FleetCapacity
 from callsheet.fleet.overview import FleetOverview
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.operations import RunsMetrics
@@ -80,7 +80,7 @@ async def test_the_overview_counts_the_same_live_workers_as_a_route(core: Core, 
         workflows = {row["id"]: row["slug"] for row in await connection.fetch("SELECT id, slug FROM workflows")}
     look = await FleetOverview(core.databases, [], {}, no_runs).look()
     routes = [(each, stage, provider) for each in workflows for stage in STAGES for provider in PROVIDERS]
-    capacity = await Capacity(core.databases).of(routes)
+    capacity = await FleetCapacity(core.databases).of(routes)
     counted = {route: look.live_workers(route) for route in routes}
     assert counted == {route: found.live_workers for route, found in capacity.items()}
     assert any(counted.values())

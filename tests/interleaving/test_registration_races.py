@@ -20,7 +20,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
-from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, RegisterAnswer, RegisterRequest
+from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, RegisterRequest, RegisterResponse
 from tests.support.core import Row
 from tests.support.fleet_api import LOCAL, bearer, join, registry
 from tests.support.race import Race
@@ -43,7 +43,7 @@ class TwoRegistries:
     def central(self) -> Database:
         return self.race.central
 
-    async def join(self, worker_id: str = "gpu-1") -> RegisterAnswer:
+    async def join(self, worker_id: str = "gpu-1") -> RegisterResponse:
         return await join(self.one, worker_id, self.slug)
 
     async def rows(self, query: str, *values: object) -> list[Row]:
@@ -92,9 +92,9 @@ async def both(two_registries: TwoRegistries, *registries: tuple[WorkerRegistry,
 
 async def test_one_of_two_registrations_of_the_same_id_is_accepted(two_registries: TwoRegistries) -> None:
     answers = await both(two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "RegisterAnswer"]
+    assert kinds(answers) == ["AlreadyRegistered", "RegisterResponse"]
     assert await two_registries.sessions() == [None]
-    [accepted] = [answer for answer in answers if isinstance(answer, RegisterAnswer)]
+    [accepted] = [answer for answer in answers if isinstance(answer, RegisterResponse)]
     assert (await two_registries.two.authentication.of(bearer(accepted.token))).worker_id == "gpu-1"
 
 
@@ -104,7 +104,7 @@ async def test_one_of_two_registrations_for_the_last_place_is_accepted(two_regis
         for core in (two_registries.race.one, two_registries.race.two)
     ]
     answers = await both(two_registries, (one.registry, "gpu-1"), (two.registry, "gpu-2"))
-    assert kinds(answers) == ["Forbidden", "RegisterAnswer"]
+    assert kinds(answers) == ["Forbidden", "RegisterResponse"]
     [count] = await two_registries.rows("SELECT count(*) FROM comfyui_workers")
     assert count["count"] == 1
 
@@ -115,7 +115,7 @@ async def test_two_agents_that_take_over_a_dead_agent_requeue_its_job_once(two_r
     await two_registries.race.one.start("gpu-1")
     await two_registries.silent_for(91)
     answers = await both(two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "RegisterAnswer"]
+    assert kinds(answers) == ["AlreadyRegistered", "RegisterResponse"]
     assert await two_registries.sessions() == ["registered anew", None]
     assert await two_registries.dispatch() == ("queued", 1)
     assert await two_registries.events("lease_put_back") == ["lease_put_back"]
@@ -489,7 +489,7 @@ async def test_a_registration_before_a_revocation_of_its_token_is_valid(two_regi
             two_registries.two.fleet_tokens.revoke(token.id, "operator"),
         )
     registered, revoked = await asyncio.gather(*tasks)
-    assert isinstance(registered, RegisterAnswer)
+    assert isinstance(registered, RegisterResponse)
     assert (await two_registries.one.authentication.of(bearer(registered.token))).is_approved
     assert revoked.workers == 1
 
@@ -507,7 +507,7 @@ async def test_a_worker_that_registers_during_a_rotation_of_its_token_is_accepte
             join(two_registries.one, "gpu-1", credential=credential),
         )
     rotated, registered = await asyncio.gather(*tasks)
-    assert isinstance(registered, RegisterAnswer)
+    assert isinstance(registered, RegisterResponse)
     await join(two_registries.one, "gpu-2", credential=TokenCredential(hash_token(rotated.token)))
 
 

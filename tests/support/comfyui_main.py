@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 if Path("broken").exists():
     raise ModuleNotFoundError("No module named 'torch'")
 
-from callsheet.lightbox.node import Input, Node, Result
+from callsheet.lightbox.node import Node, NodeInput, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.server import running_lightbox
 from callsheet.settings import LightboxSettings
@@ -34,7 +34,7 @@ class Deadly(Node):
 
     name = "ProbeDeadly"
     category = probes.CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = probes.ProbeSleep.outputs
 
     @classmethod
@@ -47,7 +47,7 @@ class Held(Node):
 
     name = "ProbeHeld"
     category = probes.CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE"), "salt": Input("STRING")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE"), "salt": NodeInput("STRING")}
     outputs = probes.ProbeSleep.outputs
 
     def run(self, context: Any, *, image: Any, salt: str) -> Result:

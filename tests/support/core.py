@@ -22,10 +22,10 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Failure, Outcome, Report, StartedLease
+from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submit import SubmittedJob
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Notify
@@ -120,7 +120,7 @@ class Core:
         assert started is not None
         return started
 
-    async def complete(self, started: StartedLease, result: Mapping[str, Any] | None = None) -> Outcome:
+    async def complete(self, started: StartedLease, result: Mapping[str, Any] | None = None) -> ReportOutcome:
         made: dict[str, Any] = {"metadata": {"frames": 3}}
         if started.lease.kind == "scrape":
             made["result"] = {"product": {"title": "Lamp", "url": "https://shop.example/lamp"}}
@@ -158,7 +158,7 @@ class Core:
         query = "SELECT * FROM videos WHERE tenant_id = $1 AND id = $2"
         return (await self.rows(member.pool, query, member.tenant_id, video_id))[0]
 
-    async def fail(self, started: StartedLease, *, retryable: bool = False) -> Outcome:
+    async def fail(self, started: StartedLease, *, retryable: bool = False) -> ReportOutcome:
         failure = Failure("engine_error", "The engine stopped.", {"node": 4}, "Traceback …", retryable)
         return await self.room.lease_reports.fail(report(started), failure)
 
@@ -275,14 +275,14 @@ def open_core(databases: Databases, told: Notify | None = None, **settings: Any)
     return Core(databases, open_jobs(databases, notify, JobSettings(**settings)), notifications)
 
 
-def report(started: StartedLease, worker: str | None = None) -> Report:
-    return Report(started.lease.dispatch_id, started.lease.lease_token, worker or started.lease.worker_id)
+def report(started: StartedLease, worker: str | None = None) -> LeaseReport:
+    return LeaseReport(started.lease.dispatch_id, started.lease.lease_token, worker or started.lease.worker_id)
 
 
-def output_of(started: StartedLease, name: str = "output.mp4") -> Output:
+def output_of(started: StartedLease, name: str = "output.mp4") -> JobOutputFile:
     lease = started.lease
     path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.mp4"
-    return Output(uuid7(), "local", path, name, "video/mp4", 7)
+    return JobOutputFile(uuid7(), "local", path, name, "video/mp4", 7)
 
 
 @contextmanager

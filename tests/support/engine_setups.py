@@ -21,14 +21,14 @@ import httpx
 import pytest
 
 from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.images import IMAGE
 from callsheet.lightbox.server import RunningLightbox
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
-from callsheet.providers.engine import Engine, EngineError, NodeState, Output, Run
+from callsheet.providers.engine import Engine, EngineError, EngineRun, NodeState, Output
 from tests.support.breakable_proxy import BreakableProxy, breakable_proxy_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node
@@ -41,11 +41,11 @@ class Hold(Node):
 
     name = "ProbeHold"
     category = probes.CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = (IMAGE,)
     gate: ClassVar[threading.Event]
 
-    def run(self, context: Context, *, image: Frames) -> Result:
+    def run(self, context: NodeContext, *, image: Frames) -> Result:
         context.previews = True
         step = 1
         while not self.gate.wait(0.02):
@@ -234,7 +234,7 @@ class EngineSetup:
             await self.run(scenario, output_node, engine)
         return refused.value
 
-    def begin(self, run: Run | None = None, *, engine: Engine | None = None) -> Any:
+    def begin(self, run: EngineRun | None = None, *, engine: Engine | None = None) -> Any:
         """A run that shows progress and images until it is released."""
         self.engine_server.play("held")
         run = run or new_run(held_graph())
@@ -266,9 +266,9 @@ def provider_for(engine_server: EngineServer, line: BreakableProxy, **seconds: f
     return ComfyUI(line.url, patience=patience)
 
 
-def new_run(graph: Graph | None = None, output_node: str | None = "2") -> Run:
+def new_run(graph: Graph | None = None, output_node: str | None = "2") -> EngineRun:
     run_id = str(uuid.uuid4())
-    return Run(run_id, with_own_outputs(graph or graph_of("SaveImage_batch3"), run_id), output_node, {})
+    return EngineRun(run_id, with_own_outputs(graph or graph_of("SaveImage_batch3"), run_id), output_node, {})
 
 
 def held_graph() -> Graph:

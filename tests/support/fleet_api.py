@@ -21,7 +21,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from callsheet.wire.errors import NotAuthenticated
-from callsheet.wire.fleet import RegisterAnswer, RegisterRequest
+from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from tests.support.core import Core
 from tests.support.jobs_api import JobsApi
 
@@ -144,7 +144,7 @@ REMOTE = SecretCredential((b"1" * 32,), is_local=False)
 
 async def join(
     room: FleetRoom, worker_id: str, *workflow_slugs: str, credential: Credential = LOCAL, **changes: Any
-) -> RegisterAnswer:
+) -> RegisterResponse:
     request = RegisterRequest(worker_id=worker_id, workflow_slugs=list(workflow_slugs) or None, **changes)
     return await room.registry.register(request, credential)
 

@@ -13,7 +13,7 @@ import httpx
 
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
 from tests.support.accounts import People, Person
@@ -105,23 +105,23 @@ class MediaApi:
         )
         return job.id
 
-    async def run(self, video: Mapping[str, Any], *outputs: bytes) -> list[Output]:
+    async def run(self, video: Mapping[str, Any], *outputs: bytes) -> list[JobOutputFile]:
         """A job on the video that completes with these outputs."""
         await self.submit(video)
         return await self.complete(await self.jobs_api.start(), *outputs)
 
-    async def complete(self, started: StartedLease, *outputs: bytes) -> list[Output]:
+    async def complete(self, started: StartedLease, *outputs: bytes) -> list[JobOutputFile]:
         """With outputs that really are in storage."""
         made = [await self.put_output(started.lease.job_id, content) for content in outputs]
         result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
         await self.jobs_api.core.room.lease_reports.complete(report(started), result, outputs=made)
         return made
 
-    async def put_output(self, job_id: UUID, content: bytes) -> Output:
+    async def put_output(self, job_id: UUID, content: bytes) -> JobOutputFile:
         path = f"tenants/{self.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
         await self.plane.storage.put(path, content, content_type="video/mp4")
         backend = self.plane.settings.storage.backend
-        return Output(uuid7(), backend, path, "result.mp4", "video/mp4", len(content))
+        return JobOutputFile(uuid7(), backend, path, "result.mp4", "video/mp4", len(content))
 
     async def paths(self) -> set[str]:
         """Every object of the tenant."""

@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.transition_requests import Output
-from callsheet.media.deletion import Owner
+from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import open_storage
 from callsheet.settings import Settings
@@ -34,8 +34,8 @@ class MediaHarness:
     ann: Member
 
     @property
-    def owner(self) -> Owner:
-        return Owner(self.ann.tenant_id, self.ann.user_id)
+    def owner(self) -> OwnerOfMedia:
+        return OwnerOfMedia(self.ann.tenant_id, self.ann.user_id)
 
     async def upload(self, *, confirmed: bool = True, member: Member | None = None) -> UUID:
         principal = principal_of(member or self.ann)
@@ -61,11 +61,11 @@ class MediaHarness:
     async def delete_file(self, file_id: UUID) -> None:
         await self.room.deletion.file(self.ann.pool, self.owner, file_id)
 
-    async def put_output(self, job_id: UUID) -> Output:
+    async def put_output(self, job_id: UUID) -> JobOutputFile:
         """An object as a worker uploads it: nothing but its key says whose it is."""
         path = f"tenants/{self.ann.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
         await self.room.files.storage.put(path, b"an output", content_type="video/mp4")
-        return Output(uuid7(), self.room.files.settings.storage.backend, path, "result.mp4", "video/mp4", 9)
+        return JobOutputFile(uuid7(), self.room.files.settings.storage.backend, path, "result.mp4", "video/mp4", 9)
 
     async def sweep(self, after: timedelta | None = LATER) -> None:
         """What the loops do after that time; everything that is due."""

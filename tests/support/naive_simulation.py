@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 
 from callsheet.dispatch.fairness import Share, Turn
-from callsheet.scaling.policy import History, Policy, Situation, Worker, decide
+from callsheet.scaling.policy import History, Policy, PolicyWorker, Situation, decide
 from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.simulated_fleet import turn_of
-from callsheet.scaling.simulation.trace import Trace
+from callsheet.scaling.simulation.trace import QueueTrace
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class NaiveTenant:
 
 
 class NaiveSimulation:
-    def __init__(self, trace: Trace, policy: Policy, conditions: Conditions):
+    def __init__(self, trace: QueueTrace, policy: Policy, conditions: Conditions):
         self.trace, self.policy, self.conditions = trace, policy, conditions
         self.start_seconds = policy.warm_up_seconds if conditions.start_seconds is None else conditions.start_seconds
         self.keys = [trace.keys[number] for number in trace.key_of]
@@ -199,7 +199,7 @@ class NaiveSimulation:
         seconds = sum(self.averages.get(self.keys[job].workflow, (60.0, 0))[0] for job in self.waiting)
         done = [each for each in started if each.is_draining and not each.runs]
         workers = [
-            Worker(
+            PolicyWorker(
                 f"worker-{each.number}",
                 self.conditions.slots,
                 len(each.runs) + len(each.ahead),

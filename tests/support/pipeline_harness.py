@@ -19,7 +19,7 @@ from uuid import UUID
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
@@ -106,7 +106,7 @@ class PipelineHarness:
         for number in range(pictures):
             path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.png"
             await self.media.room.files.storage.put(path, content, content_type="image/png")
-            outputs.append(Output(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
+            outputs.append(JobOutputFile(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
         result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
         await self.core.room.lease_reports.complete(report(started), result, outputs=outputs)
 

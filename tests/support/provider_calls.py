@@ -18,7 +18,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.outcomes import Failure, Outcome, StartedLease
+from callsheet.jobs.outcomes import Failure, ReportOutcome, StartedLease
 from callsheet.jobs.provider_gate import CallReport
 from callsheet.media.storage import Storage, open_storage
 from callsheet.providers.errors import ProviderUnavailable
@@ -95,7 +95,7 @@ class CallHarness:
         found = await self.provider.find(callback) if callback.may_exist else None
         return found or await self.provider.submit(Generation("txt2img", "a cat"), callback)
 
-    async def defer(self, handed: SubmittedCall, prediction_id: str, expires_in: float = 3600) -> Outcome:
+    async def defer(self, handed: SubmittedCall, prediction_id: str, expires_in: float = 3600) -> ReportOutcome:
         expires = datetime.now(UTC) + timedelta(seconds=expires_in)
         outcome = await self.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
@@ -110,7 +110,7 @@ class CallHarness:
         await self.defer(handed, prediction.id)
         return handed, prediction
 
-    async def fail(self, handed: SubmittedCall, error_type: str = ProviderUnavailable.TYPE) -> Outcome:
+    async def fail(self, handed: SubmittedCall, error_type: str = ProviderUnavailable.TYPE) -> ReportOutcome:
         failure = Failure(error_type, "It did not respond.", retryable=True)
         outcome = await self.core.room.lease_reports.fail(report(handed.started), failure)
         if outcome.settled is not None:

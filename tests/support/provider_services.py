@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from callsheet.providers.config import ProvidersConfig
-from callsheet.providers.downloads import Limits, download
+from callsheet.providers.downloads import DownloadLimits, download
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Finish, Generation, MediaProvider, SyncProvider, WebhookProvider
 from callsheet.toolbox.http_client import GuardedClient
@@ -137,7 +137,7 @@ class ServiceSetup:
         assert await provider.get(submitted.id) == ended
         if ended.status != "succeeded":
             raise ProviderError(ended.status, ended.error or "")
-        limits = Limits(("image/*", "video/*", "audio/*"), MOST_BYTES, self.file_seconds)
+        limits = DownloadLimits(("image/*", "video/*", "audio/*"), MOST_BYTES, self.file_seconds)
         async with GuardedClient(allow_networks=[LOCAL]) as client:
             files = [
                 await download(client, provider.name, url, self.directory, f"made-{number}", limits, {})

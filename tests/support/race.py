@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry
+from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
@@ -80,8 +80,8 @@ class Race:
         )
         return [(row["charge_cycle"], row["status"]) for row in rows]
 
-    async def entry(self, job: Job, **changes: Any) -> Entry:
+    async def entry(self, job: Job, **changes: Any) -> QueueEntry:
         """What the relay would ask the queue for."""
         row = await self.one.job(self.ann, job.id)
-        names = set(Entry.__slots__) - {"job_id"}
-        return Entry(**{name: row[name] for name in names} | {"job_id": job.id} | changes)
+        names = set(QueueEntry.__slots__) - {"job_id"}
+        return QueueEntry(**{name: row[name] for name in names} | {"job_id": job.id} | changes)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.catalog.models_to_load import cold_shares
-from callsheet.dispatch.affinity import Cold, Limits, reachable, warm_workflows, warmest
+from callsheet.dispatch.affinity import AffinityLimits, Cold, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.fairness import Ranking, Share, Turn
 from callsheet.dispatch.queue_view import QueueView
@@ -20,7 +20,7 @@ from callsheet.dispatch.user_queues import Terms, UserQueue
 GPU = Criteria((1, 2, 3))
 # What a worker would have to load that ran workflow 1: all of it for 2, and half for 3.
 AFTER_ONE: Cold = {1: 0.0, 2: 1.0, 3: 0.5}
-LIMITS = Limits(look_ahead=8, most_passed=4)
+LIMITS = AffinityLimits(look_ahead=8, most_passed=4)
 
 
 def uuid(number: int) -> UUID:
@@ -44,7 +44,7 @@ def workflows(lanes: dict[int, Lane]) -> set[int]:
     return {each.workflow_id for each in lanes.values()}
 
 
-def draw(of: QueueView, cold: Cold | None, limits: Limits = LIMITS) -> tuple[UserQueue, dict[int, Lane], bool]:
+def draw(of: QueueView, cold: Cold | None, limits: AffinityLimits = LIMITS) -> tuple[UserQueue, dict[int, Lane], bool]:
     """As a worker's lease does: warm where that changes something, in turn otherwise. And whether it was warm."""
     chosen = of.draw_warm(cold, limits) if cold is not None else None
     if chosen is not None:
@@ -88,7 +88,7 @@ def test_no_warm_lane_is_chosen_if_the_order_would_not_change() -> None:
         assert made.draw_warm(AFTER_ONE, LIMITS) is None
         assert made.draw_warm({}, LIMITS) is None
     made = view(lane(0, workflow=2), lane(1, workflow=1))
-    assert made.draw_warm(AFTER_ONE, Limits(look_ahead=1)) is None, "no further than it looks ahead"
+    assert made.draw_warm(AFTER_ONE, AffinityLimits(look_ahead=1)) is None, "no further than it looks ahead"
 
 
 @given(st.integers(1, 6), st.lists(st.sampled_from([1, 2]), min_size=1, max_size=200))
@@ -97,7 +97,7 @@ def test_the_oldest_job_of_a_user_is_skipped_only_a_limited_number_of_times(most
     made, in_a_row = view(lane(0, workflow=1), lane(0, workflow=2)), 0
     for workflow in ran:
         cold = {1: 0.0, 2: 1.0} if workflow == 1 else {1: 1.0, 2: 0.0}
-        _, lanes, _ = draw(made, cold, Limits(8, most_passed))
+        _, lanes, _ = draw(made, cold, AffinityLimits(8, most_passed))
         in_a_row = in_a_row + 1 if len(lanes) == 1 else 0
         assert in_a_row <= most_passed
 
@@ -111,7 +111,7 @@ def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(most_passed: int
         for _ in range(choice.randrange(1, 4)):
             newcomers += 1
             made.arrive(lane(newcomers, workflow=1), newcomers + 1)
-        seat, lanes, _ = draw(made, AFTER_ONE, Limits(look_ahead, most_passed))
+        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(look_ahead, most_passed))
         if seat.tenant_id == uuid(0):
             break
         for each in list(lanes.values()):
@@ -129,7 +129,7 @@ def test_new_users_overtake_a_user_no_more_often_than_allowed(most_passed: int, 
         for _ in range(choice.randrange(1, 4)):
             newcomers += 1
             made.arrive(lane(0, newcomers, workflow=1), newcomers + 1)
-        seat, lanes, _ = draw(made, AFTER_ONE, Limits(8, most_passed))
+        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(8, most_passed))
         if seat.user_id == uuid(0):
             break
         for each in list(lanes.values()):

@@ -15,9 +15,9 @@ from callsheet.alerts.rules import (
     AlertFacts,
     EngineKiller,
     PausedProvider,
+    RouteFacts,
     ScaledFleetFacts,
     UnsentMessages,
-    WaitingRoute,
     alerts,
 )
 from callsheet.identity.mail_sender import UnsentMails
@@ -25,9 +25,9 @@ from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_vie
 from callsheet.wire.operations import AlertCode, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
-def route(**changes: Any) -> WaitingRoute:
+def route(**changes: Any) -> RouteFacts:
     values = {"workflow": "upscale", "stage": "production", "provider": "self_hosted", "oldest_wait_seconds": 10.0}
-    return WaitingRoute(**{**values, "live_workers": 1, "scaling_up": False, **changes})
+    return RouteFacts(**{**values, "live_workers": 1, "scaling_up": False, **changes})
 
 
 def workflow(completed: int, failed: int) -> WorkflowMetrics:

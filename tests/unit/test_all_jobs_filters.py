@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.all_jobs.filters import ResolvedFilter, fitting, id_in
-from callsheet.all_jobs.lists import JobRow, PoolPage, merged
+from callsheet.all_jobs.lists import AllJobsRow, PoolPage, merged
 from callsheet.wire.all_jobs import BulkActionKind, JobFilter
 from callsheet.wire.jobs import JobStatus
 
@@ -69,9 +69,9 @@ def test_an_action_takes_only_the_statuses_that_it_can_change() -> None:
     assert fitting(BulkActionKind.SET_PRIORITY, [JobStatus.COMPLETED]) == []
 
 
-def row(number: int) -> JobRow:
-    values: dict[str, Any] = dict.fromkeys(JobRow._fields)
-    return JobRow(**values | {"id": UUID(int=number)})
+def row(number: int) -> AllJobsRow:
+    values: dict[str, Any] = dict.fromkeys(AllJobsRow._fields)
+    return AllJobsRow(**values | {"id": UUID(int=number)})
 
 
 def page(*numbers: int, end: int | None = None) -> PoolPage:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.webhooks.breaker_rules import Breaker, Call, Limits, after_failure
+from callsheet.webhooks.breaker_rules import Breaker, BreakerLimits, Call, after_failure
 
 ANN, BOB, EVE = (UUID(int=number) for number in (1, 2, 3))
-LIMITS = Limits(failures=3, pause_seconds=30, longest_pause_seconds=100)
+LIMITS = BreakerLimits(failures=3, pause_seconds=30, longest_pause_seconds=100)
 
 
 def failed(breaker: Breaker, *calls: tuple[UUID, int], several: bool = True) -> Breaker:

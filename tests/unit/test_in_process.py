@@ -11,8 +11,8 @@ import pytest
 
 from callsheet.in_process.plane import InProcessPlane
 from callsheet.in_process.runner import TaskRunner
-from callsheet.wire.worker import PollAnswer, PollRequest
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.wire.worker import PollRequest, PollResponse
+from callsheet.worker.plane import RefusedRequest, Unreachable
 from tests.support.waiting import until
 
 
@@ -34,7 +34,7 @@ class Doors:
             raise self.errors.pop(0)
         self.is_registered = True
 
-    async def poll(self, request: PollRequest) -> PollAnswer:
+    async def poll(self, request: PollRequest) -> PollResponse:
         self.polled.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -50,7 +50,7 @@ def runner_of(doors: Doors, directory: Path) -> TaskRunner:
     return TaskRunner(cast("InProcessPlane", doors), {}, directory, 1.0)
 
 
-@pytest.mark.parametrize("error", [Unreachable("away"), Refused(403, "forbidden", "revoked"), KeyError("a bug")])
+@pytest.mark.parametrize("error", [Unreachable("away"), RefusedRequest(403, "forbidden", "revoked"), KeyError("a bug")])
 async def test_an_in_process_runner_that_cannot_start_is_retried(tmp_path: Path, error: Exception) -> None:
     doors = Doors([error, error])
     doors.pause = lambda failures, error=None: 0.0  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import pytest
 from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import SocketImages
-from callsheet.providers.engine import Run
+from callsheet.providers.engine import EngineRun
 from tests.support.engine_setups import RecordingWatcher
 from tests.support.engines import sample
 
@@ -20,7 +20,7 @@ RUN = "r"
 
 def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> RecordingWatcher:
     seen = RecordingWatcher()
-    following = Following(Run(prompt_id, {}), seen, SocketImages())
+    following = Following(EngineRun(prompt_id, {}), seen, SocketImages())
     socket = EngineSocket("ws://engine")
     with socket.following(following):
         for name, data in messages:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Lease
 from callsheet.fleet.deliveries import fresh_inputs, input_file, own_path, stored_assets, url_seconds, with_urls
-from callsheet.fleet.outputs import Claim, ExpectedOutput, claims_of, extension_of, judge, oddity, output_key
+from callsheet.fleet.outputs import ExpectedOutput, OutputClaim, claims_of, extension_of, judge, oddity, output_key
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.storage.keys import validate_key
 from callsheet.wire.errors import InvalidRequest
@@ -124,7 +124,7 @@ def test_a_name_twice_is_refused() -> None:
         claims_of(request(outputs=outputs), ExpectedOutput(True), TENANT, JOB, LEASE)
 
 
-CLAIM = Claim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
+CLAIM = OutputClaim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ CLAIM = Claim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
     ],
 )
 def test_an_output_is_accepted_only_if_the_object_matches_the_report(
-    claim: Claim, size: int | None, sha256: str | None, reason: str | None
+    claim: OutputClaim, size: int | None, sha256: str | None, reason: str | None
 ) -> None:
     assert judge(claim, size, sha256) == reason
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.dispatch.facts import Criteria, Lease
-from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.worker_polls import (
     capacity,
     criteria_of,
@@ -30,8 +30,10 @@ def poll(**fields: Any) -> PollRequest:
     return PollRequest.model_validate(fields)
 
 
-def held(token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, heartbeated: bool = False) -> HeldLease:
-    return HeldLease(1, token, poll_id, seconds, heartbeated, 900 - seconds)
+def held(
+    token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, heartbeated: bool = False
+) -> LeaseOfWorker:
+    return LeaseOfWorker(1, token, poll_id, seconds, heartbeated, 900 - seconds)
 
 
 EARLIER = tuple(held(UUID(int=20 + number), seconds=2 + number) for number in range(6))
@@ -132,6 +134,6 @@ def test_a_repeated_poll_finds_its_lease() -> None:
     ],
 )
 def test_a_lease_is_unknown_when_it_is_old_not_named_and_was_never_heartbeated(
-    lease_: HeldLease, active: list[UUID] | None, unknown: bool
+    lease_: LeaseOfWorker, active: list[UUID] | None, unknown: bool
 ) -> None:
     assert unknown_leases((lease_,), active) == ([lease_] if unknown else [])

@@ -11,7 +11,7 @@ from callsheet.providers.actor import Plan
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.registry import open_registry
 from callsheet.settings import TaskSettings
-from callsheet.tasks.prices import Prices
+from callsheet.tasks.prices import TaskPrices
 from callsheet.wire.errors import InvalidRequest
 from tests.support.actor_harness import ScriptedActor
 
@@ -67,7 +67,7 @@ async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> Non
     case = CASES[what]
     registry = open_registry(ProvidersConfig.model_validate(PROVIDERS))
     actors = {**registry.actors, "writer": ScriptedActor("writer", paid=True), "counter": ScriptedActor("counter")}
-    prices = Prices(TaskSettings(costs=case.costs).costs, registry.media)
+    prices = TaskPrices(TaskSettings(costs=case.costs).costs, registry.media)
     plan = Plan(provider=case.provider, action=case.action)
     try:
         if case.price is None:
@@ -85,10 +85,10 @@ async def test_a_missing_price_is_known_before_a_job_is_submitted() -> None:
     registry = open_registry(ProvidersConfig.model_validate(PROVIDERS))
     actors = {**registry.actors, "writer": ScriptedActor("writer", paid=True)}
     try:
-        missing = list(Prices(TaskSettings().costs, registry.media).missing(actors, registry.media))
+        missing = list(TaskPrices(TaskSettings().costs, registry.media).missing(actors, registry.media))
         assert missing == ["writer", "paid/txt2img", "replicate/flux"]
         priced = TaskSettings(costs={"writer": 1, "paid/*": 0, "replicate/*": 2})
-        assert list(Prices(priced.costs, registry.media).missing(actors, registry.media)) == []
+        assert list(TaskPrices(priced.costs, registry.media).missing(actors, registry.media)) == []
     finally:
         await registry.close()
 

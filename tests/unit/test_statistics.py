@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.statistics.histogram import BUCKETS, GROWTH, SHORTEST_SECONDS, quantile
-from callsheet.statistics.keeper import OLDEST, Progress, first_minute
-from callsheet.statistics.series import FinishedRow, FleetRow, QueueRow, points, step_starts
+from callsheet.statistics.keeper import OLDEST, CountingProgress, first_minute
+from callsheet.statistics.series import FinishedRow, FleetSampleRow, QueueRow, points, step_starts
 
 NOW = datetime(2026, 3, 4, 12, 34, 56, 789, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ def test_points_have_no_gaps_and_a_missing_sample_differs_from_an_empty_queue() 
         starts,
         [FinishedRow(starts[1], 4, 1, 0, 0, ones, ones)],
         [QueueRow(starts[1], 7.0, 2.0)],
-        [FleetRow(at, 1.0, 2.0, 0.0, 3.0, 1.0, 5.0) for at in starts[1:3]],
+        [FleetSampleRow(at, 1.0, 2.0, 0.0, 3.0, 1.0, 5.0) for at in starts[1:3]],
     )
     assert [point.at for point in found] == starts
     assert [(point.completed, point.failed) for point in found] == [(0, 0), (4, 1), (0, 0), (0, 0)]
@@ -97,4 +97,4 @@ def test_points_have_no_gaps_and_a_missing_sample_differs_from_an_empty_queue() 
 def test_counting_continues_where_it_ended(
     counted_until: datetime | None, first_end: datetime | None, expected: datetime
 ) -> None:
-    assert first_minute(Progress(NOW, counted_until, first_end)) == expected
+    assert first_minute(CountingProgress(NOW, counted_until, first_end)) == expected

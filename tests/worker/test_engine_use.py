@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.worker.engine_use import EngineUse
+from callsheet.worker.engine_use import EngineUseMeter
 
 
 class Clock:
@@ -21,16 +21,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def use(clock: Clock) -> EngineUse:
-    return EngineUse(clock)
+def use(clock: Clock) -> EngineUseMeter:
+    return EngineUseMeter(clock)
 
 
-def test_an_engine_that_never_took_jobs_has_no_share(clock: Clock, use: EngineUse) -> None:
+def test_an_engine_that_never_took_jobs_has_no_share(clock: Clock, use: EngineUseMeter) -> None:
     clock.now += 500
     assert use.idle_share() is None
 
 
-def test_the_share_is_that_of_the_places_which_did_not_render(clock: Clock, use: EngineUse) -> None:
+def test_the_share_is_that_of_the_places_which_did_not_render(clock: Clock, use: EngineUseMeter) -> None:
     use.change(0, 2)
     clock.now += 60
     use.change(1, 2)
@@ -42,7 +42,7 @@ def test_the_share_is_that_of_the_places_which_did_not_render(clock: Clock, use:
     assert use.idle_share() == (pytest.approx(1 - 300 / 480), pytest.approx(240))
 
 
-def test_time_without_health_does_not_count_except_for_a_job_that_still_renders(clock: Clock, use: EngineUse) -> None:
+def test_time_without_health_does_not_count_except_for_a_job_that_renders(clock: Clock, use: EngineUseMeter) -> None:
     use.change(1, 1)
     clock.now += 100
     use.change(1, 0)
@@ -53,7 +53,7 @@ def test_time_without_health_does_not_count_except_for_a_job_that_still_renders(
     assert share == pytest.approx(0)
 
 
-def test_measurements_older_than_an_hour_are_dropped(clock: Clock, use: EngineUse) -> None:
+def test_measurements_older_than_an_hour_are_dropped(clock: Clock, use: EngineUseMeter) -> None:
     use.change(1, 1)
     clock.now += 3600
     use.change(0, 1)
@@ -63,7 +63,7 @@ def test_measurements_older_than_an_hour_are_dropped(clock: Clock, use: EngineUs
     assert use.idle_share() == (1.0, 3600)
 
 
-def test_short_jobs_are_added_up_over_the_pieces_of_the_window(clock: Clock, use: EngineUse) -> None:
+def test_short_jobs_are_added_up_over_the_pieces_of_the_window(clock: Clock, use: EngineUseMeter) -> None:
     use.change(0, 1)
     for _ in range(1000):
         use.change(1, 1)

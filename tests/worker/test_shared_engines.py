@@ -14,7 +14,7 @@ from callsheet.providers.comfy.files import view_query
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
-from callsheet.providers.engine import EngineError, EngineUnreachable, NodeState, Output, Run
+from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NodeState, Output
 from tests.support.breakable_proxy import breakable_proxy_to
 from tests.support.engine_setups import RecordingWatcher
 from tests.support.engines import KEY, PNG, replaying
@@ -38,13 +38,13 @@ class Deaf:
     def at_node(self, node_id: str, state: NodeState) -> None: ...
 
 
-def new_run() -> Run:
+def new_run() -> EngineRun:
     run_id = str(uuid.uuid4())
     graph: dict[str, dict[str, Any]] = {
         "1": {"class_type": "EmptyImage", "inputs": {}},
         "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}},
     }
-    return Run(run_id, with_own_outputs(graph, run_id), "2")
+    return EngineRun(run_id, with_own_outputs(graph, run_id), "2")
 
 
 @pytest.mark.parametrize(("version", "interrupts"), [("0.3.56", False), ("0.3.57", True), ("unknown", False)])

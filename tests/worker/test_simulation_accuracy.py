@@ -35,10 +35,10 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.scaling.driver import Actual, ScaledFleet
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.replay import Replay
+from callsheet.scaling.simulation.replay import TraceReplay
 from callsheet.scaling.simulation.report import waits
-from callsheet.scaling.simulation.simulated_fleet import Machine
-from callsheet.scaling.simulation.trace import Trace
+from callsheet.scaling.simulation.simulated_fleet import SimulatedMachine
+from callsheet.scaling.simulation.trace import QueueTrace
 from callsheet.toolbox.concurrently import all_of
 from callsheet.wire.operations import Dispatch
 from callsheet.worker.agent import Agent
@@ -166,7 +166,7 @@ def graph(seconds: float, number: int) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class Measured:
     waits: list[float]
-    trace: Trace
+    trace: QueueTrace
     # Of each worker, in the order in which they were ordered.
     starts: list[float]
     # Of each job that a free worker took, by its place in the trace.
@@ -188,7 +188,7 @@ class MeasuredTimes:
         return self._left.popleft() if self._left else self._mean
 
 
-class MeasuredReplay(Replay):
+class MeasuredReplay(TraceReplay):
     def __init__(self, found: Measured, seed: int):
         self._pickups, self._mean_pickup = found.pickups, statistics.fmean(found.pickups.values())
         self._looks = found.looks
@@ -205,7 +205,7 @@ class MeasuredReplay(Replay):
         more = number - len(self._looks) + 1
         return self._looks[number] if more <= 0 else self._looks[-1] + more * self._conditions.interval_seconds
 
-    def _leave_out_looks(self, machines: list[Machine]) -> None:
+    def _leave_out_looks(self, machines: list[SimulatedMachine]) -> None:
         """Makes every look: only looks at even intervals can be left out."""
 
 
@@ -318,7 +318,7 @@ def delay_of_first_job(worker_id: str, registered: float, runs: Sequence[Run]) -
     return 0.0 if first is None else max(0.0, first.leased - max(registered, first.arrived))
 
 
-def occupied(trace: Trace, runs: Sequence[Run]) -> dict[int, float]:
+def occupied(trace: QueueTrace, runs: Sequence[Run]) -> dict[int, float]:
     """Gives each job of the trace the time for which it kept its worker from the next run, and returns how long free
     workers took to start the jobs that they got.
 

@@ -18,12 +18,12 @@ import pytest
 from websockets.asyncio.client import connect
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Input, Node
+from callsheet.lightbox.node import Node, NodeInput
 from callsheet.lightbox.nodes import probes
 from callsheet.providers.comfy import self_hosted
 from callsheet.providers.comfy.graphs import folder_of
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address
-from callsheet.providers.engine import EngineError, EngineStuck, Run
+from callsheet.providers.engine import EngineError, EngineRun, EngineStuck
 from tests.support.engine_setups import Hold
 from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node
@@ -134,7 +134,7 @@ async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(
             watcher = Starting()
             with pytest.raises(EngineStuck) as stuck:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    await engine.run(Run(str(uuid.uuid4()), made(("ProbeDeadly", {})), "save"), watcher)
+                    await engine.run(EngineRun(str(uuid.uuid4()), made(("ProbeDeadly", {})), "save"), watcher)
             assert watcher.starts == 1
             assert (stuck.value.details["idle"], "node_id" in stuck.value.details) == (True, False)
             async with httpx.AsyncClient(base_url=lightbox.url, trust_env=False) as client:
@@ -172,12 +172,13 @@ async def test_a_socket_that_the_engine_has_forgotten_is_opened_anew_and_stops_n
     with patch.object(probes, "NODES", (*probes.NODES, type("HoldHere", (Hold,), {"gate": gate}))):
         async with lightbox_here(tmp_path) as lightbox:
             engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=2.0, absent=120, poll=0.02))
-            await engine.run(Run(str(uuid.uuid4()), made(), "save"), Deaf())
+            await engine.run(EngineRun(str(uuid.uuid4()), made(), "save"), Deaf())
             # As where the network lost the first connection, and the engine notices it after the second was opened.
             async with connect(f"{socket_address(lightbox.url)}/ws?clientId={engine._client_id}", proxy=None) as other:
                 await other.recv()
             watcher = Seeing()
-            running = asyncio.create_task(engine.run(Run(str(uuid.uuid4()), made(("ProbeHold", {})), "save"), watcher))
+            run = EngineRun(str(uuid.uuid4()), made(("ProbeHold", {})), "save")
+            running = asyncio.create_task(engine.run(run, watcher))
             await until(lambda: watcher.pictures or running.done())
             gate.set()
             assert len(await running) == 1
@@ -218,13 +219,13 @@ async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_fo
     async with lightbox_here(tmp_path) as lightbox:
         engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.02))
         pictures: Graph = {**made(), "save": node("SaveImageWebsocket", images=["empty", 0])}
-        await engine.run(Run(str(uuid.uuid4()), made(), "save"), Deaf())
+        await engine.run(EngineRun(str(uuid.uuid4()), made(), "save"), Deaf())
         async with connect(f"{socket_address(lightbox.url)}/ws?clientId={engine._client_id}", proxy=None) as other:
             await other.recv()
         with pytest.raises(EngineError) as lost:
-            await engine.run(Run(str(uuid.uuid4()), pictures, "save"), Deaf())
+            await engine.run(EngineRun(str(uuid.uuid4()), pictures, "save"), Deaf())
         assert lost.value.type == "output_lost"
-        assert len(await engine.run(Run(str(uuid.uuid4()), pictures, "save"), Deaf())) == 1
+        assert len(await engine.run(EngineRun(str(uuid.uuid4()), pictures, "save"), Deaf())) == 1
         await engine.close()
 
 
@@ -254,7 +255,7 @@ async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) 
     async with lightbox_here(tmp_path) as lightbox:
         engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=0.3, absent=120, poll=0.05))
         graph = made(("ProbeFail", {"message": "the executor dies", "kind": "SystemExit"}))
-        run = Run(str(uuid.uuid4()), graph, "save", is_suspect=True)
+        run = EngineRun(str(uuid.uuid4()), graph, "save", is_suspect=True)
         with pytest.raises(EngineStuck) as stuck:
             await engine.run(run, Deaf())
         assert (stuck.value.details["node_id"], stuck.value.details["node_type"]) == ("0", "ProbeFail")
@@ -414,7 +415,7 @@ class Deadly(Node):
 
     name = "ProbeDeadly"
     category = probes.CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = probes.ProbeSleep.outputs
 
     @classmethod

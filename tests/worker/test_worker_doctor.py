@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.cli.worker_doctor import examine_worker
 from callsheet.settings import load_settings
-from callsheet.settings.findings import Finding
+from callsheet.settings.findings import SettingsFinding
 from tests.worker.harness import AgentHarness
 
 NOBODY = "http://127.0.0.1:1"
@@ -18,7 +18,7 @@ NOBODY = "http://127.0.0.1:1"
 
 async def examined(
     agent_harness: AgentHarness, home: Path, engine_url: str | None = None, **worker: Any
-) -> Mapping[str, Finding]:
+) -> Mapping[str, SettingsFinding]:
     given = {
         "api_url": agent_harness.worker_harness.plane.settings.public_url,
         "secret": agent_harness.worker_harness.secret,

@@ -26,9 +26,9 @@ from callsheet.plumbing.ownership import check_owner, read_central
 from callsheet.plumbing.secrets import SECOND_FILE, SECRET_FILE, has_key, master_secret
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings
-from callsheet.settings.findings import Finding, clock_finding, safety_findings
+from callsheet.settings.findings import SettingsFinding, clock_finding, safety_findings
 from callsheet.settings.safety import unsafe_settings
-from callsheet.tasks.prices import Prices
+from callsheet.tasks.prices import TaskPrices
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 # The DSN of central, on a server that runs as long as the block does.
 ReachCentral = Callable[[], AbstractAsyncContextManager[str]]
-Check = Callable[[Settings, ReachCentral], Awaitable[list[Finding]]]
+Check = Callable[[Settings, ReachCentral], Awaitable[list[SettingsFinding]]]
 
 
-async def examine(settings: Settings, reach: ReachCentral | None = None) -> list[Finding]:
+async def examine(settings: Settings, reach: ReachCentral | None = None) -> list[SettingsFinding]:
     """Checks the installation. `reach`: how central is reached. Default: as a command does, which starts the
     embedded server if no server runs.
     """
@@ -65,25 +65,27 @@ async def examine(settings: Settings, reach: ReachCentral | None = None) -> list
     return findings
 
 
-async def _guarded(part: str, check: Check, settings: Settings, reach: ReachCentral) -> list[Finding]:
+async def _guarded(part: str, check: Check, settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
     try:
         return await check(settings, reach)
     except (OperatorError, Refusal, OSError) as error:
-        return [Finding(part, "problem", str(error) or repr(error))]
+        return [SettingsFinding(part, "problem", str(error) or repr(error))]
 
 
-def _secrets(settings: Settings) -> Finding:
+def _secrets(settings: Settings) -> SettingsFinding:
     if settings.secret_key is not None:
-        return Finding("secrets", "ok", "The secret key comes from the settings.")
+        return SettingsFinding("secrets", "ok", "The secret key comes from the settings.")
     try:
         master_secret(settings, create=False)
     except OperatorError as error:
-        return Finding("secrets", "problem", str(error))
+        return SettingsFinding("secrets", "problem", str(error))
     file = settings.home / SECRET_FILE
     if file.stat().st_mode & 0o077:
-        return Finding("secrets", "problem", f"Other users of this machine can read {file}.", f"chmod 600 {file}")
+        return SettingsFinding(
+            "secrets", "problem", f"Other users of this machine can read {file}.", f"chmod 600 {file}"
+        )
     if settings.database.dsn is not None:
-        return Finding(
+        return SettingsFinding(
             "secrets",
             "warning",
             "The secret key is only in this machine's data directory.",
@@ -91,20 +93,20 @@ def _secrets(settings: Settings) -> Finding:
         )
     if (settings.home / SECOND_FILE).exists():
         message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
-        return Finding(
+        return SettingsFinding(
             "secrets",
             "ok",
             message,
             "When nothing depends on the old key any more, end the rotation: callsheet secrets finish",
         )
-    return Finding("secrets", "ok", f"The secret key is kept in {file}.")
+    return SettingsFinding("secrets", "ok", f"The secret key is kept in {file}.")
 
 
-def _data_directory(settings: Settings) -> list[Finding]:
+def _data_directory(settings: Settings) -> list[SettingsFinding]:
     if not settings.home.is_dir() or not is_open_to_others(settings.home):
         return []
     return [
-        Finding(
+        SettingsFinding(
             "home",
             "warning",
             f"Other users of this machine can read the data directory {settings.home}.",
@@ -113,17 +115,17 @@ def _data_directory(settings: Settings) -> list[Finding]:
     ]
 
 
-def _previews(settings: Settings) -> list[Finding]:
+def _previews(settings: Settings) -> list[SettingsFinding]:
     if not settings.media.previews or "video" in kinds():
         return []
     message = "PyAV is missing: videos get no posters and no preview clips. Lists show their first frame instead."
     advice = f"To install it, {how_to_install('server,previews')} and start the control plane again."
-    return [Finding("previews", "warning", message, advice)]
+    return [SettingsFinding("previews", "warning", message, advice)]
 
 
-async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
-    broken: list[Finding] = []
-    warned: list[Finding] = []
+async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
+    broken: list[SettingsFinding] = []
+    warned: list[SettingsFinding] = []
     async with reach() as dsn:
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
@@ -143,39 +145,39 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
                     pending[pool.name] = await _examine_pool(pool, central)
                 except OperatorError as error:
                     # The other pools are checked anyway, because they are served.
-                    broken.append(Finding("database", "problem", f"Pool {pool.name} is not served. {error}"))
+                    broken.append(SettingsFinding("database", "problem", f"Pool {pool.name} is not served. {error}"))
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]
     found = f"PostgreSQL {version} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
     if behind:
-        schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
+        schema = SettingsFinding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
-        schema = Finding("database", "ok", found)
+        schema = SettingsFinding("database", "ok", found)
     return [schema, *broken, clock_finding("database", drift), *warned]
 
 
-async def _wrong_key(connection: Connection, settings: Settings) -> list[Finding]:
+async def _wrong_key(connection: Connection, settings: Settings) -> list[SettingsFinding]:
     """Control planes with this key do not start. That there is no key is a finding of its own."""
     if not has_key(settings):
         return []
     problem = key_problem(settings, await read_fingerprint(connection))
-    return [] if problem is None else [Finding("secrets", "problem", str(problem))]
+    return [] if problem is None else [SettingsFinding("secrets", "problem", str(problem))]
 
 
-async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:
+async def _known_password(connection: Connection, settings: Settings) -> list[SettingsFinding]:
     """Finds a published password. `serve` and `up` refuse to start with it if other machines can reach them."""
     email = await find_known_password(connection)
     if email is None:
         return []
     message = f"The operator {email} has the password that older versions of callsheet demo published."
     status: Literal["warning", "problem"] = "problem" if settings.serves_other_machines else "warning"
-    return [Finding("accounts", status, message, password_command(email))]
+    return [SettingsFinding("accounts", status, message, password_command(email))]
 
 
-async def _engine_killers(connection: Connection) -> list[Finding]:
+async def _engine_killers(connection: Connection) -> list[SettingsFinding]:
     """Finds workflows that repeatedly stop engines, with the text of the alert."""
     found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
-    return [Finding("workflows", "warning", alert.message, alert.action) for alert in found]
+    return [SettingsFinding("workflows", "warning", alert.message, alert.action) for alert in found]
 
 
 async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
@@ -186,27 +188,29 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration,
     return state.pending
 
 
-async def _storage(settings: Settings, reach: ReachCentral) -> list[Finding]:
+async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
     storage = open_storage(settings, master_secret(settings, create=False))
     is_local = settings.storage.backend == "local"
     try:
         try:
             await storage.check()
         except Unavailable as error:
-            return [Finding("storage", "problem", str(error), _storage_advice(settings))]
+            return [SettingsFinding("storage", "problem", str(error), _storage_advice(settings))]
         foreign, unshared = await _look_in_databases(settings, reach, storage)
         # The control plane itself serves local storage, and checks it.
         origins = () if is_local else browser_origins(settings)
         refused = await refused_origins(storage, origins)
     finally:
         await storage.close()
-    findings = [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+    findings = [
+        SettingsFinding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")
+    ]
     if foreign is not None:
-        findings.append(Finding("storage", "problem", foreign))
+        findings.append(SettingsFinding("storage", "problem", foreign))
     findings += unshared
     if refused:
         message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
-        findings.append(Finding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
+        findings.append(SettingsFinding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
     return findings
 
 
@@ -221,7 +225,7 @@ def _storage_advice(settings: Settings) -> str:
 
 async def _look_in_databases(
     settings: Settings, reach: ReachCentral, storage: Storage
-) -> tuple[str | None, list[Finding]]:
+) -> tuple[str | None, list[SettingsFinding]]:
     """Why nothing is deleted in this storage: it belongs to another installation. And what other machines would have
     to share with this one. Neither if central cannot be read.
     """
@@ -238,7 +242,7 @@ async def _look_in_databases(
     return await refusal(storage, central.installation_id), unshared
 
 
-async def _engine(settings: Settings, reach: ReachCentral) -> list[Finding]:
+async def _engine(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
     url = settings.engine.url.rstrip("/")
     try:
         async with httpx.AsyncClient(timeout=3, trust_env=False) as client:
@@ -247,40 +251,40 @@ async def _engine(settings: Settings, reach: ReachCentral) -> list[Finding]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = str(error) or type(error).__name__
         return [
-            Finding(
+            SettingsFinding(
                 "engine",
                 "warning",
                 f"No ComfyUI responds at {url} ({reason}).",
                 "Only a machine that renders needs ComfyUI. Start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
             )
         ]
-    return [Finding("engine", "ok", f"ComfyUI {version} at {url}.")]
+    return [SettingsFinding("engine", "ok", f"ComfyUI {version} at {url}.")]
 
 
-async def _providers(settings: Settings, reach: ReachCentral) -> list[Finding]:
+async def _providers(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
     """Checks the providers. No provider is called, because a call may cost money."""
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
     try:
         found = f"Actors {', '.join(sorted(registry.actors))}; media by {', '.join(sorted(registry.media))}."
-        unpriced = list(Prices(settings.tasks.costs, registry.media).missing(registry.actors, registry.media))
+        unpriced = list(TaskPrices(settings.tasks.costs, registry.media).missing(registry.actors, registry.media))
     finally:
         await registry.close()
     prices = [_unpriced(unpriced)] if unpriced else []
     if settings.providers.replicate.token is not None and is_loopback(urlsplit(settings.public_url).hostname or ""):
         return [
             *prices,
-            Finding(
+            SettingsFinding(
                 "providers",
                 "warning",
                 f"{found} Replicate cannot call back to {settings.public_url}; so its results are polled.",
                 "Set CALLSHEET_SERVER__PUBLIC_URL to the URL at which the internet reaches this control plane.",
             ),
         ]
-    return [*prices, Finding("providers", "ok", found)]
+    return [*prices, SettingsFinding("providers", "ok", found)]
 
 
-def _unpriced(names: list[str]) -> Finding:
-    return Finding(
+def _unpriced(names: list[str]) -> SettingsFinding:
+    return SettingsFinding(
         "prices",
         "warning",
         f"Tasks of {', '.join(names)} are refused: they call a paid service, and no price is set.",

@@ -9,7 +9,7 @@ from callsheet.plumbing.databases import CENTRAL, pool_addresses
 from callsheet.plumbing.migrate import inspect
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
-from callsheet.settings.findings import Finding
+from callsheet.settings.findings import SettingsFinding
 from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class AddressRow(NamedTuple):
     network_address: str
 
 
-async def local_storage_findings(settings: Settings, storage: Storage, central_dsn: str) -> list[Finding]:
+async def local_storage_findings(settings: Settings, storage: Storage, central_dsn: str) -> list[SettingsFinding]:
     missing, looked_at = 0, 0
     for path in await _newest_files(settings, central_dsn):
         looked_at += 1
@@ -43,12 +43,12 @@ async def local_storage_findings(settings: Settings, storage: Storage, central_d
             f"{missing} of the {looked_at} newest files are not in {storage.place}. Another control plane stored them "
             "on its machine, or the storage was not restored with the databases."
         )
-        return [Finding("storage", "problem", message, ADVICE)]
+        return [SettingsFinding("storage", "problem", message, ADVICE)]
     others = await _other_machines(central_dsn)
     if not others:
         return []
     message = f"Callsheet also runs on other machines ({', '.join(others)}), and the storage is local to this one."
-    return [Finding("storage", "warning", message, ADVICE)]
+    return [SettingsFinding("storage", "warning", message, ADVICE)]
 
 
 async def _newest_files(settings: Settings, central_dsn: str) -> list[str]:

@@ -6,13 +6,13 @@ from callsheet.alerts.rules import (
     AlertFacts,
     EngineKiller,
     PausedProvider,
+    RouteFacts,
     ScaledFleetFacts,
     UnsentMessages,
-    WaitingRoute,
     alerts,
 )
-from callsheet.fleet.capacity import Capacity
-from callsheet.fleet.overview import FleetOverview, LaneHead, Look
+from callsheet.fleet.capacity import FleetCapacity
+from callsheet.fleet.overview import FleetOverview, OverviewFigures, QueueHead
 from callsheet.identity.mail_sender import MailSender
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
@@ -34,7 +34,7 @@ class CurrentAlerts:
         self,
         databases: Databases,
         overview: FleetOverview,
-        capacity: Capacity,
+        capacity: FleetCapacity,
         mails: MailSender,
         storage_owner: StorageOwner | None,
         settings: Settings,
@@ -86,8 +86,8 @@ class CurrentAlerts:
             )
         )
 
-    async def _waiting_routes(self, look: Look) -> list[WaitingRoute]:
-        oldest: dict[tuple[int, str, str], LaneHead] = {}
+    async def _waiting_routes(self, look: OverviewFigures) -> list[RouteFacts]:
+        oldest: dict[tuple[int, str, str], QueueHead] = {}
         for head in look.heads:
             route = (head.workflow_id, head.stage, head.provider)
             if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
@@ -95,7 +95,7 @@ class CurrentAlerts:
         # Why a route has no worker is read only where it has none: for 20 routes of 10,000 workers that took 1.3 s.
         capacity = await self._capacity.of([route for route in oldest if not look.live_workers(route)])
         return [
-            WaitingRoute(
+            RouteFacts(
                 workflow=head.slug,
                 stage=head.stage,
                 provider=head.provider,

@@ -20,7 +20,7 @@ TELLING_JOBS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRoute:
+class RouteFacts:
     """Jobs of a workflow, stage and provider that could be leased now."""
 
     workflow: str
@@ -83,7 +83,7 @@ class AlertFacts:
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
     # Why no object in the storage is deleted.
     storage_problem: str | None = None
-    routes: Sequence[WaitingRoute] = ()
+    routes: Sequence[RouteFacts] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     engine_killers: Sequence[EngineKiller] = ()
     unapproved_workers: int = 0
@@ -146,7 +146,7 @@ def _storage(problem: str | None) -> Iterator[Alert]:
         )
 
 
-def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
+def _routes(routes: Iterable[RouteFacts], longest: int) -> Iterator[Alert]:
     for route in routes:
         where = f"{route.workflow} ({route.stage}, {route.provider})"
         if route.live_workers == 0 and route.missing and not route.scaling_up:

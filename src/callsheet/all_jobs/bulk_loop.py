@@ -66,7 +66,7 @@ class ScanPlace(NamedTuple):
     is_complete: bool
 
 
-class OpenJob(NamedTuple):
+class BulkActionJob(NamedTuple):
     tenant_id: UUID
     job_id: UUID
     charge_cycle: int
@@ -173,7 +173,7 @@ class BulkActionLoop(Loop):
         for pool in self._databases.require_all():
             async with pool.ordinary() as connection:
                 jobs = await BULK_POOL_SQL["open_jobs"].rows(
-                    connection, OpenJob, bulk_action_id=action.id, actor=action.actor, limit=BATCH
+                    connection, BulkActionJob, bulk_action_id=action.id, actor=action.actor, limit=BATCH
                 )
             for place in range(0, len(jobs), AT_ONCE):
                 await asyncio.gather(*(self._one(pool, action, job) for job in jobs[place : place + AT_ONCE]))
@@ -181,7 +181,7 @@ class BulkActionLoop(Loop):
                 return True
         return False
 
-    async def _one(self, pool: Database, action: ClaimedAction, job: OpenJob) -> None:
+    async def _one(self, pool: Database, action: ClaimedAction, job: BulkActionJob) -> None:
         await hit(Failpoint.BULK_READ_BEFORE_ACT)
         refusal: Refusal | None = None
         if not job.is_changed:
@@ -202,7 +202,7 @@ class BulkActionLoop(Loop):
                 message=str(refusal) if refusal else None,
             )
 
-    async def _act(self, action: ClaimedAction, job: OpenJob) -> None:
+    async def _act(self, action: ClaimedAction, job: BulkActionJob) -> None:
         tenant_id, job_id, cycle, _ = job
         by: dict[str, Any] = {"actor": action.actor, "reason": action.reason}
         match BulkActionKind(action.action):
@@ -216,7 +216,7 @@ class BulkActionLoop(Loop):
                     JobCycle(tenant_id, job_id, cycle), action.priority, action.actor
                 )
 
-    async def _is_changed(self, pool: Database, action: ClaimedAction, job: OpenJob) -> bool:
+    async def _is_changed(self, pool: Database, action: ClaimedAction, job: BulkActionJob) -> bool:
         async with pool.connection() as connection:
             return bool(
                 await BULK_POOL_SQL["is_changed"].value(

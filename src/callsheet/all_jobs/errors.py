@@ -19,7 +19,7 @@ from callsheet.wire.errors import NotFound
 LOOKED_AT = 20_000
 
 
-class GroupRow(NamedTuple):
+class ErrorGroupRow(NamedTuple):
     fingerprint: str
     jobs: int
     tenant_ids: Sequence[UUID]
@@ -41,11 +41,11 @@ class ErrorRange(NamedTuple):
     workflow: list[str]
 
 
-def merged(rows: Iterable[GroupRow]) -> list[GroupRow]:
+def merged(rows: Iterable[ErrorGroupRow]) -> list[ErrorGroupRow]:
     """One row per fingerprint, the groups with the most jobs first. A group with jobs of several pools shows the
     newest job.
     """
-    groups: dict[str, GroupRow] = {}
+    groups: dict[str, ErrorGroupRow] = {}
     for row in rows:
         known = groups.get(row.fingerprint)
         if known is not None:
@@ -76,9 +76,9 @@ class JobErrors:
             "looked_at": looked_at,
         }
 
-        async def groups_in(pool: Database) -> list[GroupRow]:
+        async def groups_in(pool: Database) -> list[ErrorGroupRow]:
             async with pool.ordinary() as connection:
-                return await SQL["group_errors"].rows(connection, GroupRow, **values)
+                return await SQL["group_errors"].rows(connection, ErrorGroupRow, **values)
 
         found = await asyncio.gather(*(groups_in(pool) for pool in self._databases.pools))
         rows = merged(row for rows in found for row in rows)
@@ -86,9 +86,11 @@ class JobErrors:
         return ErrorGroups(items=await self._views(rows[:limit], None), is_partial=is_partial)
 
     async def group(self, fingerprint: str, looked_at: int = LOOKED_AT) -> ErrorGroup:
-        async def group_in(pool: Database) -> GroupRow | None:
+        async def group_in(pool: Database) -> ErrorGroupRow | None:
             async with pool.ordinary() as connection:
-                return await SQL["error_group"].row(connection, GroupRow, fingerprint=fingerprint, looked_at=looked_at)
+                return await SQL["error_group"].row(
+                    connection, ErrorGroupRow, fingerprint=fingerprint, looked_at=looked_at
+                )
 
         found = await asyncio.gather(*(group_in(pool) for pool in self._databases.pools))
         rows = merged(row for row in found if row is not None)
@@ -110,7 +112,7 @@ class JobErrors:
                 return await self.group(fingerprint)
         raise NotFound("There is no such job, or it has no error.")
 
-    async def _views(self, rows: Sequence[GroupRow], looked_at: int | None) -> list[ErrorGroup]:
+    async def _views(self, rows: Sequence[ErrorGroupRow], looked_at: int | None) -> list[ErrorGroup]:
         tenants, workflows = await asyncio.gather(
             self._names.tenants(row.tenant_id for row in rows), self._names.workflows(row.workflow_id for row in rows)
         )

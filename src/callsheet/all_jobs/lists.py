@@ -24,7 +24,7 @@ LOOKED_AT = 10_000
 SEARCHED = 4000
 
 
-class JobRow(NamedTuple):
+class AllJobsRow(NamedTuple):
     tenant_id: UUID
     id: UUID
     user_id: UUID
@@ -55,12 +55,12 @@ class StatusRow(NamedTuple):
 
 
 class PoolPage(NamedTuple):
-    rows: list[JobRow]
+    rows: list[AllJobsRow]
     # All matching jobs from this id on are in `rows`. None: there are no more in this pool.
     read_down_to: UUID | None
 
 
-def merged(pages: Sequence[PoolPage], limit: int) -> tuple[list[JobRow], UUID | None]:
+def merged(pages: Sequence[PoolPage], limit: int) -> tuple[list[AllJobsRow], UUID | None]:
     """The newest rows of all pools, and where the next page starts. Rows below what every pool has read must wait."""
     ends = [page.read_down_to for page in pages if page.read_down_to is not None]
     end = max(ends, default=None)
@@ -105,7 +105,7 @@ class AllJobs:
             is_partial=any(is_partial for _, is_partial in counted),
         )
 
-    async def _views(self, rows: Sequence[JobRow]) -> list[OperatedJob]:
+    async def _views(self, rows: Sequence[AllJobsRow]) -> list[OperatedJob]:
         if not rows:
             return []
         tenants, users, workflows, effects = await asyncio.gather(
@@ -133,7 +133,7 @@ class AllJobs:
         return shown
 
 
-SAME = OperatedJob.model_fields.keys() & set(JobRow._fields) - {"title"}
+SAME = OperatedJob.model_fields.keys() & set(AllJobsRow._fields) - {"title"}
 
 
 def _looked_at(resolved: ResolvedFilter) -> int:
@@ -145,7 +145,7 @@ async def _page_of(
 ) -> PoolPage:
     values = {**resolved.parameters(cursor), "looked_at": looked_at}
     async with pool.ordinary() as connection:
-        rows = await SQL["list_jobs"].rows(connection, JobRow, **values, limit=limit + 1)
+        rows = await SQL["list_jobs"].rows(connection, AllJobsRow, **values, limit=limit + 1)
         if len(rows) > limit:
             return PoolPage(rows, rows[-1].id)
         where = {name: values[name] for name in SQL["last_looked_at"].parameters}

@@ -21,7 +21,7 @@ class TenantName(NamedTuple):
     slug: str
 
 
-class UserEmail(NamedTuple):
+class NamedUser(NamedTuple):
     id: UUID
     email: str
 
@@ -65,7 +65,7 @@ class Names:
 
     async def users(self, ids: Iterable[UUID]) -> dict[UUID, str]:
         async with self._databases.central.ordinary() as connection:
-            rows = await CENTRAL_SQL["name_users"].rows(connection, UserEmail, ids=sorted(set(ids)))
+            rows = await CENTRAL_SQL["name_users"].rows(connection, NamedUser, ids=sorted(set(ids)))
         return {row.id: row.email for row in rows}
 
     async def workflows(self, ids: Iterable[int]) -> dict[int, str]:

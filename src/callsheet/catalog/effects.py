@@ -48,7 +48,7 @@ COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_p
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class EffectRecipe:
     """All data of a published effect that is needed to build a job."""
 
     # None for a test run of a workflow.
@@ -185,7 +185,7 @@ class EffectName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class EffectOffer:
     """An effect as users see it, and the route of its jobs: workflow, stage and provider."""
 
     effect: Effect
@@ -290,7 +290,7 @@ class Effects:
 
     async def list_published(
         self, search: str | None, category: str | None, before: UUID | None, limit: int
-    ) -> tuple[Sequence[Offer], bool]:
+    ) -> tuple[Sequence[EffectOffer], bool]:
         """The published effects, and whether there are more."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_published"].rows(
@@ -298,15 +298,15 @@ class Effects:
             )
         return [self._offer(row) for row in rows[:limit]], len(rows) > limit
 
-    async def get_published(self, id_or_slug: str) -> Offer:
+    async def get_published(self, id_or_slug: str) -> EffectOffer:
         row = await self._published(id_or_slug)
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
         return self._offer(row)
 
-    def _offer(self, row: ListedEffect | PublishedEffect) -> Offer:
+    def _offer(self, row: ListedEffect | PublishedEffect) -> EffectOffer:
         effect = effect_view(row, self._preview(row.preview))
-        return Offer(effect, (row.workflow_id, row.stage, row.provider))
+        return EffectOffer(effect, (row.workflow_id, row.stage, row.provider))
 
     def _record(self, row: EffectRow, warnings: Sequence[str] = ()) -> EffectRecord:
         return EffectRecord(
@@ -332,7 +332,7 @@ class Effects:
         async with self._databases.central.connection() as connection:
             return await SQL["effects_named"].column(connection, ids=ids, slugs=names)
 
-    async def recipe(self, id_or_slug: str) -> Recipe | None:
+    async def recipe(self, id_or_slug: str) -> EffectRecipe | None:
         """What a job of this effect is built from; None if the effect is not published."""
         row = await self._published(id_or_slug)
         return _recipe(row) if row is not None else None
@@ -343,7 +343,7 @@ class Effects:
             rows = await SQL["published_of_workflow"].rows(connection, EffectOfWorkflow, slug=workflow)
         return {row.effect: row.effect_id for row in rows if row.effect and row.effect_id} if rows else None
 
-    async def mark_used(self, recipe: Recipe) -> bool:
+    async def mark_used(self, recipe: EffectRecipe) -> bool:
         """Called before a job of the effect is written. Returns False if the effect was deleted meanwhile."""
         if recipe.has_jobs:
             return True
@@ -463,8 +463,8 @@ async def _warnings(connection: Connection, provider: str) -> list[str]:
     return [f"No worker serves the provider {provider!r}: jobs of this effect wait until one registers."]
 
 
-def _recipe(row: PublishedEffect) -> Recipe:
-    return Recipe(
+def _recipe(row: PublishedEffect) -> EffectRecipe:
+    return EffectRecipe(
         effect_id=row.id,
         name=row.name,
         has_jobs=row.has_jobs,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from callsheet.catalog.requirements import Inventory, lacks
+from callsheet.catalog.requirements import ReportedInventory, lacks
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.environment import Environment, Lack, Required
 
@@ -18,7 +18,7 @@ SQL = statements("callsheet.catalog", "environment_statements.sql")
 KEPT_SECONDS = 600.0
 
 
-class WorkflowRow(NamedTuple):
+class RequiredRow(NamedTuple):
     id: int
     required: Any
 
@@ -37,8 +37,8 @@ async def enter(connection: Connection, environment: Environment) -> bytes:
     # If a workflow is written at the same time, the second of the two transactions compares both.
     await SQL["lock_environments"].run(connection)
     await SQL["create_environment"].run(connection, digest=digest, inventory=document)
-    inventory = Inventory.of(environment)
-    workflows = await SQL["required_of_workflows"].rows(connection, WorkflowRow)
+    inventory = ReportedInventory.of(environment)
+    workflows = await SQL["required_of_workflows"].rows(connection, RequiredRow)
     found = {row.id: lacks(Required.model_validate(row.required), inventory) for row in workflows}
     missing = {workflow_id: each for workflow_id, each in found.items() if each}
     await _write(connection, [digest] * len(missing), list(missing), missing.values())
@@ -53,7 +53,7 @@ async def judge(connection: Connection, workflow_id: int, required: Required | N
     found: dict[bytes, list[Lack]] = {}
     for row in rows:
         assert required is not None
-        missing = lacks(required, Inventory.of(Environment.model_validate(row.inventory)))
+        missing = lacks(required, ReportedInventory.of(Environment.model_validate(row.inventory)))
         if missing:
             found[row.digest] = missing
     before = await SQL["forget_lacks"].column(connection, workflow_id=workflow_id)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.assets import ReadyAsset, ready_assets
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.placeholders import InjectedPlaceholder, substitute
@@ -34,7 +34,7 @@ FIELD = "input_payload"
 ROUNDED_SECONDS = 0.5
 
 
-class InputFile(Protocol):
+class PayloadFile(Protocol):
     """The data of a user's file that a payload needs."""
 
     @property
@@ -63,7 +63,7 @@ class PropertyValues:
     """Assets of the catalog, by key."""
 
 
-def resolve(recipe: Recipe, given: Mapping[str, Any]) -> PropertyValues:
+def resolve(recipe: EffectRecipe, given: Mapping[str, Any]) -> PropertyValues:
     """The values of all properties. Raises a refusal that names each wrong property as `input_payload.{key}`."""
     by_key = {each.key: each for each in recipe.properties}
     problems = [
@@ -110,7 +110,7 @@ def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, A
 
 
 def check_file(
-    field: str, each: Property, file: InputFile, duration_seconds: float | None = None
+    field: str, each: Property, file: PayloadFile, duration_seconds: float | None = None
 ) -> list[FieldProblem]:
     """Problems of a user's file as the value of this property, as far as they are known."""
     if not file.mime_type.startswith(f"{each.type.value}/"):
@@ -124,7 +124,7 @@ def check_file(
     return []
 
 
-def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
+def filled(recipe: EffectRecipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
     """The graph with the values of every text, number, choice and boolean. The placeholders of files stay for the
     worker.
     """
@@ -137,7 +137,7 @@ def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[st
         raise InvalidRequest.field(f"{FIELD}.{key}", reason) from None
 
 
-def listed(each: Property, file: InputFile, kind: str) -> dict[str, Any]:
+def listed(each: Property, file: PayloadFile, kind: str) -> dict[str, Any]:
     """The entry of a file in `assets`."""
     return {
         "key": each.key,
@@ -157,16 +157,20 @@ class Payloads:
         self._databases = databases
         self._graphs = graphs
 
-    async def graph(self, recipe: Recipe) -> Graph:
+    async def graph(self, recipe: EffectRecipe) -> Graph:
         """The stored graph with its placeholders. Callers must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
-    async def find_graph(self, recipe: Recipe) -> Graph | None:
+    async def find_graph(self, recipe: EffectRecipe) -> Graph | None:
         """The stored graph; None if it is not in storage."""
         return await self._graphs.find(recipe.graph_path)
 
     async def build(
-        self, recipe: Recipe, resolved: PropertyValues, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
+        self,
+        recipe: EffectRecipe,
+        resolved: PropertyValues,
+        primary: PayloadFile | None,
+        user_files: Mapping[UUID, PayloadFile],
     ) -> dict[str, Any]:
         """The `input_payload` of the worker, with storage paths in the places of URLs."""
         graph = await self._graphs.read(recipe.graph_path)

@@ -46,7 +46,7 @@ _OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
 _MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio": "flac"}
 
 
-class Input(NamedTuple):
+class ProposedInput(NamedTuple):
     """An input with a value of its own, and the property types that it can have, the most likely first."""
 
     node_id: str
@@ -56,7 +56,7 @@ class Input(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ProposedOutput:
     node_id: str
     class_type: str
     extension: str
@@ -71,7 +71,7 @@ class Proposal:
     properties: list[Property] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     """By key of a property: where its placeholder is, for people."""
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[ProposedOutput] = field(default_factory=list)
 
     def add(self, node_id: str, name: str, wanted: Property) -> None:
         self.graph[node_id]["inputs"][name] = wanted.placeholder
@@ -99,16 +99,16 @@ def propose(graph: Graph, *, everything: bool = False) -> Proposal:
     return proposal
 
 
-def inputs_of(graph: Graph) -> Iterator[Input]:
+def inputs_of(graph: Graph) -> Iterator[ProposedInput]:
     """The inputs of a checked graph. Types that `check_properties` would refuse are left out."""
     of_files = nodes_that_name_files(graph)
     for node_id, class_type, name, value in _inputs(graph):
         if isinstance(value, bool):
-            yield Input(node_id, name, value, (PropertyType.BOOLEAN,))
+            yield ProposedInput(node_id, name, value, (PropertyType.BOOLEAN,))
         elif isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER:
-            yield Input(node_id, name, value, (PropertyType.NUMBER, PropertyType.CHOICE))
+            yield ProposedInput(node_id, name, value, (PropertyType.NUMBER, PropertyType.CHOICE))
         elif isinstance(value, str):
-            yield Input(node_id, name, value, _types_of_text(class_type, name, node_id in of_files))
+            yield ProposedInput(node_id, name, value, _types_of_text(class_type, name, node_id in of_files))
 
 
 def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[PropertyType, ...]:
@@ -228,24 +228,24 @@ def _propose_numbers(proposal: Proposal) -> None:
         )
 
 
-def outputs_of(graph: Graph) -> Iterator[Output]:
+def outputs_of(graph: Graph) -> Iterator[ProposedOutput]:
     """The nodes whose output may be the result."""
     for node_id, node in graph.items():
         class_type = node["class_type"]
         extension = _OUTPUTS.get(class_type) or _guessed(class_type)
         if extension is not None:
             extension = _chosen_format(node["inputs"]) or extension
-            yield Output(node_id, class_type, extension, MIME_TYPES[extension])
+            yield ProposedOutput(node_id, class_type, extension, MIME_TYPES[extension])
 
 
-def named_output(graph: Graph, node_id: str) -> Output:
+def named_output(graph: Graph, node_id: str) -> ProposedOutput:
     """The node that the operator chose. If the class of the node does not show its output type, a video is assumed."""
     found = next((each for each in outputs_of(graph) if each.node_id == node_id), None)
     if found is not None:
         return found
     class_type = graph[node_id]["class_type"]
     extension = _NAMED.get(class_type) or ("txt" if _SHOWS_TEXT.search(class_type) else "mp4")
-    return Output(node_id, class_type, extension, MIME_TYPES[extension])
+    return ProposedOutput(node_id, class_type, extension, MIME_TYPES[extension])
 
 
 def _guessed(class_type: str) -> str | None:
@@ -262,7 +262,7 @@ def _chosen_format(inputs: Mapping[str, Any]) -> str | None:
     return next((extension for extension in MIME_TYPES if re.search(rf"\b{extension}\b", chosen)), None)
 
 
-def _likelihood(output: Output) -> tuple[int, int, str]:
+def _likelihood(output: ProposedOutput) -> tuple[int, int, str]:
     known = list(_OUTPUTS)
     # Previews come after saved files, also if the node class is unknown.
     before_preview = len(known) - 1

@@ -27,7 +27,7 @@ _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class ReportedInventory:
     """The things that the engines of a worker have. None means that the worker does not report them."""
 
     node_classes: frozenset[str] | None
@@ -36,7 +36,7 @@ class Inventory:
     engine_versions: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, environment: Environment) -> Inventory:
+    def of(cls, environment: Environment) -> ReportedInventory:
         models = environment.models
         return cls(
             None if environment.node_classes is None else frozenset(environment.node_classes),
@@ -70,7 +70,7 @@ def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
     return [name for name in found if not any(placeholder in name for placeholder in placeholders)]
 
 
-def lacks(required: Required, inventory: Inventory) -> list[Lack]:
+def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
     """The first things that the engines lack."""
     return list(islice(_lacks(required, inventory), MOST_LACKS))
 
@@ -107,7 +107,7 @@ def _named(lack: Lack) -> str:
             return f"an engine of version {lack.name}"
 
 
-def _lacks(required: Required, inventory: Inventory) -> Iterator[Lack]:
+def _lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
     if inventory.node_classes is not None:
         for name in required.node_classes:
             if name not in inventory.node_classes:

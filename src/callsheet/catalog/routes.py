@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from callsheet.catalog.effects import Offer
+from callsheet.catalog.effects import EffectOffer
 from callsheet.catalog.proposal_view import proposal_of
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.audit import actor_of
@@ -44,7 +44,7 @@ OFF = EffectWait(code="off", message="This effect currently accepts no jobs.")
 def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/effects", tags=["effects"])
 
-    async def shown(principal: Principal, offers: Sequence[Offer]) -> list[Effect]:
+    async def shown(principal: Principal, offers: Sequence[EffectOffer]) -> list[Effect]:
         waits = await waits_of(principal, [offer.route for offer in offers if offer.effect.is_available])
         return [offer.effect.model_copy(update={"wait": waits.get(offer.route, OFF)}) for offer in offers]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import Workflows, checked, refuse
@@ -20,7 +20,7 @@ class WorkflowTests:
         self._workflows = workflows
         self._graphs = graphs
 
-    async def recipe(self, slug: str, request: WorkflowTest) -> Recipe:
+    async def recipe(self, slug: str, request: WorkflowTest) -> EffectRecipe:
         """A recipe without an effect and without a price. All its properties can be set."""
         found = await self._workflows.get(slug)
         if not found.is_active:
@@ -43,7 +43,7 @@ class WorkflowTests:
             raise InvalidRequest.field("draft.graph", f"The workflow {slug!r} has no graph, so no engine can run it.")
         settable = tuple(each.model_copy(update={"user_configurable": True}) for each in properties)
         refuse(check_overrides(settable, request.overrides))
-        return Recipe(
+        return EffectRecipe(
             effect_id=None,
             name=found.name,
             has_jobs=True,

@@ -54,7 +54,7 @@ AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
 
 
-class Rooms(NamedTuple):
+class AccountRooms(NamedTuple):
     """What commands about accounts work with."""
 
     settings: Settings
@@ -174,7 +174,7 @@ def invite_user(
     """Invite a person, who sets their own password. The link is printed once, or sent with --mail."""
     request = checked(CreateInvitationRequest, tenant=tenant, email=email, role=role)
 
-    async def invite(rooms: Rooms) -> CreatedInvitation:
+    async def invite(rooms: AccountRooms) -> CreatedInvitation:
         if by_mail and rooms.settings.mail.host is None:
             raise OperatorError("No mail server is configured: CALLSHEET_MAIL__HOST is not set. Leave --mail out.")
         return await rooms.links.invitations.create(rooms.manager, request, by_mail=by_mail)
@@ -195,7 +195,7 @@ def invite_user(
 def reset_password(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
     """Print a link with which a user sets a new password. It works once."""
 
-    async def create(rooms: Rooms) -> ResetLink:
+    async def create(rooms: AccountRooms) -> ResetLink:
         return await rooms.links.resets.create_link(rooms.manager, (await _known_user(rooms, email)).id)
 
     created = _with_accounts(create)
@@ -240,7 +240,7 @@ def delete_user(
     """Delete a user permanently. Keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
     ledger keep the user's id."""
 
-    async def delete(rooms: Rooms, user_id: UUID) -> User:
+    async def delete(rooms: AccountRooms, user_id: UUID) -> User:
         async with _deletion(rooms) as deletion:
             return await deletion.delete(rooms.manager, user_id, cancel_jobs=cancel_jobs)
 
@@ -267,7 +267,7 @@ def create_key(
     expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
     request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
 
-    async def create(rooms: Rooms) -> CreatedKey:
+    async def create(rooms: AccountRooms) -> CreatedKey:
         return await rooms.keys.create((await _known_user(rooms, user)).id, request)
 
     created = _with_accounts(create)
@@ -282,7 +282,7 @@ def create_key(
 def list_keys(user: str = typer.Option(..., help="E-mail address of the user."), as_json: bool = AS_JSON) -> None:
     """List a user's API keys."""
 
-    async def find(rooms: Rooms) -> Page[Key]:
+    async def find(rooms: AccountRooms) -> Page[Key]:
         return await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)
 
     page = _with_accounts(find)
@@ -315,7 +315,7 @@ def _state(row: User | Tenant) -> str:
     return "active" if row.disabled_at is None else "disabled"
 
 
-async def _known_user(rooms: Rooms, email: str) -> User:
+async def _known_user(rooms: AccountRooms, email: str) -> User:
     found = await rooms.accounts.find_user(email.strip().lower())
     if found is None:
         raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
@@ -339,15 +339,15 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
     return password, False
 
 
-def _with_user(email: str, work: Callable[[Rooms, UUID], Awaitable[User]]) -> User:
-    async def found(rooms: Rooms) -> User:
+def _with_user(email: str, work: Callable[[AccountRooms, UUID], Awaitable[User]]) -> User:
+    async def found(rooms: AccountRooms) -> User:
         return await work(rooms, (await _known_user(rooms, email)).id)
 
     return _with_accounts(found)
 
 
-def _with_tenant(slug: str, work: Callable[[Rooms, UUID], Awaitable[Tenant]]) -> Tenant:
-    async def found(rooms: Rooms) -> Tenant:
+def _with_tenant(slug: str, work: Callable[[AccountRooms, UUID], Awaitable[Tenant]]) -> Tenant:
+    async def found(rooms: AccountRooms) -> Tenant:
         tenant = await rooms.accounts.find_tenant(slug)
         if tenant is None:
             raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
@@ -356,11 +356,11 @@ def _with_tenant(slug: str, work: Callable[[Rooms, UUID], Awaitable[Tenant]]) ->
     return _with_accounts(found)
 
 
-def _with_accounts(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
+def _with_accounts(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
     return asyncio.run(_opened(work))
 
 
-async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
+async def _opened(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.keys import Keys
     from callsheet.identity.management import UserManagement
@@ -377,13 +377,13 @@ async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
         keys = Keys(databases, Quotas(databases, settings.quotas))
         accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
         links = open_links(databases, settings, master_secret(settings))
-        return await work(Rooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
+        return await work(AccountRooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
     finally:
         await databases.close()
 
 
 @asynccontextmanager
-async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
+async def _deletion(rooms: AccountRooms) -> AsyncIterator[UserDeletion]:
     """Deleting may cancel jobs and runs, which takes the rooms of both."""
     from callsheet.catalog.room import open_catalog
     from callsheet.identity.deletion import UserDeletion
@@ -394,7 +394,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     from callsheet.pipelines.definitions import Pipelines
     from callsheet.pipelines.runs import Runs
     from callsheet.pipelines.step_jobs import StepJobs
-    from callsheet.pipelines.user_work import UserWork
+    from callsheet.pipelines.user_work import JobsAndRunsOfUser
     from callsheet.plumbing.notify import Notifier
     from callsheet.plumbing.secrets import master_secret
 
@@ -407,7 +407,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
         pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
         runs = Runs(databases, pipelines, steps, jobs.cancellation, settings.pipelines, wake=lambda: None)
-        yield UserDeletion(databases, rooms.management, UserWork(databases, runs, jobs.cancellation))
+        yield UserDeletion(databases, rooms.management, JobsAndRunsOfUser(databases, runs, jobs.cancellation))
     finally:
         await notifier.close()
         await storage.close()

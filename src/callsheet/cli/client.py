@@ -28,7 +28,7 @@ from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
 from callsheet.wire.problems import Problem, ProblemField
 from callsheet.wire.tasks import Task
-from callsheet.wire.wallet import Credit, CreditAnswer, Wallet
+from callsheet.wire.wallet import Credit, CreditResponse, Wallet
 
 Model = TypeVar("Model", bound=BaseModel)
 Told = JobEvent | JobProgress
@@ -56,7 +56,7 @@ PASSING = frozenset({408, 502, 503, 504})
 _random = Random()  # noqa: S311 (jitter)
 
 
-class Refused(OperatorError):
+class ServerRefusal(OperatorError):
     """The control plane said no; `code` is its stable name for why."""
 
     def __init__(self, sentence: str, code: str, status: int, errors: Sequence[ProblemField] = ()):
@@ -105,9 +105,9 @@ class Client:
     async def wallet(self) -> Wallet:
         return await self._ask(Wallet, "GET", "/api/wallet")
 
-    async def credit(self, user_id: UUID, credit: Credit) -> CreditAnswer:
+    async def credit(self, user_id: UUID, credit: Credit) -> CreditResponse:
         """Needs the key of an admin."""
-        return await self._ask(CreditAnswer, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
+        return await self._ask(CreditResponse, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
 
     async def job(self, job_id: str | UUID) -> Job:
         return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")
@@ -333,13 +333,13 @@ def _read(model: type[Model], answer: httpx.Response, url: str) -> Model:
         raise OperatorError(f"The server at {url} does not respond like Callsheet. Check the URL.") from None
 
 
-def _refusal(answer: httpx.Response) -> Refused:
+def _refusal(answer: httpx.Response) -> ServerRefusal:
     try:
         problem = Problem.model_validate_json(answer.content)
     except ValidationError:
         where = answer.request.url.host
-        return Refused(f"{where} returned the status {answer.status_code}.", "unknown", answer.status_code)
-    return Refused(sentence_of(problem), problem.code, problem.status, problem.errors or ())
+        return ServerRefusal(f"{where} returned the status {answer.status_code}.", "unknown", answer.status_code)
+    return ServerRefusal(sentence_of(problem), problem.code, problem.status, problem.errors or ())
 
 
 def sentence_of(problem: Problem) -> str:

@@ -57,7 +57,7 @@ FRAMES = ["parts", 0]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DemoRecipe:
     """A workflow of the demo, and the effects that are sold on top of it."""
 
     slug: str
@@ -103,8 +103,8 @@ def _effect(
 
 COLOR, TEXT, MOTION, IMAGES = "Color", "Text and logos", "Motion", "Images"
 _GRADES = ("brightness", "contrast", "gamma", "saturation", "warmth")
-RECIPES: tuple[Recipe, ...] = (
-    Recipe(
+RECIPES: tuple[DemoRecipe, ...] = (
+    DemoRecipe(
         "demo-negative",
         _video_graph(change=_node("ImageInvert", image=FRAMES)),
         (_input("video"),),
@@ -119,7 +119,7 @@ RECIPES: tuple[Recipe, ...] = (
             ),
         ),
     ),
-    Recipe(
+    DemoRecipe(
         "demo-caption",
         _video_graph(
             change=_node(
@@ -139,7 +139,7 @@ RECIPES: tuple[Recipe, ...] = (
         ),
         (_effect("caption", "Caption", TEXT, "demo-caption", 2, "Writes your words on a video."),),
     ),
-    Recipe(
+    DemoRecipe(
         "demo-watermark",
         {
             "logo": _node("LoadImage", image=LOGO),
@@ -172,7 +172,7 @@ RECIPES: tuple[Recipe, ...] = (
             ),
         ),
     ),
-    Recipe(
+    DemoRecipe(
         "demo-speed",
         {
             "load": _node("LoadVideo", file=INPUT),
@@ -191,7 +191,7 @@ RECIPES: tuple[Recipe, ...] = (
             ),
         ),
     ),
-    Recipe(
+    DemoRecipe(
         "demo-grade",
         _video_graph(change=_node("LightboxColorGrade", image=FRAMES, **{name: f"{{{{{name}}}}}" for name in _GRADES})),
         (
@@ -227,7 +227,7 @@ RECIPES: tuple[Recipe, ...] = (
             ),
         ),
     ),
-    Recipe(
+    DemoRecipe(
         "demo-glow",
         {
             "load": _node("LoadImage", image=INPUT),
@@ -242,7 +242,7 @@ RECIPES: tuple[Recipe, ...] = (
         "png",
         "image/png",
     ),
-    Recipe(
+    DemoRecipe(
         "demo-relight",
         {
             "load": _node("LoadImage", image=INPUT),
@@ -265,7 +265,7 @@ RECIPES: tuple[Recipe, ...] = (
         "png",
         "image/png",
     ),
-    Recipe(
+    DemoRecipe(
         "demo-imagine",
         {
             "paint": _node(
@@ -303,7 +303,7 @@ async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
     return [effect.slug for recipe in RECIPES for effect in recipe.effects]
 
 
-async def _seed_workflow(plane: ControlPlane, client: Client, recipe: Recipe) -> None:
+async def _seed_workflow(plane: ControlPlane, client: Client, recipe: DemoRecipe) -> None:
     try:
         found = await plane.catalog.workflows.get(recipe.slug)
     except NotFound:

@@ -131,7 +131,7 @@ def _tone(start: int) -> av.AudioFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClipVerdict:
     """What decoding both clips says."""
 
     frames: int
@@ -142,7 +142,7 @@ class Verdict:
     problems: tuple[str, ...]
 
 
-def compare_negative(original: Path, result: Path) -> Verdict:
+def compare_negative(original: Path, result: Path) -> ClipVerdict:
     """Whether the result plays and is the negative of the original, frame by frame, with its sound."""
     pairs, errors = 0, 0.0
     missing = object()
@@ -168,7 +168,9 @@ def compare_negative(original: Path, result: Path) -> Verdict:
     seconds, wanted = _seconds(result), _seconds(original)
     if abs(seconds - wanted) > MOST_SECONDS_OFF:
         problems.append(f"it lasts {seconds:.2f} s instead of {wanted:.2f} s")
-    return Verdict(pairs, round(seconds, 3), round(after[0], 3), round(after[1], 4), round(error, 2), tuple(problems))
+    return ClipVerdict(
+        pairs, round(seconds, 3), round(after[0], 3), round(after[1], 4), round(error, 2), tuple(problems)
+    )
 
 
 def _frames(path: Path) -> Iterator[Picture]:

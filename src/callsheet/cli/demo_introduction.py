@@ -19,7 +19,7 @@ from callsheet.wire.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DemoResult:
     """The demo's own job and its result."""
 
     job: Job
@@ -30,7 +30,7 @@ class Shown:
 
 
 def introduce(
-    login: Login, link: str, password: str | None, effects: Sequence[str], seconds: float, shown: Shown
+    login: Login, link: str, password: str | None, effects: Sequence[str], seconds: float, shown: DemoResult
 ) -> None:
     """`link` opens signed in, once. Without a password where a person has set one, which the demo does not know."""
     verified, sample = shown.verified, shown.file.with_name("sample.mp4")

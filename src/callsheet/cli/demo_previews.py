@@ -15,7 +15,7 @@ import httpx
 
 from callsheet.catalog.effect_previews import FOR_EFFECTS
 from callsheet.catalog.placeholders import substitute
-from callsheet.cli.demo_catalog import INPUT, LOGO, OPERATOR, RECIPES, Recipe, draw_logo
+from callsheet.cli.demo_catalog import INPUT, LOGO, OPERATOR, RECIPES, DemoRecipe, draw_logo
 from callsheet.media.previews.sandbox import Kind, Previews, make_previews
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.catalog import CreateEffect
@@ -69,7 +69,7 @@ async def _is_bare(plane: ControlPlane, effect: CreateEffect) -> bool:
         return False
 
 
-def _input_kind(recipe: Recipe) -> Kind | None:
+def _input_kind(recipe: DemoRecipe) -> Kind | None:
     primary = next((each["type"] for each in recipe.properties if each.get("is_primary_input")), None)
     return "video" if primary == "video" else "image" if primary == "image" else None
 
@@ -91,7 +91,7 @@ async def _upload(engine: httpx.AsyncClient, content: bytes, name: str) -> str:
     return f"{stored['subfolder']}/{stored['name']}"
 
 
-async def _render(engine: httpx.AsyncClient, recipe: Recipe, effect: CreateEffect, files: dict[str, str]) -> bytes:
+async def _render(engine: httpx.AsyncClient, recipe: DemoRecipe, effect: CreateEffect, files: dict[str, str]) -> bytes:
     values: dict[str, Any] = {
         each["placeholder"]: EXAMPLES.get(effect.slug, {}).get(
             each["key"], effect.overrides.get(each["key"], each.get("default"))

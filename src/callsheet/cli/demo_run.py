@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import typer
 
-from callsheet.cli.client import Client, Refused
+from callsheet.cli.client import Client, ServerRefusal
 from callsheet.cli.console import err, print_json
 from callsheet.cli.demo import DEMO_HOST
 from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet.cli.demo_catalog import FLEET, OPERATOR, STAGE, seed_catalog
-from callsheet.cli.demo_introduction import Shown, introduce
+from callsheet.cli.demo_introduction import DemoResult, introduce
 from callsheet.cli.demo_pipeline import seed_pipeline
 from callsheet.cli.demo_previews import render_previews
 from callsheet.cli.display import JobDisplay
@@ -263,13 +263,13 @@ async def _send_sample(client: Client, sample: Path) -> Job:
     while True:
         try:
             return await send(client, effect, sample, {})
-        except Refused as refused:
+        except ServerRefusal as refused:
             if refused.code != TooManyActiveJobs.code or time.monotonic() > deadline:
                 raise
         await asyncio.sleep(1)
 
 
-async def _show(settings: Settings, client: Client) -> Shown:
+async def _show(settings: Settings, client: Client) -> DemoResult:
     """Sends a clip with sound through the public API, as a user would, and checks the result."""
     from callsheet.cli.demo_clip import compare_negative
 
@@ -284,7 +284,7 @@ async def _show(settings: Settings, client: Client) -> Shown:
     await fetch_all(client, ended, result, exact=True)
     verdict = await asyncio.to_thread(compare_negative, sample, result)
     balance = (await client.wallet()).balance
-    return Shown(ended, result, display.stages, asdict(verdict), balance)
+    return DemoResult(ended, result, display.stages, asdict(verdict), balance)
 
 
 def _summary(
@@ -292,7 +292,7 @@ def _summary(
     password: str | None,
     checks: dict[str, int],
     effects: list[str],
-    shown: Shown,
+    shown: DemoResult,
     seconds: float,
 ) -> dict[str, Any]:
     works = all(status == 200 for status in checks.values()) and not shown.verified["problems"]

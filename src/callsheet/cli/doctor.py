@@ -10,7 +10,7 @@ import typer
 
 from callsheet.cli.console import out, print_json
 from callsheet.settings import Settings, load_settings
-from callsheet.settings.findings import Finding
+from callsheet.settings.findings import SettingsFinding
 from callsheet.toolbox.errors import OperatorError
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -42,7 +42,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-async def _examine_installation(settings: Settings) -> list[Finding]:
+async def _examine_installation(settings: Settings) -> list[SettingsFinding]:
     from callsheet.administration.examination import examine
     from callsheet.plumbing.installation import NoInstallation, require_installation
 

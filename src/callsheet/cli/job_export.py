@@ -16,7 +16,7 @@ from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
     from callsheet.cli.operations_client import OperationsClient
-    from callsheet.scaling.simulation.trace import Trace
+    from callsheet.scaling.simulation.trace import QueueTrace
     from callsheet.wire.operations import Dispatch
 
 UNITS = {"min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -42,7 +42,7 @@ def export_jobs(
     check_name(file)
     start = datetime.now(UTC) - read_span(since)
 
-    async def ask(client: OperationsClient) -> Trace:
+    async def ask(client: OperationsClient) -> QueueTrace:
         wanted = set(workflows or ())
         if fleet is not None:
             wanted |= set((await client.fleet(fleet, stage)).workflows)
@@ -60,9 +60,11 @@ def export_jobs(
         out.print(f"Wrote {len(trace):,} jobs to {file}. To replay them, run: callsheet simulate --trace {file}")
 
 
-async def read_history(client: OperationsClient, start: datetime, stage: str, workflows: Collection[str] = ()) -> Trace:
+async def read_history(
+    client: OperationsClient, start: datetime, stage: str, workflows: Collection[str] = ()
+) -> QueueTrace:
     """Reads pages of finished dispatches, newest first, until every row of a page is older than `start`."""
-    from callsheet.scaling.simulation.trace import LaneKey, Trace
+    from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 
     found: list[Dispatch] = []
     with err.status("Reading the history") as status:
@@ -72,11 +74,11 @@ async def read_history(client: OperationsClient, start: datetime, stage: str, wo
             if page and all(each.created_at < start for each in page):
                 break
     found.sort(key=lambda each: (each.created_at, each.dispatch_id))
-    trace = Trace(found[0].created_at if found else None)
+    trace = QueueTrace(found[0].created_at if found else None)
     for each in found:
         assert each.duration_seconds is not None, "only jobs that ran were kept"
         moment = (each.created_at - found[0].created_at).total_seconds()
-        trace.add(moment, each.duration_seconds, LaneKey(each.tenant, "", each.priority, each.workflow))
+        trace.add(moment, each.duration_seconds, TraceLane(each.tenant, "", each.priority, each.workflow))
     return trace
 
 

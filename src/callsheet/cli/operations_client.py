@@ -10,7 +10,7 @@ from uuid import UUID
 
 import httpx
 
-from callsheet.cli.client import Client, Model, Refused
+from callsheet.cli.client import Client, Model, ServerRefusal
 from callsheet.cli.login import login_for
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
@@ -89,7 +89,7 @@ class OperationsClient(Client):
         fleet = await self.fleet(slug, stage)
         try:
             return await self._ask(FleetScaling, "GET", f"/api/admin/fleets/{fleet.id}/scaling")
-        except Refused as refused:
+        except ServerRefusal as refused:
             if refused.status != httpx.codes.NOT_FOUND:
                 raise
             raise OperatorError(f"Fleet {slug} in {stage} is not scaled, so it has no policy.") from None

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import RootModel
 
-from callsheet.cli.client import Client, Counted, Model, Refused
+from callsheet.cli.client import Client, Counted, Model, ServerRefusal
 from callsheet.wire.base import Page
 from callsheet.wire.pipelines import Candidate, CreatePipeline, CreateRun, Pipeline, PipelineSummary, Run, RunSummary
 
@@ -25,7 +25,7 @@ class PipelineClient(Client):
         """The pipeline, or None if it does not exist."""
         try:
             return await self._ask(Pipeline, "GET", f"/api/pipelines/{_quoted(slug)}")
-        except Refused as refused:
+        except ServerRefusal as refused:
             if refused.status == NOT_FOUND and refused.code == "not_found":
                 return None
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from callsheet.cli.client import Client, Refused, media_type
+from callsheet.cli.client import Client, ServerRefusal, media_type
 from callsheet.cli.console import err, out, print_json
 from callsheet.cli.display import STAGES, TASK_STAGES, JobDisplay, transfer
 from callsheet.cli.login import login_for
@@ -147,7 +147,7 @@ async def _finish(
 async def find_effect(client: Client, slug: str) -> Effect:
     try:
         effect = await client.effect(slug)
-    except Refused as refused:
+    except ServerRefusal as refused:
         if refused.status not in (404, 422):
             raise
         offered = ", ".join(sorted(each.slug for each in await client.effects()))

@@ -17,8 +17,8 @@ from callsheet.toolbox.errors import OperatorError
 if TYPE_CHECKING:
     from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import NamedPolicy
-    from callsheet.scaling.simulation.report import Report
-    from callsheet.scaling.simulation.trace import Trace
+    from callsheet.scaling.simulation.report import SimulationReport
+    from callsheet.scaling.simulation.trace import QueueTrace
     from callsheet.wire.scaling import FleetScaling
 
 # Options that change a rule of every policy. With several values, each combination is a policy of its own.
@@ -80,11 +80,11 @@ def simulate(
     given = dict(locals())
     _check(trace_file, jobs_per_day, price, spot_price, wait_limit)
     from callsheet.scaling.simulation.policies import variants
-    from callsheet.scaling.simulation.report import Prices
+    from callsheet.scaling.simulation.report import MachinePrices
     from callsheet.scaling.simulation.trace_files import check_name
 
     conditions = _conditions(given)
-    prices = None if price is None else Prices(price, spot_price)
+    prices = None if price is None else MachinePrices(price, spot_price)
     if written_trace is not None:
         check_name(written_trace)
     policies = variants(
@@ -105,7 +105,7 @@ def _conditions(given: Mapping[str, Any]) -> Conditions:
     return Conditions(**{field.name: given[field.name] for field in fields(Conditions) if field.name in given})
 
 
-def _made_trace(given: Mapping[str, Any]) -> Trace:
+def _made_trace(given: Mapping[str, Any]) -> QueueTrace:
     """The options have the names of the fields."""
     from callsheet.scaling.simulation.arrivals import Arrivals, make_trace, read_curve
 
@@ -113,7 +113,7 @@ def _made_trace(given: Mapping[str, Any]) -> Trace:
     return make_trace(Arrivals(**{**values, "curve": read_curve(given["curve"])}))
 
 
-def _write(file: Path, trace: Trace) -> None:
+def _write(file: Path, trace: QueueTrace) -> None:
     from callsheet.scaling.simulation.trace_files import write_trace
 
     write_trace(file, trace)
@@ -135,7 +135,7 @@ def _check(
         raise OperatorError(f"--wait-limit is {wait_limit:g}: it must be 0 or more.")
 
 
-def _print(trace: Trace, conditions: Conditions, reports: Sequence[Report], *, as_json: bool) -> None:
+def _print(trace: QueueTrace, conditions: Conditions, reports: Sequence[SimulationReport], *, as_json: bool) -> None:
     if as_json:
         arrivals = {"jobs": len(trace), "seconds": trace.span_seconds, "run_seconds": trace.work_seconds}
         print_json({"arrivals": arrivals, "conditions": asdict(conditions), "policies": [*map(asdict, reports)]})

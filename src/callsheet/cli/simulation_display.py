@@ -14,8 +14,8 @@ from callsheet.cli.console import err, out, print_table
 if TYPE_CHECKING:
     from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import NamedPolicy
-    from callsheet.scaling.simulation.report import Prices, Report
-    from callsheet.scaling.simulation.trace import Trace
+    from callsheet.scaling.simulation.report import MachinePrices, SimulationReport
+    from callsheet.scaling.simulation.trace import QueueTrace
 
 BAR_WIDTH = 20
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -23,7 +23,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 EXACT_SECONDS = 10
 
 
-def read_with_progress(file: Path) -> Trace:
+def read_with_progress(file: Path) -> QueueTrace:
     from callsheet.scaling.simulation.trace_files import read_trace
 
     with _bar(f"Reading {file.name}") as (show, total):
@@ -31,20 +31,20 @@ def read_with_progress(file: Path) -> Trace:
 
 
 def replay_with_progress(
-    trace: Trace,
+    trace: QueueTrace,
     policies: Sequence[NamedPolicy],
     conditions: Conditions,
     wait_limit: float,
-    prices: Prices | None,
-) -> list[Report]:
-    from callsheet.scaling.simulation.replay import Replay
+    prices: MachinePrices | None,
+) -> list[SimulationReport]:
+    from callsheet.scaling.simulation.replay import TraceReplay
     from callsheet.scaling.simulation.report import report
 
     reports = []
     for number, each in enumerate(policies, 1):
         with _bar(f"Replaying policy {number} of {len(policies)}") as (show, total):
             total(len(trace))
-            outcome = Replay(trace, each.policy, conditions).run(show)
+            outcome = TraceReplay(trace, each.policy, conditions).run(show)
         reports.append(report(each.name, each.policy, outcome, wait_limit, prices))
     return reports
 
@@ -66,7 +66,7 @@ def _bar(what: str) -> Iterator[tuple[Callable[[int], object], Callable[[int], o
         yield (lambda done: bar.update(task, completed=done)), (lambda size: bar.update(task, total=size))
 
 
-def print_reports(trace: Trace, reports: Sequence[Report]) -> None:
+def print_reports(trace: QueueTrace, reports: Sequence[SimulationReport]) -> None:
     limit = reports[0].wait_seconds.limit
     out.print(
         f"{len(trace):,} jobs in {duration(trace.span_seconds)}, {trace.work_seconds / HOUR:,.1f} hours of work. "
@@ -82,7 +82,7 @@ def print_reports(trace: Trace, reports: Sequence[Report]) -> None:
             out.print(f"{each.name}: {each.interruptions:,} interruptions of spot workers; {again}.")
 
 
-def _row(each: Report, *, has_cost: bool) -> list[str]:
+def _row(each: SimulationReport, *, has_cost: bool) -> list[str]:
     waits = each.wait_seconds
     return [
         each.name,

@@ -10,7 +10,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.tasks import workflow_slug
-from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.private_files import claim
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 
@@ -36,7 +36,7 @@ async def run_tasks(settings: Settings) -> int:
     )
     api_url = given.api_url or settings.public_url
     log.info("worker.starts", api_url=api_url, worker_id=worker_id, queues=given.queues)
-    plane = ControlPlane(api_url, secret, directory / "token.json", registration=lambda: registration)
+    plane = ControlPlaneClient(api_url, secret, directory / "token.json", registration=lambda: registration)
     config = TaskConfig(
         directory=directory / "work",
         providers=providers,

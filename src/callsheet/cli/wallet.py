@@ -16,12 +16,12 @@ import typer
 from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.wallet import Credit, CreditAnswer, Transaction
+from callsheet.wire.wallet import Credit, CreditResponse, Transaction
 
 if TYPE_CHECKING:
     from callsheet.plumbing.database import Database
     from callsheet.plumbing.databases import Databases
-    from callsheet.wallet.audit import Finding
+    from callsheet.wallet.audit import LedgerFinding
     from callsheet.wallet.ledger import Holdings
 
 # Findings that the audit prints. A damaged table can have as many as it has rows.
@@ -50,7 +50,7 @@ def credit_user(
     out.print(f"{known}{email} has {credited.balance} tokens.")
 
 
-async def _credit(settings: Settings, email: str, request: Credit) -> CreditAnswer:
+async def _credit(settings: Settings, email: str, request: Credit) -> CreditResponse:
     from callsheet.identity.audit import OPERATOR, AuditLog
     from callsheet.wallet.ledger import credit
 
@@ -61,7 +61,7 @@ async def _credit(settings: Settings, email: str, request: Credit) -> CreditAnsw
         if not replayed:
             said = {"amount": request.amount, "provider_transaction_id": payment}
             await AuditLog(databases).add(OPERATOR, "wallet.credit", "user", user_id, tenant_id, **said)
-        return CreditAnswer(balance=balance, replayed=replayed)
+        return CreditResponse(balance=balance, replayed=replayed)
 
 
 @app.command()
@@ -133,7 +133,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def audit_report(findings: Sequence[Finding], most: int) -> Iterator[str]:
+def audit_report(findings: Sequence[LedgerFinding], most: int) -> Iterator[str]:
     """How many rows break which rule and in how many wallets, then the first of them."""
     rules = Counter(finding.rule for finding in findings)
     wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
@@ -150,7 +150,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-async def _audit(settings: Settings) -> tuple[list[str], list[Finding]]:
+async def _audit(settings: Settings) -> tuple[list[str], list[LedgerFinding]]:
     from callsheet.plumbing.databases import open_installation
     from callsheet.wallet.audit import audit as audit_pool
 

@@ -22,7 +22,7 @@ from callsheet.cli.worker_engines import (
 )
 from callsheet.providers.engine import Engine, EngineError
 from callsheet.settings import Settings
-from callsheet.settings.findings import Finding, clock_finding, safety_findings
+from callsheet.settings.findings import SettingsFinding, clock_finding, safety_findings
 from callsheet.settings.safety import unsafe_worker_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.engine_process import LOG_NAME, noted_port
@@ -35,7 +35,7 @@ LEAST_FREE_BYTES = 2 * GIBIBYTE
 ADVICE = "Run `callsheet fleets tokens create FLEET` on the control plane, and set FLEET_SECRET here to what it prints."
 
 
-async def examine_worker(settings: Settings) -> list[Finding]:
+async def examine_worker(settings: Settings) -> list[SettingsFinding]:
     return [
         await _identity(settings),
         *await _control_plane(settings),
@@ -45,13 +45,13 @@ async def examine_worker(settings: Settings) -> list[Finding]:
     ]
 
 
-async def _identity(settings: Settings) -> Finding:
+async def _identity(settings: Settings) -> SettingsFinding:
     given = settings.worker
     name = given.id or await machine_name(settings)
     if given.fleet is None and not given.workflows:
         if given.secret is not None and given.secret.get_secret_value().startswith(TOKEN_PREFIX):
-            return Finding("worker", "ok", f"Worker {name} serves the fleet of its registration token.")
-        return Finding(
+            return SettingsFinding("worker", "ok", f"Worker {name} serves the fleet of its registration token.")
+        return SettingsFinding(
             "worker",
             "problem",
             f"Worker {name} has neither a registration token nor a fleet nor workflows.",
@@ -59,10 +59,10 @@ async def _identity(settings: Settings) -> Finding:
         )
     serves = f"the fleet {given.fleet}" if given.fleet else f"the workflows {', '.join(given.workflows)}"
     stage = f" in the stage {given.stage}" if given.stage else ""
-    return Finding("worker", "ok", f"Worker {name} serves {serves}{stage}.")
+    return SettingsFinding("worker", "ok", f"Worker {name} serves {serves}{stage}.")
 
 
-async def _control_plane(settings: Settings) -> list[Finding]:
+async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     url = (settings.worker.api_url or settings.public_url).rstrip("/")
     secret = settings.worker.secret
     try:
@@ -76,9 +76,9 @@ async def _control_plane(settings: Settings) -> list[Finding]:
             tried = await client.post("/api/worker/register", json={}, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         message = f"No control plane responds at {url} ({str(error) or type(error).__name__})."
-        return [Finding("server", "problem", message, "Set API_BASE_URL to the URL of the control plane.")]
+        return [SettingsFinding("server", "problem", message, "Set API_BASE_URL to the URL of the control plane.")]
     findings = [
-        Finding("server", "ok", f"A control plane responds at {url}."),
+        SettingsFinding("server", "ok", f"A control plane responds at {url}."),
         _secret(tried, is_set=secret is not None),
     ]
     return findings if drift is None else [*findings, clock_finding("control plane", drift)]
@@ -93,89 +93,91 @@ def _drift(answer: httpx.Response, began: float) -> float | None:
     return said + 0.5 - (began + time.time()) / 2
 
 
-def _secret(tried: httpx.Response, *, is_set: bool) -> Finding:
+def _secret(tried: httpx.Response, *, is_set: bool) -> SettingsFinding:
     if not is_set:
-        return Finding("secret", "problem", "There is no registration token and no fleet secret.", ADVICE)
+        return SettingsFinding("secret", "problem", "There is no registration token and no fleet secret.", ADVICE)
     match tried.status_code:
         case 422:
-            return Finding("secret", "ok", "The control plane accepts the fleet secret or registration token.")
+            return SettingsFinding("secret", "ok", "The control plane accepts the fleet secret or registration token.")
         case 401:
             message = "The control plane refuses the fleet secret or registration token."
-            return Finding("secret", "problem", message, ADVICE)
+            return SettingsFinding("secret", "problem", message, ADVICE)
         case 429:
             advice = f"Try again in {tried.headers.get('retry-after', '300')} seconds."
-            return Finding("secret", "warning", "Too many wrong fleet secrets came from this network address.", advice)
-    return Finding(
+            return SettingsFinding(
+                "secret", "warning", "Too many wrong fleet secrets came from this network address.", advice
+            )
+    return SettingsFinding(
         "secret",
         "warning",
         f"The control plane returned the status {tried.status_code}, so the fleet secret was not checked.",
     )
 
 
-async def _engines(settings: Settings) -> list[Finding]:
+async def _engines(settings: Settings) -> list[SettingsFinding]:
     if settings.engine.comfyui is not None:
         return await _own_engines(settings)
     wrong = wrong_directory(settings)
     if wrong is not None:
-        return [Finding("engine", "problem", wrong, RIGHT_DIRECTORY)]
+        return [SettingsFinding("engine", "problem", wrong, RIGHT_DIRECTORY)]
     engines = engines_of(settings)
     parts = ["engine"] if len(engines) == 1 else [f"engine {number}" for number in range(1, len(engines) + 1)]
     return [await _engine(part, engine, url_of(engine, settings)) for part, engine in zip(parts, engines, strict=True)]
 
 
-async def _own_engines(settings: Settings) -> list[Finding]:
+async def _own_engines(settings: Settings) -> list[SettingsFinding]:
     """What the worker would start, and how those are that it runs now."""
     try:
         found = comfyui_directory(settings)
     except OperatorError as error:
-        return [Finding("engine", "problem", str(error))]
+        return [SettingsFinding("engine", "problem", str(error))]
     spread = gpus(settings)
     count = settings.engine.count or max(1, len(spread))
     on = f" on GPU {', '.join(spread)}" if spread else ""
     message = f"The worker starts {count} of ComfyUI in {found.path}{on}, with {found.python}."
-    findings = [Finding("engine", "ok", message)]
+    findings = [SettingsFinding("engine", "ok", message)]
     folders = engine_folders(agent_directory(settings, settings.worker.id or await machine_name(settings)))
     for number in range(1, count + 1):
         part, folder = f"engine {number}", folders / str(number)
         port = noted_port(folder)
         if port is None:
-            findings.append(Finding(part, "ok", f"It is not running. It will log to {folder / LOG_NAME}."))
+            findings.append(SettingsFinding(part, "ok", f"It is not running. It will log to {folder / LOG_NAME}."))
         else:
             url = f"http://{HOST}:{port}"
             findings.append(await _engine(part, comfyui(settings, url, None), url))
     return findings
 
 
-async def _engine(part: str, engine: Engine, url: str) -> Finding:
+async def _engine(part: str, engine: Engine, url: str) -> SettingsFinding:
     try:
         found = await engine.describe()
     except EngineError as error:
         advice = "Start ComfyUI, or set COMFYUI_BASE_URL to its URL."
         if engine.provider != "self_hosted":
             advice = "Check COMFY_CLOUD_API_KEY and the account."
-        return Finding(part, "problem", f"The engine at {url} takes no job: {error.message}", advice)
+        return SettingsFinding(part, "problem", f"The engine at {url} takes no job: {error.message}", advice)
     finally:
         await engine.close()
     devices = ", ".join(str(device) for device in found.details.get("devices", []))
-    return Finding(part, "ok", f"{found.version or 'An engine'} at {url}{f' ({devices})' if devices else ''}.")
+    return SettingsFinding(part, "ok", f"{found.version or 'An engine'} at {url}{f' ({devices})' if devices else ''}.")
 
 
-def _directory(settings: Settings) -> Finding:
+def _directory(settings: Settings) -> SettingsFinding:
     place = _existing(settings.home)
     free = shutil.disk_usage(place).free
     if not _is_writable(place):
         message, advice = f"{settings.home} cannot be written to.", "Set CALLSHEET_HOME to a directory of this user."
-        return Finding("disk", "problem", message, advice)
+        return SettingsFinding("disk", "problem", message, advice)
     wanted = settings.worker.cache_bytes + LEAST_FREE_BYTES
     message = f"{free / GIBIBYTE:.1f} GiB are free at {place}."
     if free < wanted:
-        return Finding(
+        return SettingsFinding(
             "disk",
             "warning",
             f"{message} The cache may grow to {settings.worker.cache_bytes / GIBIBYTE:.1f} GiB.",
             "Lower CALLSHEET_WORKER__CACHE_BYTES, or make room.",
         )
-    return Finding("disk", "ok", message)
+    return SettingsFinding("disk", "ok", message)
 
 
 def _existing(path: Path) -> Path:

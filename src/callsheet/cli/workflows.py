@@ -16,7 +16,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
 
 if TYPE_CHECKING:
-    from callsheet.catalog.proposals import Output, Proposal
+    from callsheet.catalog.proposals import Proposal, ProposedOutput
     from callsheet.catalog.room import CatalogRoom
 
 workflows = typer.Typer(help="Workflows: graphs that engines run.", no_args_is_help=True)
@@ -157,9 +157,9 @@ def _refuse_both(output_node: str | None, all_outputs: bool) -> None:
 
 def _chosen_output(
     proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None, *, is_one_of_all: bool
-) -> Output:
+) -> ProposedOutput:
     from callsheet.catalog.properties import MIME_TYPES
-    from callsheet.catalog.proposals import Output, named_output
+    from callsheet.catalog.proposals import ProposedOutput, named_output
 
     if node_id is not None and node_id not in proposal.graph:
         raise OperatorError(f"There is no node {node_id!r} in this graph.")
@@ -170,10 +170,10 @@ def _chosen_output(
     found = likeliest if node_id is None else named_output(proposal.graph, node_id)
     ending = extension or found.extension
     default_type = MIME_TYPES.get(ending, found.mime_type)
-    return Output(found.node_id, found.class_type, ending, mime_type or default_type)
+    return ProposedOutput(found.node_id, found.class_type, ending, mime_type or default_type)
 
 
-def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> None:
+def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: bool) -> None:
     nodes = sorted(proposal.graph.items(), key=lambda item: (len(item[0]), item[0]))
     print_table(
         ("node", "class", "title"),
@@ -211,7 +211,7 @@ def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> 
         out.print(f"Other nodes save files too. Choose one with --output-node, or all with --all-outputs: {listed}.")
 
 
-def _does(output: Output) -> str:
+def _does(output: ProposedOutput) -> str:
     return "shows" if output.extension == "txt" else "saves"
 
 

@@ -30,7 +30,7 @@ COLDEST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AffinityLimits:
     # How many equally due tenants or users are compared; 0 turns affinity off.
     look_ahead: int = 8
     # How often in a row a tenant, user or oldest job may be passed over.

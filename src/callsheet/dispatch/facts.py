@@ -28,7 +28,7 @@ class JobCycle(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class QueueEntry:
     """A job to run, with the fields that the queue needs."""
 
     tenant_id: UUID

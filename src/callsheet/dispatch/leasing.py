@@ -12,7 +12,7 @@ from uuid import UUID
 
 from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
 
-from callsheet.dispatch.facts import NO_OWNER, Criteria, Entry, Lane, LaneKey, Lease
+from callsheet.dispatch.facts import NO_OWNER, Criteria, Lane, LaneKey, Lease, QueueEntry
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.rows import LEASE_WIDTH, BoundUse, LaneHead, TakenRow, TenantTerms, lane_of
 from callsheet.dispatch.turns import Turns
@@ -78,13 +78,13 @@ class Leasing:
         self._in_flight_due = 0.0
         self._stale_due = 0.0
 
-    def lane_owner(self, entry: Entry) -> tuple[UUID, UUID]:
+    def lane_owner(self, entry: QueueEntry) -> tuple[UUID, UUID]:
         """Tenant and user of the lane that the job waits in."""
         terms = self._terms_of(entry.tenant_id)
         bounded = terms.max_running is not None or terms.max_running_per_user is not None
         return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (NO_OWNER, NO_OWNER)
 
-    def lane_key(self, entry: Entry) -> LaneKey:
+    def lane_key(self, entry: QueueEntry) -> LaneKey:
         """The lane that the job waits in."""
         return LaneKey(
             entry.workflow_id,
@@ -143,12 +143,12 @@ class Leasing:
                 spare *= 8
         return [leases.get(place) for place in range(len(pollers))]
 
-    async def has_free_slot(self, connection: Connection, entry: Entry) -> bool:
+    async def has_free_slot(self, connection: Connection, entry: QueueEntry) -> bool:
         """Whether one more job may be in flight. The limits it depends on stay locked until the transaction ends."""
         free_slots = await self._locked_free_slots(connection, self._bounds_of(entry))
         return all(free > 0 for free in free_slots.values())
 
-    def is_bounded(self, entry: Entry) -> bool:
+    def is_bounded(self, entry: QueueEntry) -> bool:
         return bool(self._bounds_of(entry))
 
     async def read_terms(self) -> None:
@@ -372,7 +372,7 @@ class Leasing:
             return Terms() if tenant_id == NO_OWNER else self.default_terms
         return self._terms.get(tenant_id, self.default_terms)
 
-    def _bounds_of(self, entry: Entry) -> tuple[Bound, ...]:
+    def _bounds_of(self, entry: QueueEntry) -> tuple[Bound, ...]:
         terms = self._terms_of(entry.tenant_id)
         return bounds(entry.concurrency_identifier, entry.tenant_id, entry.user_id, terms)
 

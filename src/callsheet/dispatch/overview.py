@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry, JobCycle, LaneKey, Route
+from callsheet.dispatch.facts import JobCycle, LaneKey, QueueEntry, Route
 from callsheet.dispatch.queue import Queue, open_lanes
 from callsheet.dispatch.rows import MovedRow, RouteRow, lane_of
 from callsheet.identity.audit import record
@@ -272,7 +272,7 @@ class Overview:
         async with self._central.connection() as connection:
             return await _raise_lease_seq(connection, key, lease_seq) > 0
 
-    async def recreate(self, entry: Entry, lease_seq: int) -> bool:
+    async def recreate(self, entry: QueueEntry, lease_seq: int) -> bool:
         """Creates the missing dispatch of a job, with the job's lease_seq; False if a dispatch exists or existed."""
         async with self._central.transaction() as connection:
             placed = await self._queue.place(connection, [entry])

@@ -15,13 +15,12 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.affinity import Cold, Limits
+from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import (
     ClosedDispatch,
     Criteria,
     DispatchEnd,
     DispatchState,
-    Entry,
     ExpiredDispatch,
     Heartbeat,
     HeldLease,
@@ -31,6 +30,7 @@ from callsheet.dispatch.facts import (
     LaneKey,
     Lease,
     LeaseExtension,
+    QueueEntry,
     Requeue,
     RequeuedDispatch,
     Workflow,
@@ -52,7 +52,7 @@ Announce = Callable[[int, str, str, Lane | None], None]
 # other.
 LEASES_AT_ONCE = 2
 # A job that is leased at creation, and the id of its worker.
-LeasedEntry = tuple[Entry, str]
+LeasedEntry = tuple[QueueEntry, str]
 # A lane, and the id of a dispatch in it.
 Placed = tuple[Lane, int]
 
@@ -65,13 +65,13 @@ class Queue:
         *,
         fair: bool = True,
         terms: Terms | None = None,
-        affinity: Limits | None = None,
+        affinity: AffinityLimits | None = None,
     ):
         self._central = central
         # Called after each commit that put work into a lane, to notify the other control planes.
         self._announce = announce or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
-        self.warm = WarmLeasing(central, self.leasing, affinity or Limits())
+        self.warm = WarmLeasing(central, self.leasing, affinity or AffinityLimits())
         self._polls: dict[Criteria, Batcher[Poller, PollResult]] = {}
         # Pollers that got no lease from a shared statement because other pollers got all of its leases.
         self._second_polls: dict[Criteria, Batcher[Poller, Lease | None]] = {}
@@ -84,7 +84,7 @@ class Queue:
             self._place_leased, isolate=(asyncpg.PostgresError,), abandoned=self._return_new_lease
         )
 
-    async def enqueue(self, entries: Sequence[Entry]) -> int:
+    async def enqueue(self, entries: Sequence[QueueEntry]) -> int:
         """Creates a dispatch for each entry, unless one exists or existed; returns how many are new."""
         if not entries:
             return 0
@@ -93,7 +93,7 @@ class Queue:
         self.announce_arrivals(placed)
         return len(placed)
 
-    async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[Placed]:
+    async def place(self, connection: Connection, entries: Sequence[QueueEntry]) -> list[Placed]:
         """Creates dispatches within the caller's transaction. The caller calls `announce_arrivals` after its commit."""
         rows = await self._insert(connection, entries)
         without_lane = rows[0].without_lane
@@ -105,7 +105,7 @@ class Queue:
             rows += more
         return [(lane_of(row), row.dispatch_id) for row in rows if row.dispatch_id is not None]
 
-    async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
+    async def enqueue_leased(self, entry: QueueEntry, worker_id: str) -> Lease | None:
         """Creates a dispatch that is leased to this worker at once. None if a dispatch exists or existed, a limit is
         reached or the worker is drained; the caller then has to queue the job."""
         if not self.leasing.is_bounded(entry):
@@ -300,7 +300,7 @@ class Queue:
         async with self._central.connection() as connection:
             return await SQL["held_by_worker"].rows(connection, HeldLease, worker_id=worker_id)
 
-    async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[EnqueuedRow]:
+    async def _insert(self, connection: Connection, entries: Sequence[QueueEntry]) -> list[EnqueuedRow]:
         payload = [
             self._as_json(entry)
             # All processes use the same order: two processes that relay the same jobs wait for each other's rows.
@@ -338,7 +338,7 @@ class Queue:
     async def _return_new_lease(self, entry: LeasedEntry, lease: Lease | None) -> None:
         await self._return_lease((entry[1], None), lease)
 
-    async def _open_lanes_of(self, connection: Connection, entries: Sequence[Entry]) -> None:
+    async def _open_lanes_of(self, connection: Connection, entries: Sequence[QueueEntry]) -> None:
         await open_lanes(connection, [self.leasing.lane_key(entry) for entry in entries])
 
     async def _return_polled_lease(self, poller: Poller, result: PollResult) -> None:
@@ -403,7 +403,7 @@ class Queue:
             self.leasing.turns.arrive(lane, dispatch_id)
             self._announce(lane.workflow_id, lane.stage, lane.provider, lane)
 
-    def _as_json(self, entry: Entry) -> dict[str, object]:
+    def _as_json(self, entry: QueueEntry) -> dict[str, object]:
         tenant_id, user_id = self.leasing.lane_owner(entry)
         return entry_as_json(entry) | {"lane_tenant_id": str(tenant_id), "lane_user_id": str(user_id)}
 
@@ -454,7 +454,7 @@ def _requeue_as_json(entry: Requeue) -> dict[str, object]:
     }
 
 
-def entry_as_json(entry: Entry) -> dict[str, object]:
+def entry_as_json(entry: QueueEntry) -> dict[str, object]:
     # Not dataclasses.asdict: its deep copies cost as much as all other Python code for a job.
     return {
         "tenant_id": str(entry.tenant_id),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping
 from uuid import UUID
 
-from callsheet.dispatch.affinity import Cold, Limits, pass_over, reachable, warm_workflows, warmest
+from callsheet.dispatch.affinity import AffinityLimits, Cold, pass_over, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.fairness import Order, Turn
-from callsheet.dispatch.user_queues import Bound, Line, Tenant, TenantQueue, TermsOf, UserQueue, bounds
+from callsheet.dispatch.user_queues import Bound, TenantQueue, TenantShare, TermsOf, UserQueue, WaitingTenants, bounds
 
 
 class QueueView:
@@ -23,8 +23,8 @@ class QueueView:
         self.criteria = criteria
         self._terms_of = terms_of
         # By priority, the highest first; then by identifier.
-        self._levels: dict[int, dict[str, Line]] = {}
-        self._tenants: dict[UUID, Tenant] = {}
+        self._levels: dict[int, dict[str, WaitingTenants]] = {}
+        self._tenants: dict[UUID, TenantShare] = {}
         self._turn = Turn()
         self.closed: set[Bound] = set()
         # Whether there may be lanes with work that this view does not know.
@@ -111,7 +111,7 @@ class QueueView:
                 self.undo(queue, count)
         return [] if uncounted else counts
 
-    def draw_warm(self, cold: Cold, limits: Limits) -> tuple[UserQueue, dict[int, Lane]] | None:
+    def draw_warm(self, cold: Cold, limits: AffinityLimits) -> tuple[UserQueue, dict[int, Lane]] | None:
         """Draws one of the equally due jobs whose models are loaded (see `affinity`): its user queue, and the lanes to
         take it from. The job counts as in flight from now on. None, and nothing is drawn, if the next user queue has a
         bound or the choice is the same as that of `draw`."""
@@ -130,7 +130,7 @@ class QueueView:
         lanes = queue.lanes.items()
         return queue, {key: lane for key, lane in lanes if wanted is None or lane.workflow_id in wanted}
 
-    def _warmest(self, first: UserQueue, cold: Cold, limits: Limits) -> UserQueue:
+    def _warmest(self, first: UserQueue, cold: Cold, limits: AffinityLimits) -> UserQueue:
         line = first.line
         tenants = [self._tenants[tenant_id] for tenant_id in line.tenants.equally_due(limits.look_ahead)]
         tenants_due = reachable([tenant.share for tenant in tenants], limits.most_passed)
@@ -234,17 +234,17 @@ class QueueView:
                 return found
         return None
 
-    def _line(self, priority: int, identifier: str) -> Line:
+    def _line(self, priority: int, identifier: str) -> WaitingTenants:
         level = self._levels.get(priority)
         if level is None:
             level = self._levels[priority] = {}
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         line = level.get(identifier)
         if line is None:
-            line = level[identifier] = Line(priority, identifier)
+            line = level[identifier] = WaitingTenants(priority, identifier)
         return line
 
-    def _add_user_queue(self, line: Line, tenant_id: UUID, user_id: UUID, oldest: int) -> UserQueue:
+    def _add_user_queue(self, line: WaitingTenants, tenant_id: UUID, user_id: UUID, oldest: int) -> UserQueue:
         tenant = self._tenant(tenant_id)
         if not tenant.lines:
             self._turn.arrive(tenant.share, oldest)
@@ -284,14 +284,14 @@ class QueueView:
         else:
             self._enter(line, tenant)
 
-    def _tenant(self, tenant_id: UUID) -> Tenant:
+    def _tenant(self, tenant_id: UUID) -> TenantShare:
         tenant = self._tenants.get(tenant_id)
         if tenant is None:
-            tenant = self._tenants[tenant_id] = Tenant(tenant_id)
+            tenant = self._tenants[tenant_id] = TenantShare(tenant_id)
             tenant.share.weight = self._terms_of(tenant_id).weight
         return tenant
 
-    def _moved_up(self, tenant: Tenant, user_id: UUID) -> None:
+    def _moved_up(self, tenant: TenantShare, user_id: UUID) -> None:
         for line in tenant.lines:
             line.tenants.moved_up(tenant.tenant_id)
             line.tenant_queues[tenant.tenant_id].moved_up(user_id)
@@ -307,7 +307,7 @@ class QueueView:
                 change(bound.user_id)
             self._enter(line, tenant)
 
-    def _enter(self, line: Line, tenant: Tenant) -> None:
+    def _enter(self, line: WaitingTenants, tenant: TenantShare) -> None:
         """Puts the tenant into the ranking, or removes it if neither it nor any of its users may be served."""
         is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
         if is_closed or not len(line.tenant_queues[tenant.tenant_id]):
@@ -315,7 +315,7 @@ class QueueView:
         else:
             line.tenants.put(tenant.tenant_id, tenant.share)
 
-    def _bounds(self, line: Line, tenant_id: UUID, user_id: UUID) -> tuple[Bound, ...]:
+    def _bounds(self, line: WaitingTenants, tenant_id: UUID, user_id: UUID) -> tuple[Bound, ...]:
         return bounds(line.bound.identifier, tenant_id, user_id, self._terms_of(tenant_id))
 
 

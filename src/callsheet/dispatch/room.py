@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.dispatch.affinity import Limits
+from callsheet.dispatch.affinity import AffinityLimits
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
@@ -45,7 +45,7 @@ def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> D
         announcer(notify),
         fair=settings.order == "fair",
         terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
-        affinity=Limits(settings.warm_look_ahead, settings.warm_most_passed),
+        affinity=AffinityLimits(settings.warm_look_ahead, settings.warm_most_passed),
     )
     days = settings.history_days
     return DispatchRoom(

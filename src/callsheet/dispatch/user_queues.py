@@ -41,7 +41,7 @@ def bounds(identifier: str, tenant_id: UUID, user_id: UUID, terms: Terms) -> tup
     return tuple(found)
 
 
-class Tenant:
+class TenantShare:
     """A tenant in one view: its share, and the shares of its users."""
 
     __slots__ = ("lines", "queue_counts", "share", "tenant_id", "turn", "users")
@@ -52,7 +52,7 @@ class Tenant:
         self.users: dict[UUID, Share] = {}
         self.turn = Turn()
         # The lines in which the tenant waits, and how many user queues each of its users has.
-        self.lines: list[Line] = []
+        self.lines: list[WaitingTenants] = []
         self.queue_counts: dict[UUID, int] = {}
 
     def user(self, user_id: UUID) -> Share:
@@ -66,10 +66,10 @@ class Tenant:
 class UserQueue:
     """The lanes of one user in one line. Jobs of all these lanes are taken in the order of their ids."""
 
-    tenant: Tenant
+    tenant: TenantShare
     user_id: UUID
     user: Share
-    line: Line
+    line: WaitingTenants
     bounds: tuple[Bound, ...] = ()
     lanes: dict[int, Lane] = field(default_factory=dict)
     # No job of the user queue has a smaller id, as far as this process knows.
@@ -146,7 +146,7 @@ class TenantQueue:
             self._ranking.put(queue.user_id, queue.user)
 
 
-class Line:
+class WaitingTenants:
     """The tenants that wait at one priority with one concurrency identifier."""
 
     __slots__ = ("bound", "priority", "tenant_queues", "tenants", "user_queue_count")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from callsheet.dispatch.affinity import Cold, Limits
+from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Criteria, Lane, Lease
 from callsheet.dispatch.leasing import (
     SPARE_ROWS,
@@ -36,7 +36,7 @@ class WarmChoice(NamedTuple):
 
 
 class WarmLeasing:
-    def __init__(self, central: Database, leasing: Leasing, limits: Limits):
+    def __init__(self, central: Database, leasing: Leasing, limits: AffinityLimits):
         self._central = central
         self._leasing = leasing
         self._limits = limits

@@ -27,7 +27,7 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AsgVerdict:
     """The result of the check. `unknown`: AWS was unreachable. The worker is admitted unless fleet.asg_fail_open is
     off; its log shows this.
     """
@@ -37,7 +37,7 @@ class Verdict:
     reason: str | None = None
 
 
-NOT_ASKED: Final = Verdict("not_asked")
+NOT_ASKED: Final = AsgVerdict("not_asked")
 
 
 class AutoscalingGroups:
@@ -48,14 +48,14 @@ class AutoscalingGroups:
         # Registrations since the start of the process for which AWS was unreachable.
         self.unanswered = 0
 
-    async def verdict(self, worker_id: str) -> Verdict:
+    async def verdict(self, worker_id: str) -> AsgVerdict:
         if not self._settings.validate_asg_instance:
             return NOT_ASKED
         instance = INSTANCE.fullmatch(worker_id)
         if instance is None:
             # This check works without AWS: during an outage, an invented id must not pass more easily than an
             # instance's id.
-            return Verdict(
+            return AsgVerdict(
                 "stranger", reason="its id is not the id of an instance, and fleet.validate_asg_instance is on"
             )
         try:
@@ -65,7 +65,7 @@ class AutoscalingGroups:
         except TimeoutError:
             return _unknown(worker_id, "AWS did not respond in time")
 
-    def _ask(self, instance_id: str) -> Verdict:
+    def _ask(self, instance_id: str) -> AsgVerdict:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -73,16 +73,16 @@ class AutoscalingGroups:
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") == BAD_ID:
                 # This is not an outage: AWS says that no instance can have this id, so the worker is refused.
-                return Verdict("stranger", reason="AWS does not know this id")
+                return AsgVerdict("stranger", reason="AWS does not know this id")
             return _unknown(instance_id, str(error))
         except BotoCoreError as error:
             return _unknown(instance_id, str(error))
         groups = [found["AutoScalingGroupName"] for found in answer["AutoScalingInstances"]]
         known = [group for group in groups if not self._settings.asg_names or group in self._settings.asg_names]
         return (
-            Verdict("member", known[0])
+            AsgVerdict("member", known[0])
             if known
-            else Verdict("stranger", reason="the instance is not in one of our groups")
+            else AsgVerdict("stranger", reason="the instance is not in one of our groups")
         )
 
     def _opened(self) -> AutoScalingClient:
@@ -95,9 +95,9 @@ class AutoscalingGroups:
         return self._client
 
 
-def _unknown(instance_id: str, reason: str) -> Verdict:
+def _unknown(instance_id: str, reason: str) -> AsgVerdict:
     log.warning("asg.unreachable", instance_id=instance_id, reason=reason)
-    return Verdict("unknown", reason=reason)
+    return AsgVerdict("unknown", reason=reason)
 
 
 class AsgMetrics(Collector):

@@ -12,7 +12,7 @@ from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
 from callsheet.fleet.presence import Presence
-from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.fleet.tokens import RotatedTokens, hash_token, token_in
 from callsheet.plumbing.databases import Databases
@@ -52,7 +52,7 @@ class WorkerTokenRow(NamedTuple):
     # Whether the token is the next token of a rotation.
     is_next: bool
     workflow_ids: Sequence[int] | None
-    # The worker's leases, one array for each field of `HeldLease`.
+    # The worker's leases, one array for each field of `LeaseOfWorker`.
     held_ids: Sequence[int] | None
     held_tokens: Sequence[UUID] | None
     held_polls: Sequence[str | None] | None
@@ -146,7 +146,7 @@ class WorkerAuthentication:
             else self._rotated.pending(row.worker_id, row.rotation_id, row.next_token_hash),
             workflow_ids=tuple(row.workflow_ids or ()),
             held=tuple(
-                HeldLease(*lease)
+                LeaseOfWorker(*lease)
                 for lease in zip(
                     row.held_ids or (),
                     row.held_tokens or (),

@@ -62,7 +62,7 @@ class CapacityRow(NamedTuple):
         )
 
 
-class LackRow(NamedTuple):
+class RouteLackRow(NamedTuple):
     place: int
     kind: Literal["node_class", "model", "model_hash", "engine_version"]
     name: str
@@ -74,7 +74,7 @@ class AbsentLackRow(NamedTuple):
     lacks: Any
 
 
-class Capacity:
+class FleetCapacity:
     def __init__(self, databases: Databases):
         self._databases = databases
 
@@ -108,7 +108,7 @@ async def _with_missing(
 ) -> dict[tuple[int, str, str], RouteCapacity]:
     rows = await CAPACITY_SQL["lacks_of_routes"].rows(
         connection,
-        LackRow,
+        RouteLackRow,
         workflow_ids=[route.workflow_id for route in routes],
         stages=[route.stage for route in routes],
         providers=[route.provider for route in routes],

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import LeaseExtension
 from callsheet.fleet.outputs import ExpectedOutput, extension_of, output_key
-from callsheet.jobs.outcomes import Report, StartedLease
+from callsheet.jobs.outcomes import LeaseReport, StartedLease
 from callsheet.jobs.start import Starter
 from callsheet.jobs.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
@@ -137,7 +137,7 @@ class Deliveries:
                     f"outputs.{place}.size", f"The size must be at most {self._max_upload_bytes} bytes."
                 )
 
-    async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> ExpectedOutput:
+    async def expected(self, report: LeaseReport, tenant_id: UUID, job_id: UUID) -> ExpectedOutput:
         """The expected output of a job. It is cached when the job is handed out. It is read again if another process
         handed out the job, or the entry was evicted.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from callsheet.dispatch.facts import ExpiredDispatch
 from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.fleet.sql import LOG_SQL
-from callsheet.jobs.outcomes import Outcome, Report, Settlement
+from callsheet.jobs.outcomes import LeaseReport, ReportOutcome, Settlement
 from callsheet.jobs.report import LeaseReports
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -62,7 +62,7 @@ class HeldLeases:
         return len(requeued)
 
     async def requeue_one(
-        self, report: Report, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
+        self, report: LeaseReport, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> None:
         """Requeues one lease."""
         try:
@@ -73,7 +73,7 @@ class HeldLeases:
             await self._record(report.worker_id, session_id, report.dispatch_id, outcome, reason, actor)
 
     async def _record(
-        self, worker_id: str, session_id: int | None, dispatch_id: int, outcome: Outcome, reason: str, actor: str
+        self, worker_id: str, session_id: int | None, dispatch_id: int, outcome: ReportOutcome, reason: str, actor: str
     ) -> None:
         await self._audit.record(
             Event(

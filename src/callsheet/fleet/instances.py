@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from callsheet.fleet.asg import AutoscalingGroups, Verdict
+from callsheet.fleet.asg import AsgVerdict, AutoscalingGroups
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.sql import SWEEP_SQL
 from callsheet.fleet.workers import Workers
@@ -51,7 +51,7 @@ class InstanceValidator(Loop):
             else:
                 await self._confirm(worker_id, session_id, verdict)
 
-    async def _confirm(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
+    async def _confirm(self, worker_id: str, session_id: int, verdict: AsgVerdict) -> None:
         """Records that the instance is in one of our groups, or that the check was switched off."""
         async with self._databases.central.transaction() as connection:
             settled = await SWEEP_SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)

@@ -73,7 +73,7 @@ class ExpectedOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class OutputClaim:
     """One object that a completion declares."""
 
     field: str
@@ -89,7 +89,7 @@ class Claim:
 class InspectedOutput:
     """The object in storage that belongs to a claim."""
 
-    claim: Claim
+    claim: OutputClaim
     # The new storage path, name and type of the object.
     path: str
     name: str
@@ -126,7 +126,7 @@ def extension_for(mime_type: str, expected: ExpectedOutput) -> str:
     return meant if _EXTENSION.fullmatch(meant) else expected.extension
 
 
-def name_for(claim: Claim, mime_type: str) -> str:
+def name_for(claim: OutputClaim, mime_type: str) -> str:
     """The output at `output_url` is named after its actual type; other outputs keep the worker's names."""
     if claim.field != "output" or mime_type == claim.mime_type:
         return claim.name
@@ -141,12 +141,12 @@ def refuse_repeated_names(names: Sequence[str]) -> None:
 
 def claims_of(
     request: CompleteRequest, expected: ExpectedOutput, tenant_id: UUID, job_id: UUID, lease_token: UUID
-) -> list[Claim]:
+) -> list[OutputClaim]:
     """All outputs that the completion declares; the first is the job's main output."""
 
-    def claim(field: str, output: DeliveredOutput, name: str, extension: str, shown: str) -> Claim:
+    def claim(field: str, output: DeliveredOutput, name: str, extension: str, shown: str) -> OutputClaim:
         key = output_key(tenant_id, job_id, lease_token, name, extension)
-        return Claim(field, key, shown, output.mime_type, output.size, output.sha256, output.metadata or {})
+        return OutputClaim(field, key, shown, output.mime_type, output.size, output.sha256, output.metadata or {})
 
     named = request.outputs or []
     refuse_repeated_names([output.name for output in named])
@@ -159,7 +159,7 @@ def claims_of(
     return claims
 
 
-def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
+def judge(claim: OutputClaim, size: int | None, sha256: str | None) -> str | None:
     """The reason why the stored object does not match the claim; None if it matches."""
     if size is None:
         return "The output was not uploaded. Upload it and report again."
@@ -209,14 +209,14 @@ class OutputInspection:
             if output.size == 0 and self.enforced:
                 raise EmptyOutput(f"outputs.{place}.size", output.name)
 
-    async def inspect(self, claims: Sequence[Claim]) -> list[InspectedOutput]:
+    async def inspect(self, claims: Sequence[OutputClaim]) -> list[InspectedOutput]:
         """Copies the uploads to keys that no signed URL can write to, and checks the copies, so that a checked object
         cannot be replaced. Concurrency is limited, because a run may have a thousand outputs."""
         if len(claims) == 1:  # Most runs have one output, which needs no task.
             return [await self._inspect(claims[0])]
         gate = asyncio.Semaphore(INSPECTIONS_AT_ONCE)
 
-        async def inspect(claim: Claim) -> InspectedOutput:
+        async def inspect(claim: OutputClaim) -> InspectedOutput:
             async with gate:
                 return await self._inspect(claim)
 
@@ -244,7 +244,7 @@ class OutputInspection:
             log.warning("output.odd", dispatch_id=dispatch_id, warnings=reasons)
         return []
 
-    async def _inspect(self, claim: Claim) -> InspectedOutput:
+    async def _inspect(self, claim: OutputClaim) -> InspectedOutput:
         path = accepted_key(claim.key, extension_of(claim.name))
         try:
             info, beginning = await self._storage.copy_and_peek(claim.key, path, SNIFFED_BYTES)

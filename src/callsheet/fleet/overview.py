@@ -30,7 +30,7 @@ class WorkflowQueue(NamedTuple):
     average_seconds: float | None
 
 
-class WorkflowWorkers(NamedTuple):
+class WorkflowWorkersRow(NamedTuple):
     """The live workers of a stage that can run the jobs of a workflow for these providers."""
 
     workflow_id: int
@@ -41,7 +41,7 @@ class WorkflowWorkers(NamedTuple):
     busy_slots: int
 
 
-class LaneHead(NamedTuple):
+class QueueHead(NamedTuple):
     """The job that has waited longest in a lane."""
 
     workflow_id: int
@@ -73,11 +73,11 @@ class WorkerCounts(NamedTuple):
     unverified: int
 
 
-class Look(NamedTuple):
+class OverviewFigures(NamedTuple):
     metrics: Metrics
     # The job that has waited longest in each lane.
-    heads: Sequence[LaneHead]
-    crews: Sequence[WorkflowWorkers]
+    heads: Sequence[QueueHead]
+    crews: Sequence[WorkflowWorkersRow]
 
     def live_workers(self, route: tuple[int, str, str]) -> int:
         """Live workers that can run the jobs of a route (workflow_id, stage, provider)."""
@@ -106,7 +106,7 @@ class FleetOverview:
     async def metrics(self) -> Metrics:
         return (await self.look()).metrics
 
-    async def look(self) -> Look:
+    async def look(self) -> OverviewFigures:
         # The statements run at once, each on its own connection: an operator waits for the slowest, not for the sum.
         (queues, heads, workers), crews, finished, runs = await asyncio.gather(
             self._queues(), self._crews(), self._finished(), self._runs()
@@ -123,20 +123,20 @@ class FleetOverview:
             reconciled=dict(self.reconciled),
             loops=self.loops(),
         )
-        return Look(metrics, heads, crews)
+        return OverviewFigures(metrics, heads, crews)
 
-    async def _queues(self) -> tuple[list[WorkflowQueue], list[LaneHead], WorkerCounts]:
+    async def _queues(self) -> tuple[list[WorkflowQueue], list[QueueHead], WorkerCounts]:
         async with self._databases.central.ordinary() as connection:
             queues = await OVERVIEW_SQL["queue_depth"].rows(connection, WorkflowQueue, most=MOST_QUEUED)
-            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, LaneHead)
+            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, QueueHead)
             workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
         return queues, heads, workers
 
-    async def _crews(self) -> list[WorkflowWorkers]:
+    async def _crews(self) -> list[WorkflowWorkersRow]:
         async with self._databases.central.ordinary() as connection:
             return await OVERVIEW_SQL["workers_of_workflows"].rows(
-                connection, WorkflowWorkers, alive_seconds=ALIVE_SECONDS
+                connection, WorkflowWorkersRow, alive_seconds=ALIVE_SECONDS
             )
 
     async def _finished(self) -> list[FinishedJobs]:
@@ -155,11 +155,11 @@ class FleetOverview:
 
 def _workflows(
     queues: Sequence[WorkflowQueue],
-    crews: Sequence[WorkflowWorkers],
-    heads: Sequence[LaneHead],
+    crews: Sequence[WorkflowWorkersRow],
+    heads: Sequence[QueueHead],
     finished: Sequence[FinishedJobs],
 ) -> list[WorkflowMetrics]:
-    of_workflow: dict[int, list[WorkflowWorkers]] = {}
+    of_workflow: dict[int, list[WorkflowWorkersRow]] = {}
     for crew in crews:
         of_workflow.setdefault(crew.workflow_id, []).append(crew)
     lately = {row.workflow_id: row for row in finished}
@@ -173,7 +173,7 @@ def _workflows(
 
 
 def _workflow(
-    row: WorkflowQueue, crews: Sequence[WorkflowWorkers], lately: FinishedJobs | None, oldest: float | None
+    row: WorkflowQueue, crews: Sequence[WorkflowWorkersRow], lately: FinishedJobs | None, oldest: float | None
 ) -> WorkflowMetrics:
     return WorkflowMetrics(
         workflow=row.slug,

@@ -29,13 +29,13 @@ class Placement:
     token_name: str | None = None
 
 
-class WorkflowRow(NamedTuple):
+class WorkflowToServe(NamedTuple):
     id: int
     slug: str
     is_active: bool
 
 
-class FleetRow(NamedTuple):
+class FleetToJoin(NamedTuple):
     id: int
     slug: str
     stage: str
@@ -44,7 +44,7 @@ class FleetRow(NamedTuple):
     workflows: Sequence[str]
 
 
-class TokenRow(NamedTuple):
+class UsedTokenRow(NamedTuple):
     id: int
     name: str
 
@@ -76,17 +76,17 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     return Placement(stage, slugs, workflow_ids=tuple(row.id for row in rows))
 
 
-async def find_workflow(connection: Connection, slug: str) -> WorkflowRow:
+async def find_workflow(connection: Connection, slug: str) -> WorkflowToServe:
     """Returns the workflow that a path names."""
-    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowRow, slugs=[slug])
+    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=[slug])
     if not rows:
         raise NotFound(_missing([slug]))
     return rows[0]
 
 
-async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[WorkflowRow]:
+async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[WorkflowToServe]:
     """Returns all named workflows, or raises an error that names the missing ones."""
-    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowRow, slugs=list(slugs))
+    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=list(slugs))
     missing = set(slugs) - {row.slug for row in rows}
     if missing:
         raise InvalidRequest(
@@ -107,7 +107,7 @@ def _missing(slugs: Sequence[str]) -> str:
 
 
 async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
-    fleet = await REGISTRATION_SQL["find_fleet_to_join"].row(connection, FleetRow, slug=slug, stage=stage)
+    fleet = await REGISTRATION_SQL["find_fleet_to_join"].row(connection, FleetToJoin, slug=slug, stage=stage)
     if fleet is None:
         raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
     _check_fleet(fleet, "fleet_slug")
@@ -116,9 +116,9 @@ async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
 
 async def _by_token(connection: Connection, request: RegisterRequest, credential: TokenCredential) -> Placement:
     """The token decides the fleet. Fleet and stage in the request must match; the workflows may be a subset."""
-    fleet = await REGISTRATION_SQL["find_fleet_of_token"].row(connection, FleetRow, token_hash=credential.token_hash)
+    fleet = await REGISTRATION_SQL["find_fleet_of_token"].row(connection, FleetToJoin, token_hash=credential.token_hash)
     token = await REGISTRATION_SQL["use_fleet_token"].row(
-        connection, TokenRow, token_hash=credential.token_hash, worker_id=request.worker_id
+        connection, UsedTokenRow, token_hash=credential.token_hash, worker_id=request.worker_id
     )
     if fleet is None or token is None:
         raise NotAuthenticated("The registration token was revoked or has expired.")
@@ -134,7 +134,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
     if request.workflow_slugs:
         # A task worker names all its actors; those that are not in the fleet are ignored.
         rows = await REGISTRATION_SQL["find_workflows"].rows(
-            connection, WorkflowRow, slugs=list(request.workflow_slugs)
+            connection, WorkflowToServe, slugs=list(request.workflow_slugs)
         )
         workflow_ids = tuple(row.id for row in rows)
         workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)
@@ -154,7 +154,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
     )
 
 
-def _check_fleet(fleet: FleetRow, field: str) -> None:
+def _check_fleet(fleet: FleetToJoin, field: str) -> None:
     if not fleet.is_active:
         raise InvalidRequest.field(field, "The fleet is switched off.")
     if not fleet.workflows:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 
-class HeldLease(NamedTuple):
+class LeaseOfWorker(NamedTuple):
     """A lease that the worker holds according to the queue."""
 
     dispatch_id: int
@@ -35,7 +35,7 @@ class WorkerPrincipal(NamedTuple):
     rotated_token: str | None = None
     # Only for polls: active workflows of the worker or its active fleet, in ascending order; and the worker's leases.
     workflow_ids: tuple[int, ...] = ()
-    held: tuple[HeldLease, ...] = ()
+    held: tuple[LeaseOfWorker, ...] = ()
     # Whether the registration named providers.
     names_providers: bool = True
     # The registered value, which is the upper limit; None: the same as max_concurrency.

@@ -23,20 +23,20 @@ from callsheet.plumbing.problems import refusal_of_validation
 from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import FieldProblem, MalformedRequest, Refusal, UnsupportedMediaType
 from callsheet.wire.worker import (
-    CompleteAnswer,
     CompleteRequest,
+    CompleteResponse,
     DeferRequest,
-    DispatchAnswer,
+    DispatchResponse,
     FailRequest,
-    HeartbeatAnswer,
     HeartbeatRequest,
-    PollAnswer,
+    HeartbeatResponse,
     PollRequest,
+    PollResponse,
     RequeueRequest,
-    WorkerAnswer,
+    WorkerResponse,
 )
 
-WorkerResponse = TypeVar("WorkerResponse", bound=WorkerAnswer)
+SpecificResponse = TypeVar("SpecificResponse", bound=WorkerResponse)
 
 # Half of a surrogate pair: Python decodes invalid bytes of a file name to this. Other parsers reject it, but it must
 # not refuse a worker's report.
@@ -91,40 +91,40 @@ def protocol_router(
         return await authentication.of(request.headers.get("authorization"))
 
     @router.post("/poll")
-    async def poll(body: PollRequest, request: Request) -> PollAnswer:
+    async def poll(body: PollRequest, request: Request) -> PollResponse:
         """Requests a job, and waits for one up to `wait_seconds`. A worker that disconnects while it waits holds no
         lease."""
         try:
             return await polls.answer(request.headers.get("authorization"), body, request.receive)
         except ClientDisconnected:
-            return PollAnswer(job=None, reason="empty")
+            return PollResponse(job=None, reason="empty")
 
     @router.post("/heartbeat")
-    async def heartbeat(body: HeartbeatRequest, request: Request) -> HeartbeatAnswer:
+    async def heartbeat(body: HeartbeatRequest, request: Request) -> HeartbeatResponse:
         """Extends the lease, reports progress, and requests URLs: upload URLs, or new URLs of all inputs."""
         worker = await worker_of(request)
         return with_token(await reports.heartbeat(worker, body), worker)
 
     @router.post("/complete")
-    async def complete(body: CompleteRequest, request: Request) -> CompleteAnswer:
+    async def complete(body: CompleteRequest, request: Request) -> CompleteResponse:
         """Completes the job. The uploaded outputs are checked first; a missing output refuses the completion."""
         worker = await worker_of(request)
         return with_token(await reports.complete(worker, body), worker)
 
     @router.post("/fail")
-    async def fail(body: FailRequest, request: Request) -> DispatchAnswer:
+    async def fail(body: FailRequest, request: Request) -> DispatchResponse:
         """Reports a failure. The job is retried if that may help; otherwise it ends and its tokens are refunded."""
         worker = await worker_of(request)
         return with_token(await reports.fail(worker, body), worker)
 
     @router.post("/requeue")
-    async def requeue(body: RequeueRequest, request: Request) -> DispatchAnswer:
+    async def requeue(body: RequeueRequest, request: Request) -> DispatchResponse:
         """Requeues the job after an interruption that the job did not cause. The attempt does not count."""
         worker = await worker_of(request)
         return with_token(await reports.requeue(worker, body), worker)
 
     @router.post("/defer")
-    async def defer(body: DeferRequest, request: Request) -> DispatchAnswer:
+    async def defer(body: DeferRequest, request: Request) -> DispatchResponse:
         """Reports that the job was submitted to a provider. The worker is free, and the job waits for the provider's
         callback."""
         worker = await worker_of(request)
@@ -161,5 +161,5 @@ async def read(request: Request, model: type[BaseModel]) -> BaseModel:
         raise MalformedRequest("The connection closed before the whole body arrived.") from None
 
 
-def with_token(answer: WorkerResponse, worker: WorkerPrincipal) -> WorkerResponse:
+def with_token(answer: SpecificResponse, worker: WorkerPrincipal) -> SpecificResponse:
     return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer

@@ -12,8 +12,8 @@ from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.registry import WorkerRegistry
 from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.routing import Router
-from callsheet.wire.environment import Environment, EnvironmentAnswer
-from callsheet.wire.fleet import DeregisterRequest, RegisterAnswer, RegisterRequest
+from callsheet.wire.environment import Environment, EnvironmentResponse
+from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
 
 secret_header = APIKeyHeader(
     name="X-Fleet-Secret",
@@ -35,10 +35,10 @@ def registration_router(
     async def credential_of(request: Request, given: str | None = Security(secret_header)) -> Credential:
         return await credentials.of(given, request, authentication.client_address(request))
 
-    @router.post("/register", status_code=201, response_model=RegisterAnswer)
+    @router.post("/register", status_code=201, response_model=RegisterResponse)
     async def register_worker(
         body: RegisterRequest, request: Request, credential: Credential = Depends(credential_of)
-    ) -> RegisterAnswer | Response:
+    ) -> RegisterResponse | Response:
         """Registers a worker for a fleet or for workflows. Only this response shows the worker's token."""
         wants_envelope = envelope.is_wanted(request)
         registered = await registry.register(body, credential)
@@ -46,13 +46,13 @@ def registration_router(
             return registered
         return Response(enveloped(registered.model_dump_json()), 201, media_type="application/json")
 
-    @router.post("/environment", response_model=EnvironmentAnswer)
+    @router.post("/environment", response_model=EnvironmentResponse)
     async def report_environment(
         body: Environment, request: Request, worker: WorkerPrincipal = Depends(workers.worker)
-    ) -> EnvironmentAnswer | Response:
+    ) -> EnvironmentResponse | Response:
         """Replaces the worker's report about its engines, for example after an engine was restarted."""
         wants_envelope = envelope.is_wanted(request)
-        answer = EnvironmentAnswer(cannot_run=await registry.report_environment(worker, body))
+        answer = EnvironmentResponse(cannot_run=await registry.report_environment(worker, body))
         if not wants_envelope:
             return answer
         return Response(enveloped(answer.model_dump_json()), media_type="application/json")

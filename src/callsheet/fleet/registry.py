@@ -10,7 +10,7 @@ from uuid import UUID
 
 from callsheet.catalog.environments import enter
 from callsheet.fleet.approval import is_approved_at_once
-from callsheet.fleet.asg import NOT_ASKED, AutoscalingGroups, Verdict
+from callsheet.fleet.asg import NOT_ASKED, AsgVerdict, AutoscalingGroups
 from callsheet.fleet.audit import Audit, Event, write
 from callsheet.fleet.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
 from callsheet.fleet.held_leases import HeldLeases
@@ -25,7 +25,7 @@ from callsheet.settings import FleetSettings
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.environment import MOST_SHOWN, CannotRun, Environment
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
-from callsheet.wire.fleet import RegisterAnswer, RegisterRequest
+from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -39,7 +39,7 @@ REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 
 
-class WorkerRow(NamedTuple):
+class LockedWorkerRow(NamedTuple):
     """A worker that is locked until the end of the transaction."""
 
     worker_id: str
@@ -71,7 +71,7 @@ class WorkerRegistry:
         # When each worker last reported its environment.
         self._reported: dict[str, float] = {}
 
-    async def register(self, request: RegisterRequest, credential: Credential) -> RegisterAnswer:
+    async def register(self, request: RegisterRequest, credential: Credential) -> RegisterResponse:
         is_own = isinstance(credential, OwnCredential)
         check_shape(request, credential)
         if request.worker_id.startswith(OWN_PREFIX) != is_own:
@@ -99,7 +99,7 @@ class WorkerRegistry:
             reason="the worker registered again",
             actor=f"worker:{request.worker_id}",
         )
-        return RegisterAnswer(
+        return RegisterResponse(
             worker_id=request.worker_id,
             token=token,
             workflows_assigned=list(placement.workflows),
@@ -153,7 +153,7 @@ class WorkerRegistry:
                 event = Event(worker.worker_id, worker.session_id, "deregistered", worker.actor, details=details)
                 await write(connection, [event])
 
-    async def _check(self, worker_id: str, verdict: Verdict) -> None:
+    async def _check(self, worker_id: str, verdict: AsgVerdict) -> None:
         is_unknown = verdict.membership == "unknown"
         self._groups.unanswered += is_unknown
         is_closed = is_unknown and not self._settings.asg_fail_open
@@ -181,9 +181,9 @@ class WorkerRegistry:
 
     async def _admit(
         self, connection: Connection, worker_id: str, credential: Credential, placement: Placement
-    ) -> WorkerRow | None:
+    ) -> LockedWorkerRow | None:
         """The earlier worker with this id, which may be replaced, or None."""
-        known = await REGISTRATION_SQL["lock_worker"].row(connection, WorkerRow, worker_id=worker_id)
+        known = await REGISTRATION_SQL["lock_worker"].row(connection, LockedWorkerRow, worker_id=worker_id)
         if known is not None and known.revoked_at is not None:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin must approve it first.")
         if known is not None and known.in_session and known.seen_seconds_ago < ALIVE_SECONDS:
@@ -209,8 +209,8 @@ class WorkerRegistry:
         placement: Placement,
         credential: Credential,
         token: str,
-        verdict: Verdict,
-        earlier: WorkerRow | None,
+        verdict: AsgVerdict,
+        earlier: LockedWorkerRow | None,
         is_approved: bool,
     ) -> None:
         worker_id = request.worker_id
@@ -267,7 +267,7 @@ async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int
     await REGISTRATION_SQL["assign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
 
 
-def _may_replace(known: WorkerRow, credential: Credential, placement: Placement) -> bool:
+def _may_replace(known: LockedWorkerRow, credential: Credential, placement: Placement) -> bool:
     """Whether a new registration may replace this worker. A token is valid for one fleet: its holder must not
     replace a silent worker of another fleet, whose jobs would be requeued. A holder of the shared secret must not
     replace a worker that registered with a token.
@@ -277,7 +277,7 @@ def _may_replace(known: WorkerRow, credential: Credential, placement: Placement)
     return known.fleet_token_id is None
 
 
-def _details(placement: Placement, credential: Credential, verdict: Verdict, is_approved: bool) -> dict[str, object]:
+def _details(placement: Placement, credential: Credential, verdict: AsgVerdict, is_approved: bool) -> dict[str, object]:
     return {
         "fleet_slug": placement.fleet_slug,
         "stage": placement.stage,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from callsheet.fleet.asg import AutoscalingGroups
 from callsheet.fleet.audit import Audit
 from callsheet.fleet.authentication import WorkerAuthentication
-from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.capacity import FleetCapacity
 from callsheet.fleet.engine_use import EngineUseRecorder
 from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
@@ -34,7 +34,7 @@ class FleetRoom:
     fleets: Fleets
     fleet_tokens: FleetTokens
     groups: AutoscalingGroups
-    capacity: Capacity
+    capacity: FleetCapacity
     sweeper: WorkerSweeper
     retention: AuditRetention
     instances: InstanceValidator
@@ -59,7 +59,7 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, le
         fleets=Fleets(databases),
         fleet_tokens=FleetTokens(databases),
         groups=groups,
-        capacity=Capacity(databases),
+        capacity=FleetCapacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
         retention=AuditRetention(databases, settings.audit_log_days, settings.session_days),
         instances=InstanceValidator(databases, groups, workers),

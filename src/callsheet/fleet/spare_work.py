@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.capacity import FleetCapacity
 from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.databases import Databases
 
@@ -20,7 +20,7 @@ class RouteQueue(NamedTuple):
 
 
 class SpareWork:
-    def __init__(self, databases: Databases, capacity: Capacity):
+    def __init__(self, databases: Databases, capacity: FleetCapacity):
         self._databases = databases
         self._capacity = capacity
 

@@ -11,7 +11,7 @@ from callsheet.fleet.audit import Event, write
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, SWEEP_SQL
-from callsheet.jobs.outcomes import Report
+from callsheet.jobs.outcomes import LeaseReport
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
@@ -82,7 +82,7 @@ class WorkerSweeper(Loop):
             leases = await SWEEP_SQL["find_left_behind"].rows(connection, LeftLease, limit=BATCH)
         for lease in leases:
             await self._held.requeue_one(
-                Report(lease.dispatch_id, lease.lease_token, lease.worker_id),
+                LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id),
                 lease.session_id,
                 attempt_counts=not lease.was_deregistered,
                 reason="the worker is no longer registered",

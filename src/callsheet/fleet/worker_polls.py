@@ -19,16 +19,16 @@ from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.client_disconnects import unless_client_disconnects
 from callsheet.fleet.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.engine_use import EngineUseRecorder
-from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
 from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.outcomes import Failure, Report, StartedLease
+from callsheet.jobs.outcomes import Failure, LeaseReport, StartedLease
 from callsheet.jobs.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.start import NOT_TAKEN
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
-from callsheet.wire.worker import PollAnswer, PollRequest, most_leases
+from callsheet.wire.worker import PollRequest, PollResponse, most_leases
 
 log = get_logger(__name__)
 
@@ -86,7 +86,7 @@ class WorkerPolls:
         # Open polls, by token. A client that gave up and polls again may have two.
         self._open_polls: dict[str | None, list[_OpenPoll]] = {}
 
-    async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
+    async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollResponse:
         token = token_in(header)
         polls_of_token = self._open_polls.setdefault(token, [])
         if len(polls_of_token) >= MOST_AT_ONCE:
@@ -131,12 +131,12 @@ class WorkerPolls:
 
     async def _answer(
         self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
-    ) -> PollAnswer:
+    ) -> PollResponse:
         worker = await self._authentication.of(header, for_poll=True)
         self._engine_use.record(worker, request.engine_use)
         if capacity(worker, request) != worker.max_concurrency:
             await self._authentication.set_concurrency(worker, capacity(worker, request))
-        held: Sequence[HeldLease] = worker.held
+        held: Sequence[LeaseOfWorker] = worker.held
         if held:
             repeated = await self._repeat(worker, request)
             if repeated is not None:
@@ -172,7 +172,7 @@ class WorkerPolls:
 
     async def _answer_without_job(
         self, header: str | None, worker: WorkerPrincipal, request: PollRequest, open_poll: _OpenPoll
-    ) -> PollAnswer:
+    ) -> PollResponse:
         if not open_poll.is_outdated:
             return _answer(worker, "empty")
         self._room.waiters.wake_instead(criteria_of(worker, request))
@@ -186,7 +186,7 @@ class WorkerPolls:
         request: PollRequest,
         started: StartedLease,
         open_poll: _OpenPoll,
-    ) -> PollAnswer:
+    ) -> PollResponse:
         if not open_poll.is_alone or time.monotonic() - open_poll.since > TRUSTED_SECONDS:
             worker = await self._authentication.of(header, for_poll=True)
             reason = reason_after_wait(worker, request, started)
@@ -197,16 +197,16 @@ class WorkerPolls:
 
     async def _hand_over(
         self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str
-    ) -> PollAnswer:
+    ) -> PollResponse:
         provider = started.lease.provider
         callback = await self._gate.admit(started.lease) if self._gate.concerns(provider) else None
-        answer = PollAnswer(job=self._deliveries.job(started, ttl_seconds, callback))
+        answer = PollResponse(job=self._deliveries.job(started, ttl_seconds, callback))
         await self._audit.note(
             Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id)
         )
         return answer
 
-    async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollAnswer | None:
+    async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollResponse | None:
         """Returns the lease that the same poll got before, with fresh URLs, because its response did not arrive."""
         held = leased_by_poll(worker.held, request.poll_id)
         if held is None:
@@ -225,11 +225,11 @@ class WorkerPolls:
             await asyncio.shield(self._return_lease(started, PAUSED, paused.delay_seconds))
         return None
 
-    async def _requeue_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
+    async def _requeue_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[LeaseOfWorker]:
         """Requeues the leases that the worker does not know. Returns the other leases."""
         unknown = unknown_leases(worker.held, request.active_leases)
         for held in unknown:
-            report = Report(held.dispatch_id, held.lease_token, worker.worker_id)
+            report = LeaseReport(held.dispatch_id, held.lease_token, worker.worker_id)
             reason = "the worker does not know the lease"
             try:
                 outcome = await self._room.lease_reports.requeue(report, reason)
@@ -266,7 +266,7 @@ class WorkerPolls:
         lease = started.lease
         log.error("job.undeliverable", job_id=str(lease.job_id), reason=str(why))
         failure = Failure("undeliverable", "The files of the job cannot be sent to a worker.", {"reason": str(why)})
-        await self._room.lease_reports.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
+        await self._room.lease_reports.fail(LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 
@@ -317,7 +317,7 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
     return reason
 
 
-def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
+def _held_before(held: Sequence[LeaseOfWorker], started: StartedLease) -> int:
     """Number of older leases of the worker. If two concurrent polls both got a job, the older lease stays."""
     ages = {lease.lease_token: (lease.leased_seconds_ago, lease.dispatch_id) for lease in held}
     own = ages.pop(started.lease.lease_token, (-math.inf, 0))
@@ -335,11 +335,11 @@ def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
     return min(request.max_concurrency or registered, registered)
 
 
-def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease | None:
+def leased_by_poll(held: Sequence[LeaseOfWorker], poll_id: str | None) -> LeaseOfWorker | None:
     return None if poll_id is None else next((lease for lease in held if lease.poll_id == poll_id), None)
 
 
-def unknown_leases(held: Sequence[HeldLease], active: Sequence[UUID] | None) -> list[HeldLease]:
+def unknown_leases(held: Sequence[LeaseOfWorker], active: Sequence[UUID] | None) -> list[LeaseOfWorker]:
     """Leases whose response never reached the worker: it neither lists them as active nor sent a heartbeat for them."""
     if active is None:
         return []
@@ -352,6 +352,6 @@ def unknown_leases(held: Sequence[HeldLease], active: Sequence[UUID] | None) -> 
     ]
 
 
-def _answer(worker: WorkerPrincipal, what: PollAnswer | Reason) -> PollAnswer:
-    answer = what if isinstance(what, PollAnswer) else PollAnswer(job=None, reason=what)
+def _answer(worker: WorkerPrincipal, what: PollResponse | Reason) -> PollResponse:
+    answer = what if isinstance(what, PollResponse) else PollResponse(job=None, reason=what)
     return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer

@@ -12,12 +12,12 @@ from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
 from callsheet.fleet.outputs import ExpectedOutput, InspectedOutput, OutputInspection, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_errors import failure_of
-from callsheet.jobs.outcomes import Failure, Outcome, Report
-from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome
+from callsheet.jobs.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.provider_gate import CallReport, EveryProvider, ProviderGate
 from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.start import Starter
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
@@ -26,13 +26,13 @@ from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost, sentences
 from callsheet.wire.traces import UnreadableTrace
 from callsheet.wire.worker import (
-    CompleteAnswer,
     CompleteRequest,
+    CompleteResponse,
     DeferRequest,
-    DispatchAnswer,
+    DispatchResponse,
     FailRequest,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
     LeaseRequest,
     RequeueRequest,
     RunEnd,
@@ -45,14 +45,14 @@ log = get_logger(__name__)
 class WorkerReports:
     starter: Starter
     lease_reports: LeaseReports
-    progress: Progress
+    progress: JobProgressWriter
     deliveries: Deliveries
     inspection: OutputInspection
     audit: Audit
     disk: Literal["local", "s3"]
     gate: ProviderGate = field(default_factory=EveryProvider)
 
-    async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatAnswer:
+    async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatResponse:
         outputs = request.outputs or []
         refuse_repeated_names([output.name for output in outputs])
         self.deliveries.refuse_too_large(outputs)
@@ -76,9 +76,9 @@ class WorkerReports:
                 )
             except DATABASE_AWAY as error:  # The lease was extended, and the worker needs only that.
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
-        return HeartbeatAnswer(**answer)
+        return HeartbeatResponse(**answer)
 
-    async def _fresh_urls(self, report: Report, ttl_seconds: float) -> dict[str, Any]:
+    async def _fresh_urls(self, report: LeaseReport, ttl_seconds: float) -> dict[str, Any]:
         started = await self.starter.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
             raise LeaseLost()
@@ -93,11 +93,11 @@ class WorkerReports:
             "output_headers": urls.output_headers,
         }
 
-    async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteAnswer:
+    async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteResponse:
         report = _report(worker, request)
         dispatch = await self.lease_reports.holding(report)
-        if isinstance(dispatch, Outcome):
-            return CompleteAnswer(job_id=dispatch.job_id, status=dispatch.status)
+        if isinstance(dispatch, ReportOutcome):
+            return CompleteResponse(job_id=dispatch.job_id, status=dispatch.status)
         expected = await self.deliveries.expected(report, dispatch.tenant_id, dispatch.job_id)
         claims = claims_of(request, expected, dispatch.tenant_id, dispatch.job_id, report.token)
         inspected = await self.inspection.inspect(claims)
@@ -119,7 +119,7 @@ class WorkerReports:
         await self._notify_gate("completed", outcome)
         details = {"outputs": len(outputs)} if outputs else {}
         await self._log_report(worker, request, "completed", outcome, details)
-        return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
+        return CompleteResponse(job_id=outcome.job_id, status=outcome.status)
 
     def _refusal(
         self, dispatch: DispatchState, expected: ExpectedOutput, inspected: Sequence[InspectedOutput]
@@ -134,9 +134,9 @@ class WorkerReports:
             return None
         return ContentMismatch(sentences(problems), errors=problems)
 
-    def _output(self, inspected: InspectedOutput) -> Output:
+    def _output(self, inspected: InspectedOutput) -> JobOutputFile:
         claim = inspected.claim
-        return Output(
+        return JobOutputFile(
             file_id=uuid7(),
             disk=self.disk,
             path=inspected.path,
@@ -147,19 +147,19 @@ class WorkerReports:
             metadata=without_graphs(claim.metadata),
         )
 
-    async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
+    async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchResponse:
         failure = failure_of(request)
         outcome = await self.lease_reports.fail(_report(worker, request), failure)
         await self._notify_gate("failed", outcome, failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
         return await self._log_report(worker, request, "failed", outcome, details)
 
-    async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
+    async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchResponse:
         reason = clean_line(request.reason or "") or "the worker gave no reason"
         outcome = await self.lease_reports.requeue(_report(worker, request), reason)
         return await self._log_report(worker, request, "requeued", outcome, {"reason": reason})
 
-    async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
+    async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchResponse:
         try:
             outcome = await self.lease_reports.defer(
                 _report(worker, request), request.provider_job_id, request.expires_at
@@ -174,7 +174,10 @@ class WorkerReports:
         return await self._log_report(worker, request, "deferred", outcome, details)
 
     async def _notify_gate(
-        self, happened: Literal["deferred", "completed", "failed"], outcome: Outcome, failure: Failure | None = None
+        self,
+        happened: Literal["deferred", "completed", "failed"],
+        outcome: ReportOutcome,
+        failure: Failure | None = None,
     ) -> None:
         """Reports the outcome of a provider call to the gate, once: a repeated report changes nothing."""
         settled = outcome.settled
@@ -191,9 +194,9 @@ class WorkerReports:
         worker: WorkerPrincipal,
         request: LeaseRequest,
         event: Literal["completed", "failed", "requeued", "deferred"],
-        outcome: Outcome,
+        outcome: ReportOutcome,
         details: Mapping[str, Any],
-    ) -> DispatchAnswer:
+    ) -> DispatchResponse:
         """Logs one line for the change that this report made. A repeated report changes nothing, so it has no line."""
         if outcome.settled is not None:
             ran = outcome.settled.duration_seconds
@@ -212,7 +215,7 @@ class WorkerReports:
                     outcome=outcome_of_report(event, outcome.status),
                 )
             )
-        return DispatchAnswer(dispatch_id=request.dispatch_id, status=outcome.status)
+        return DispatchResponse(dispatch_id=request.dispatch_id, status=outcome.status)
 
 
 def outcome_of_report(kind: Literal["completed", "failed", "requeued", "deferred"], status: str) -> LeaseOutcome:
@@ -258,7 +261,7 @@ def _is_json_object(value: object) -> bool:
 
 
 def result_of(
-    request: CompleteRequest, inspected: Sequence[InspectedOutput], outputs: Sequence[Output]
+    request: CompleteRequest, inspected: Sequence[InspectedOutput], outputs: Sequence[JobOutputFile]
 ) -> dict[str, Any]:
     """The result for the job's user: every file, and the worker's metadata of the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
@@ -284,7 +287,7 @@ def result_of(
     return result if request.result is None else {**result, "result": request.result}
 
 
-def _report(worker: WorkerPrincipal, request: LeaseRequest) -> Report:
+def _report(worker: WorkerPrincipal, request: LeaseRequest) -> LeaseReport:
     trace = request.trace if isinstance(request, RunEnd) else None
     kept = None if trace is None or isinstance(trace, UnreadableTrace) else trace.as_json()
-    return Report(request.dispatch_id, request.lease_token, worker.worker_id, trace=kept or None)
+    return LeaseReport(request.dispatch_id, request.lease_token, worker.worker_id, trace=kept or None)

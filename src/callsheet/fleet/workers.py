@@ -13,7 +13,7 @@ from callsheet.fleet.fleet_tokens import revoke_in
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.lease_progress import LeaseProgress
 from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
-from callsheet.fleet.registry import ALIVE_SECONDS, WorkerRow, assign, workflows_it_cannot_run
+from callsheet.fleet.registry import ALIVE_SECONDS, LockedWorkerRow, assign, workflows_it_cannot_run
 from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
@@ -60,7 +60,7 @@ class EngineUseRow(NamedTuple):
     reported_at: datetime
 
 
-class GroupRow(NamedTuple):
+class WorkerGroupRow(NamedTuple):
     workers: int
     worker_ids: list[str]
     draining: int
@@ -108,7 +108,7 @@ class Workers:
             if workflow_id is None:
                 raise NotFound("There is no such workflow.")
             rows = await WORKER_SQL["workers_of_workflow"].rows(
-                connection, GroupRow, workflow_id=workflow_id, alive_seconds=ALIVE_SECONDS, limit=SHOWN_GROUPS
+                connection, WorkerGroupRow, workflow_id=workflow_id, alive_seconds=ALIVE_SECONDS, limit=SHOWN_GROUPS
             )
         groups = [
             WorkerGroup(
@@ -265,14 +265,14 @@ class Workers:
             return await _worker(connection, worker_id)
 
 
-async def _lock(connection: Connection, worker_id: str) -> WorkerRow:
-    known = await REGISTRATION_SQL["lock_worker"].row(connection, WorkerRow, worker_id=worker_id)
+async def _lock(connection: Connection, worker_id: str) -> LockedWorkerRow:
+    known = await REGISTRATION_SQL["lock_worker"].row(connection, LockedWorkerRow, worker_id=worker_id)
     if known is None:
         raise _no_worker(worker_id)
     return known
 
 
-def _token_of(worker: WorkerRow) -> int:
+def _token_of(worker: LockedWorkerRow) -> int:
     if worker.fleet_token_id is None:
         raise WrongState(
             "The worker did not register with a token of a fleet. From now on, workers that register with the same "

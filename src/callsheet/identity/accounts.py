@@ -26,7 +26,7 @@ SPECIAL = re.compile(r"[\\%_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class UserIds:
     tenant_id: UUID
     user_id: UUID
 
@@ -129,11 +129,11 @@ class Accounts:
         async with self._databases.central.connection() as connection:
             return await SQL["find_user"].row(connection, User, email=email)
 
-    async def owner_of(self, user_id: UUID) -> Owner | None:
+    async def owner_of(self, user_id: UUID) -> UserIds | None:
         """The tenant a user belongs to, if there is such a user."""
         async with self._databases.central.connection() as connection:
             tenant_id = await SQL["find_owner"].value(connection, user_id=user_id)
-        return None if tenant_id is None else Owner(tenant_id, user_id)
+        return None if tenant_id is None else UserIds(tenant_id, user_id)
 
     async def list_tenants(
         self, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""

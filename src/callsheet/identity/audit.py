@@ -62,7 +62,7 @@ async def record(
     )
 
 
-class UserEmail(NamedTuple):
+class EmailOfUser(NamedTuple):
     id: UUID
     email: str
 
@@ -74,7 +74,7 @@ async def emails_of(connection: Connection, actors: Iterable[str]) -> Mapping[st
     users = {actor: UUID(found[1]) for actor in actors if (found := _USER.fullmatch(actor))}
     if not users:
         return {}
-    rows = await SQL["emails_of_users"].rows(connection, UserEmail, ids=sorted(set(users.values())))
+    rows = await SQL["emails_of_users"].rows(connection, EmailOfUser, ids=sorted(set(users.values())))
     emails = {row.id: row.email for row in rows}
     return {actor: emails[user_id] for actor, user_id in users.items() if user_id in emails}
 

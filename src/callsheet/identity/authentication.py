@@ -35,7 +35,7 @@ cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser sess
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
+class StreamUser:
     """The user who watches a stream, and the stream token if the request came with one."""
 
     principal: Principal
@@ -146,15 +146,15 @@ class Authentication:
             max_length=1000,
             description="A token of POST /api/stream-tokens, for clients that cannot send a header.",
         ),
-    ) -> Watcher:
+    ) -> StreamUser:
         """The caller of a live stream, which may also come with a stream token in the URL."""
         if token is None:
-            return Watcher(await self.user(request, credentials, session))
+            return StreamUser(await self.user(request, credentials, session))
         grant = self._stream_tokens.read(token, self._clock.now())
         principal = await self._by_grant(grant)
         structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
         require(principal, Permission.READ_OWN)
-        return Watcher(principal, grant)
+        return StreamUser(principal, grant)
 
     async def stream_grant(
         self,
@@ -172,7 +172,7 @@ class Authentication:
     def stream_token(self, grant: StreamGrant) -> str:
         return self._stream_tokens.issue(grant)
 
-    async def is_still(self, watcher: Watcher, request: Request) -> bool:
+    async def is_still(self, watcher: StreamUser, request: Request) -> bool:
         """Whether the key, session or stream token of a request is still valid, for long responses."""
         try:
             if watcher.grant is not None:

@@ -26,13 +26,13 @@ from callsheet.wire.worker import (
     CompleteRequest,
     DeferRequest,
     FailRequest,
-    HeartbeatAnswer,
     HeartbeatRequest,
-    PollAnswer,
+    HeartbeatResponse,
     PollRequest,
+    PollResponse,
     RequeueRequest,
 )
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.plane import RefusedRequest, Unreachable
 
 log = get_logger(__name__)
 
@@ -80,10 +80,10 @@ class InProcessPlane:
         self._header = f"Bearer {registered.token}"
         return self._header
 
-    async def poll(self, request: PollRequest) -> PollAnswer:
+    async def poll(self, request: PollRequest) -> PollResponse:
         return await self._entered(lambda header: self.protocol.polls.answer(header, request, _stays))
 
-    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse:
         said = self._read(HeartbeatRequest, request)
         return await self._entered(lambda header: self._heartbeat(header, said))
 
@@ -95,7 +95,7 @@ class InProcessPlane:
         header, self._header, self._has_left = self._header, None, True
         try:
             await _with_worker_errors(self._deregister(header, reason))
-        except (Unreachable, Refused) as error:
+        except (Unreachable, RefusedRequest) as error:
             log.warning("worker.deregister_failed", reason=str(error))
 
     def pause(self, failures: int, error: Exception | None = None) -> float:
@@ -105,7 +105,7 @@ class InProcessPlane:
         header = await self._registered()
         try:
             return await _with_worker_errors(ask(header))
-        except Refused as refused:
+        except RefusedRequest as refused:
             if refused.status != STATUS_OF_CODE[NotAuthenticated.code]:
                 raise
         # The worker was removed as stale while the database or this process did not respond.
@@ -129,16 +129,16 @@ class InProcessPlane:
         try:
             content = json.dumps(body, allow_nan=False)
             if len(content) > self.most_bytes:
-                raise Refused(413, "body_too_large", f"The message is larger than {self.most_bytes} bytes.")
+                raise RefusedRequest(413, "body_too_large", f"The message is larger than {self.most_bytes} bytes.")
             return model.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         except (TypeError, ValueError, RecursionError) as error:
             reason = f"The message is not valid JSON: {error}"
-        raise Refused(STATUS_OF_CODE[InvalidRequest.code], InvalidRequest.code, reason)
+        raise RefusedRequest(STATUS_OF_CODE[InvalidRequest.code], InvalidRequest.code, reason)
 
-    async def _heartbeat(self, header: str, request: HeartbeatRequest) -> HeartbeatAnswer:
+    async def _heartbeat(self, header: str, request: HeartbeatRequest) -> HeartbeatResponse:
         return await self.protocol.reports.heartbeat(await self.authentication.of(header), request)
 
     async def _report(self, header: str, kind: str, body: Mapping[str, Any]) -> str:
@@ -164,7 +164,7 @@ async def _with_worker_errors(asking: Awaitable[Result]) -> Result:
     except RateLimited as busy:
         raise Unreachable(str(busy), busy.retry_after_seconds) from None
     except Refusal as refusal:
-        raise Refused(STATUS_OF_CODE[refusal.code], refusal.code, str(refusal)) from None
+        raise RefusedRequest(STATUS_OF_CODE[refusal.code], refusal.code, str(refusal)) from None
     except (*UNAVAILABLE, asyncpg.PostgresError) as error:
         raise Unreachable(repr(error)) from error
 

@@ -12,7 +12,7 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.worker.departure import Departure
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.plane import RefusedRequest, Unreachable
 from callsheet.worker.process_folder import own_folder, remove_left_over
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 
@@ -76,7 +76,7 @@ class TaskRunner:
             try:
                 await self._agent.run()
                 return
-            except (Unreachable, Refused) as error:
+            except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 log.warning("tasks.not_running", reason=str(error), failures=failures)
             except Exception:  # whatever it was, the tasks of this control plane must not wait for its next start

@@ -13,7 +13,7 @@ from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
-from callsheet.jobs.descriptions import Description
+from callsheet.jobs.descriptions import JobDescription
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.presenter import Presenter
@@ -76,7 +76,7 @@ def ready_job_router(
                 lease_seconds=workflow.lease_seconds,
                 max_attempts=workflow.max_attempts,
                 idempotency_key=body.idempotency_key,
-                description=Description(workflow.name or workflow.slug),
+                description=JobDescription(workflow.name or workflow.slug),
                 actor=actor,
             )
         )

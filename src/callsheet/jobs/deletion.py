@@ -11,7 +11,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.sql import SQL
-from callsheet.media.deletion import Deletion, Owner
+from callsheet.media.deletion import Deletion, OwnerOfMedia
 from callsheet.plumbing.databases import Databases
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.errors import NotFound, WrongState
@@ -33,7 +33,7 @@ class JobDeletion:
 
     async def delete(self, principal: Principal, job_id: UUID) -> bool:
         """Deletes an ended job of the principal. Returns False if the job was deleted before."""
-        owner = Owner(principal.tenant_id, principal.user_id)
+        owner = OwnerOfMedia(principal.tenant_id, principal.user_id)
         names = {"tenant_id": principal.tenant_id, "job_id": job_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection, connection.transaction():

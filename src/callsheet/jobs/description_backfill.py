@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.room import CatalogRoom
-from callsheet.jobs.descriptions import Description, texts_in, texts_of
+from callsheet.jobs.descriptions import JobDescription, texts_in, texts_of
 from callsheet.jobs.sql import BACKFILL_SQL
-from callsheet.plumbing.backfills import Backfill, Place
+from callsheet.plumbing.backfills import Backfill, BackfillPlace
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import PropertyType
@@ -47,7 +47,7 @@ class DescriptionBackfill(Backfill):
         super().__init__(pools)
         self._catalog = catalog
 
-    async def fill(self, pool: Database, after: Place) -> None:
+    async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
             rows = await BACKFILL_SQL["jobs_to_describe"].rows(
                 connection, JobToDescribe, **after._asdict(), limit=self.batch, most_bytes=MOST_PAYLOAD_BYTES
@@ -59,7 +59,7 @@ class DescriptionBackfill(Backfill):
                 return
             if described:
                 await BACKFILL_SQL["describe_jobs"].run(connection, jobs=described)
-            last = Place(rows[-1].tenant_id, rows[-1].id) if rows else None
+            last = BackfillPlace(rows[-1].tenant_id, rows[-1].id) if rows else None
             await self.move(connection, last)
 
     async def _described(self, rows: Sequence[JobToDescribe]) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ class DescriptionBackfill(Backfill):
         found = []
         for row in rows:
             effect = None if row.effect_id is None else names.get(row.effect_id)
-            description = Description(
+            description = JobDescription(
                 title=effect.name if effect is not None else title_of(row),
                 input_names=tuple(row.input_names or ()),
                 texts=texts_of_job(row, None if row.effect_id is None else sources.get(row.effect_id)),
@@ -78,7 +78,7 @@ class DescriptionBackfill(Backfill):
             found.append({"tenant_id": str(row.tenant_id), "job_id": str(row.id), **description.as_json()})
         return found
 
-    async def _source(self, effect_id: UUID) -> tuple[Recipe, Graph] | None:
+    async def _source(self, effect_id: UUID) -> tuple[EffectRecipe, Graph] | None:
         """The current recipe and graph of this effect; None if one of them no longer exists."""
         recipe = await self._catalog.effects.recipe(str(effect_id))
         graph = None if recipe is None else await self._catalog.payloads.find_graph(recipe)
@@ -89,7 +89,7 @@ def title_of(row: JobToDescribe) -> str:
     return str(row.actor or row.kind).replace("_", " ").capitalize()
 
 
-def texts_of_job(row: JobToDescribe, source: tuple[Recipe, Graph] | None) -> Mapping[str, str]:
+def texts_of_job(row: JobToDescribe, source: tuple[EffectRecipe, Graph] | None) -> Mapping[str, str]:
     payload = row.payload
     if not isinstance(payload, dict):
         return {}

@@ -19,7 +19,7 @@ _DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class JobDescription:
     title: str
     # Names of the files that the job reads, the primary input first.
     input_names: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry, JobCycle
+from callsheet.dispatch.facts import JobCycle, QueueEntry
 from callsheet.dispatch.overview import CentralState
 from callsheet.jobs.cycles import cycle_has_ended
 from callsheet.jobs.states import Transition
@@ -49,8 +49,8 @@ class JobSide(NamedTuple):
     has_settled: bool
 
     @property
-    def entry(self) -> Entry:
-        return Entry(*self[:14])
+    def entry(self) -> QueueEntry:
+        return QueueEntry(*self[:14])
 
     def has_ended(self, charge_cycle: int) -> bool:
         return cycle_has_ended(self.status, self.charge_cycle, charge_cycle)

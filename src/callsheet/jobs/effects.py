@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 from uuid import UUID
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
-from callsheet.jobs.descriptions import Description, medium_of
+from callsheet.jobs.descriptions import JobDescription, medium_of
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.priorities import check_priority
 from callsheet.jobs.sql import EFFECT_SQL
@@ -75,7 +75,7 @@ class EffectJobs:
         await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
         return prepared
 
-    async def build(self, principal: Owner, wanted: Wanted, recipe: Recipe) -> NewJob:
+    async def build(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> NewJob:
         resolved = resolve(recipe, wanted.input_payload)
         primary, files = await self._inputs(principal, wanted, recipe, resolved)
         payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
@@ -101,7 +101,7 @@ class EffectJobs:
             actor=f"user:{principal.user_id}",
         )
 
-    async def _recipe(self, id_or_slug: str) -> Recipe:
+    async def _recipe(self, id_or_slug: str) -> EffectRecipe:
         recipe = await self._catalog.effects.recipe(id_or_slug)
         if recipe is None:
             raise no_such_effect()
@@ -112,7 +112,7 @@ class EffectJobs:
         return recipe
 
     async def _inputs(
-        self, principal: Owner, wanted: Wanted, recipe: Recipe, resolved: PropertyValues
+        self, principal: Owner, wanted: Wanted, recipe: EffectRecipe, resolved: PropertyValues
     ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
         """The file that the effect processes, and every file of the user that the job reads."""
         pool = await self._databases.pool(principal.pool)
@@ -157,13 +157,13 @@ class EffectJobs:
 
 
 def described(
-    recipe: Recipe, given: Mapping[str, Any], primary: ReadyFile | None, files: Mapping[UUID, ReadyFile]
-) -> Description:
+    recipe: EffectRecipe, given: Mapping[str, Any], primary: ReadyFile | None, files: Mapping[UUID, ReadyFile]
+) -> JobDescription:
     """The texts of a job of this effect that lists show and search uses."""
     first = () if primary is None else (primary.name,)
     others = (file.name for file_id, file in files.items() if primary is None or file_id != primary.id)
     written = {each.key for each in recipe.properties if each.type in (PropertyType.TEXT, PropertyType.CHOICE)}
-    return Description(
+    return JobDescription(
         title=recipe.name,
         input_names=(*first, *others),
         texts={key: value for key, value in given.items() if key in written and isinstance(value, str)},

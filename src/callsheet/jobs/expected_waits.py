@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from callsheet.dispatch.overview import MOST_COUNTED, Overview, RouteLoad
 from callsheet.identity.principal import Principal
-from callsheet.jobs.outlook import NO_WORKERS, Capacity, CapacityOf, Facts, Outlook, Route, outlook
+from callsheet.jobs.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts, Outlook, Route, outlook
 from callsheet.jobs.provider_gate import ProviderGate
 from callsheet.wire.catalog import EffectWait
 from callsheet.wire.jobs import JobStatus
 
 
-class Waits:
+class ExpectedWaits:
     def __init__(self, overview: Overview, capacity_of: CapacityOf, gate: ProviderGate):
         self._overview = overview
         self._capacity_of = capacity_of
@@ -39,7 +39,7 @@ class Waits:
         return found
 
 
-def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
+def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource) -> EffectWait:
     run = None if load.average_seconds is None else math.ceil(load.average_seconds)
     why = expected.why_waiting
     assert why is not None, "A job that no worker holds must have a reason to wait."

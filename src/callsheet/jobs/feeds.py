@@ -33,7 +33,7 @@ Place = tuple[UUID, UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FeedEvent:
     """One event with its position in the stream, which is the counter of the job or of the user."""
 
     position: int
@@ -42,14 +42,14 @@ class Line:
 
 Latest = JobProgress | JobPreview | Wallet
 # One item for a reader; None if nothing arrived for a while.
-Item = Line | Latest | None
+Item = FeedEvent | Latest | None
 
 
 @dataclass(frozen=True, slots=True)
 class News:
     """The events after a position, new progress of running jobs, and whether the stream has ended."""
 
-    lines: Sequence[Line]
+    lines: Sequence[FeedEvent]
     latest: Sequence[Latest] = ()
     ended: bool = False
 
@@ -154,7 +154,7 @@ class Feeds:
 
         async def read(position: int) -> News:
             rows = await reads((tenant_id, job_id, position))
-            lines = [Line(row.seq, event_view(row)) for row in rows if row.seq is not None]
+            lines = [FeedEvent(row.seq, event_view(row)) for row in rows if row.seq is not None]
             first, last = rows[0], lines[-1].position if lines else position
             latest: Sequence[Latest] = ()
             progress = _progress_of(job_id, first)
@@ -192,7 +192,7 @@ class Feeds:
                 )
                 latest = await watch.news_of_user(connection, user_id)
             wallet, shown = shown, wallet_after(shown, rows[0])
-            lines = [Line(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
+            lines = [FeedEvent(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
             return News(lines, latest if shown == wallet else [shown, *latest])
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)

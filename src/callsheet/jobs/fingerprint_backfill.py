@@ -9,7 +9,7 @@ from uuid import UUID
 
 from callsheet.jobs.fingerprints import LONGEST_MESSAGE, fingerprint_of
 from callsheet.jobs.sql import BACKFILL_SQL
-from callsheet.plumbing.backfills import Backfill, Place
+from callsheet.plumbing.backfills import Backfill, BackfillPlace
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 
@@ -30,7 +30,7 @@ class FingerprintBackfill(Backfill):
     name = "error_fingerprints"
     batch = BATCH
 
-    async def fill(self, pool: Database, after: Place) -> None:
+    async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
             rows = await BACKFILL_SQL["jobs_to_fingerprint"].rows(
                 connection, JobToFingerprint, **after._asdict(), limit=self.batch, longest=LONGEST_MESSAGE
@@ -51,4 +51,4 @@ class FingerprintBackfill(Backfill):
                 return
             if found:
                 await BACKFILL_SQL["fingerprint_jobs"].run(connection, jobs=found)
-            await self.move(connection, Place(rows[-1].tenant_id, rows[-1].id) if rows else None)
+            await self.move(connection, BackfillPlace(rows[-1].tenant_id, rows[-1].id) if rows else None)

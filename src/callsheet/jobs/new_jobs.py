@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry
+from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.active_limits import CountedAs, counted_as
-from callsheet.jobs.descriptions import Description
+from callsheet.jobs.descriptions import JobDescription
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus
@@ -83,7 +83,7 @@ class NewJob:
     task: NewTask | None = None
     slot: Slot | None = None
     # The texts that lists show. None: lists show the kind, and search does not find the job.
-    description: Description | None = None
+    description: JobDescription | None = None
     # For an effect job: `input_payload` as the user sent it.
     sent: Mapping[str, Any] | None = None
     actor: str = field(default="user", compare=False)
@@ -127,10 +127,10 @@ class AcceptedJob:
     deadline_at: datetime
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> QueueEntry:
         """The fields that the queue needs."""
         new = self.new
-        return Entry(
+        return QueueEntry(
             tenant_id=new.tenant_id,
             user_id=new.user_id,
             job_id=self.job_id,

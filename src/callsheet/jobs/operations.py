@@ -12,12 +12,12 @@ from callsheet.dispatch.queue import Queue
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cancel import Cancellation
-from callsheet.jobs.outcomes import Report
+from callsheet.jobs.outcomes import LeaseReport
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import require_job, with_outcomes
 from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.retry import Retries
-from callsheet.jobs.rows import JobOutcome, JobPayload, JobWindow, ListedJob
+from callsheet.jobs.rows import JobPayload, JobWindow, ListedJob, OutcomeRow
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.jobs.transitions import Transitions
 from callsheet.jobs.views import admin_job_view
@@ -56,7 +56,7 @@ class DispatchOperations:
             raise NotFound("There is no such dispatch.")
         if dispatch.finished or dispatch.lease_token is None or dispatch.worker_id is None:
             raise WrongState(f"The dispatch is {dispatch.status}. Only a dispatch that a worker holds can be requeued.")
-        report = Report(dispatch_id, dispatch.lease_token, dispatch.worker_id)
+        report = LeaseReport(dispatch_id, dispatch.lease_token, dispatch.worker_id)
         try:
             await self._reports.requeue(report, reason or "by an admin", actor=actor)
         except LeaseLost:
@@ -197,7 +197,7 @@ class JobOperations:
         async with pool.connection() as connection:
             stored = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "The rows of jobs are never deleted."
-        job = await self._presenter.one(tenant_id, admin_job_view(row, JobOutcome(row.result, row.error)))
+        job = await self._presenter.one(tenant_id, admin_job_view(row, OutcomeRow(row.result, row.error)))
         dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
         return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
 

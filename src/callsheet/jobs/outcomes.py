@@ -77,7 +77,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LeaseReport:
     """The lease and the worker of a report."""
 
     dispatch_id: int
@@ -105,23 +105,23 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReportOutcome:
     job_id: UUID
     status: str
     # Set only if this report ended the lease; a repeated report changes nothing.
     settled: Settlement | None = field(default=None, compare=False)
 
 
-def recorded_outcome(dispatch: DispatchState, report: Report) -> Outcome:
+def recorded_outcome(dispatch: DispatchState, report: LeaseReport) -> ReportOutcome:
     """The response to a report whose lease has ended."""
     if dispatch.finished and dispatch.lease_token == report.token and dispatch.worker_id == report.worker_id:
-        return Outcome(dispatch.job_id, dispatch.status)
+        return ReportOutcome(dispatch.job_id, dispatch.status)
     if (report.token, report.worker_id) not in zip(dispatch.past_lease_tokens, dispatch.past_workers, strict=False):
         raise NotFound("This worker has no such lease.")
     if not dispatch.finished and dispatch.lease_token is None and dispatch.past_lease_tokens[-1] == report.token:
-        return Outcome(dispatch.job_id, dispatch.status)
+        return ReportOutcome(dispatch.job_id, dispatch.status)
     if dispatch.finished and dispatch.lease_token is None:
-        return Outcome(dispatch.job_id, dispatch.status)
+        return ReportOutcome(dispatch.job_id, dispatch.status)
     raise LeaseLost()
 
 

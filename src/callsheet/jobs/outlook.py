@@ -25,7 +25,7 @@ LEAST_START_SECONDS = 5
 Route = tuple[int, str, str]
 
 
-class Capacity(Protocol):
+class CapacitySource(Protocol):
     """The workers that can run jobs of a route now. The fleet implements it, because jobs do not import the fleet."""
 
     @property
@@ -58,7 +58,7 @@ class NoWorkers:
 
 
 NO_WORKERS = NoWorkers()
-CapacityOf = Callable[[Sequence[Route]], Awaitable[Mapping[Route, Capacity]]]
+CapacityOf = Callable[[Sequence[Route]], Awaitable[Mapping[Route, CapacitySource]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Outlook:
     why_waiting: WhyWaiting | None = None
 
 
-def outlook(facts: Facts, capacity: Capacity = NO_WORKERS) -> Outlook:
+def outlook(facts: Facts, capacity: CapacitySource = NO_WORKERS) -> Outlook:
     if facts.status is JobStatus.PROCESSING:
         return Outlook(0, "0", _rounded(_left_to_run(facts)))
     if facts.ahead is None:
@@ -120,7 +120,7 @@ def _left_to_run(facts: Facts) -> float | None:
     return max(facts.average_seconds - elapsed, elapsed * OVERTIME)
 
 
-def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
+def _left_to_wait_and_run(facts: Facts, capacity: CapacitySource) -> float | None:
     """The estimated seconds until the end of the job. Assumes that all slots work at the average speed: they share
     the jobs ahead, then the job runs.
     """
@@ -142,7 +142,7 @@ def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
     return wait + facts.average_seconds
 
 
-def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
+def _why(facts: Facts, capacity: CapacitySource) -> WhyWaiting:
     assert facts.ahead is not None
     if facts.pause is not None and not _ends_before(facts.pause, facts.not_before):
         return _paused(facts.pause, facts.now)
@@ -179,7 +179,7 @@ def _running(jobs: int, whose: str) -> str:
     return f"{_count(jobs, 'job')} {whose} {'is' if jobs == 1 else 'are'} running"
 
 
-def _without_workers(capacity: Capacity) -> WhyWaiting:
+def _without_workers(capacity: CapacitySource) -> WhyWaiting:
     if capacity.scaling_up:
         if capacity.starts_in_seconds is None:
             return WhyWaiting(code="scaling_up", message="Workers that can run this job are starting.")
@@ -207,7 +207,7 @@ def _at_limit(limit: int) -> str:
     return f"The provider's limit of {_count(limit, 'concurrent job')} is reached."
 
 
-def _ahead(ahead: int, capacity: Capacity) -> str:
+def _ahead(ahead: int, capacity: CapacitySource) -> str:
     text = f"More than {EXACT} jobs are" if ahead > EXACT else f"{_count(ahead, 'job')} {'is' if ahead == 1 else 'are'}"
     return f"{text} ahead of this job{'. More workers are starting' if capacity.scaling_up else ''}."
 

@@ -22,7 +22,7 @@ from callsheet.jobs.sql import SQL
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus, WhyWaiting
-from callsheet.wire.media import Shown
+from callsheet.wire.media import MediaPreviews
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 
@@ -146,10 +146,10 @@ def _filled(
     outputs: list[JobOutput],
 ) -> AnyJob:
     expected = found or Outlook()
-    shown = next(iter([*outputs, *inputs]), Shown())
+    shown = next(iter([*outputs, *inputs]), MediaPreviews())
     return job.model_copy(
         update={
-            **{name: getattr(shown, name) for name in Shown.model_fields},
+            **{name: getattr(shown, name) for name in MediaPreviews.model_fields},
             "inputs": inputs,
             "progress": progress,
             "outputs": outputs,

@@ -50,7 +50,7 @@ class ProgressRow(NamedTuple):
     preview_at: datetime | None
 
 
-class PreviewRow(NamedTuple):
+class JobPreviewRow(NamedTuple):
     job_id: UUID
     preview: bytes
     preview_type: str
@@ -134,7 +134,7 @@ class ReportOfRun:
     report: ProgressReport
 
 
-class Progress:
+class JobProgressWriter:
     """Records progress. Reports that arrive together share one statement and one commit."""
 
     def __init__(self, routing: TenantRouting, notify: Notify):
@@ -247,7 +247,7 @@ class Watch:
         ]
         if pictured:
             previews = await PROGRESS_SQL["previews_of_jobs"].rows(
-                connection, PreviewRow, tenant_id=self._tenant_id, job_ids=pictured
+                connection, JobPreviewRow, tenant_id=self._tenant_id, job_ids=pictured
             )
             news += [
                 JobPreview(job_id=row.job_id, preview_url=data_address(row), at=row.preview_at) for row in previews
@@ -267,7 +267,7 @@ async def progress_of(
     pictured = [row.job_id for row in rows if row.preview_at is not None]
     if with_previews and pictured:
         previews = await PROGRESS_SQL["previews_of_jobs"].rows(
-            connection, PreviewRow, tenant_id=tenant_id, job_ids=pictured
+            connection, JobPreviewRow, tenant_id=tenant_id, job_ids=pictured
         )
         for preview in previews:
             job = found[preview.job_id]
@@ -286,7 +286,7 @@ def progress_view(row: ProgressRow) -> JobProgress:
     )
 
 
-def data_address(row: PreviewRow) -> str:
+def data_address(row: JobPreviewRow) -> str:
     """The preview image as a data: URL, which an <img> can show."""
     return f"data:{row.preview_type};base64,{base64.b64encode(row.preview).decode('ascii')}"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.rows import JobOutcome, JobPayload, JobRow, ListedJob
+from callsheet.jobs.rows import JobPayload, JobRow, ListedJob, OutcomeRow
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
@@ -42,7 +42,7 @@ async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) ->
 
 async def with_outcomes(
     connection: Connection, tenant_id: UUID, rows: Sequence[ListedJob], limit: int
-) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
+) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
     """The first of these jobs with their results and errors, and whether more jobs are left for the next page.
 
     Returns at most `limit` jobs. Returns fewer jobs, but at least one, if results and errors exceed the maximum size of
@@ -52,7 +52,7 @@ async def with_outcomes(
         return [], False
     outcomes = await SQL["outcomes_of_jobs"].rows(
         connection,
-        JobOutcome,
+        OutcomeRow,
         tenant_id=tenant_id,
         job_ids=[row.id for row in rows[:limit]],
         most_bytes=MOST_PAGE_BYTES,
@@ -94,7 +94,7 @@ class JobReader:
 
     async def page(
         self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
-    ) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
+    ) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
         """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,

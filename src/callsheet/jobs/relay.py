@@ -13,7 +13,7 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.facts import Entry, JobCycle, JobEnd
+from callsheet.dispatch.facts import JobCycle, JobEnd, QueueEntry
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import JobState, end_of_cycle
@@ -71,8 +71,8 @@ class OutboxRow(NamedTuple):
         return self.job_cycle != self.charge_cycle or self.status not in ACTIVE
 
     @property
-    def entry(self) -> Entry:
-        return Entry(**{name: getattr(self, name) for name in Entry.__slots__})
+    def entry(self) -> QueueEntry:
+        return QueueEntry(**{name: getattr(self, name) for name in QueueEntry.__slots__})
 
 
 class Relay(Loop):
@@ -94,7 +94,7 @@ class Relay(Loop):
         self._queue = queue
         self._routing = routing
         self._transitions = transitions
-        self._dispatching: Batcher[Entry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
+        self._dispatching: Batcher[QueueEntry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
 
     async def tick(self, now: datetime) -> bool:
         """Relays the rows that are left in the outbox. Returns True if there may be more."""
@@ -108,7 +108,7 @@ class Relay(Loop):
         await self._close_rows(pool, [row for row in rows if row.action == "close"])
         return len(rows) == self.batch
 
-    async def dispatch_now(self, entry: Entry) -> JobStatus:
+    async def dispatch_now(self, entry: QueueEntry) -> JobStatus:
         """Called by a use case that has just committed a job. When this returns, the job is queued, or the loop
         queues it soon.
         """
@@ -129,12 +129,12 @@ class Relay(Loop):
         except POSTPONED as error:
             log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
 
-    async def _dispatch(self, entry: Entry) -> JobStatus:
+    async def _dispatch(self, entry: QueueEntry) -> JobStatus:
         await self._dispatching(entry)
         await hit(Failpoint.RELAY_BEFORE_QUEUED)
         return await self._mark_queued(entry.cycle)
 
-    async def _enqueue(self, entries: Sequence[Entry]) -> list[None]:
+    async def _enqueue(self, entries: Sequence[QueueEntry]) -> list[None]:
         await self._queue.enqueue(entries)
         return [None] * len(entries)
 

@@ -13,12 +13,12 @@ from uuid import UUID
 from callsheet.dispatch.facts import DispatchState, Heartbeat, LeaseExtension, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.outcomes import Failure, Outcome, Report, settlement_of
+from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome, settlement_of
 from callsheet.jobs.products import with_product
 from callsheet.jobs.settlement import LeaseSettlement, request_under_lease
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.states import Transition
-from callsheet.jobs.transition_requests import Output, TransitionRequest
+from callsheet.jobs.transition_requests import JobOutputFile, TransitionRequest
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -40,7 +40,7 @@ class LeaseReports:
         self._settlement = settlement
         self._free_requeues = free_requeues
 
-    async def holding(self, report: Report) -> DispatchState | Outcome:
+    async def holding(self, report: LeaseReport) -> DispatchState | ReportOutcome:
         """The dispatch if the report's lease still holds it; otherwise the recorded outcome."""
         return await self._settlement.holding(report)
 
@@ -48,7 +48,9 @@ class LeaseReports:
         """Whether the job ended while its lease was held: it was canceled, or its deadline passed."""
         return await self._settlement.end_of(dispatch) is not None
 
-    async def heartbeat(self, report: Report, run_started: bool = False, run_waiting: bool = False) -> LeaseExtension:
+    async def heartbeat(
+        self, report: LeaseReport, run_started: bool = False, run_waiting: bool = False
+    ) -> LeaseExtension:
         extended = await self._queue.heartbeat(
             Heartbeat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting)
         )
@@ -59,24 +61,24 @@ class LeaseReports:
 
     async def complete(
         self,
-        report: Report,
+        report: LeaseReport,
         result: Mapping[str, Any],
         provider_job_id: str | None = None,
-        outputs: Sequence[Output] = (),
-    ) -> Outcome:
+        outputs: Sequence[JobOutputFile] = (),
+    ) -> ReportOutcome:
         dispatch = await self.holding(report)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         return await self.complete_held(dispatch, report, result, provider_job_id, outputs)
 
     async def complete_held(
         self,
         dispatch: DispatchState,
-        report: Report,
+        report: LeaseReport,
         result: Mapping[str, Any],
         provider_job_id: str | None = None,
-        outputs: Sequence[Output] = (),
-    ) -> Outcome:
+        outputs: Sequence[JobOutputFile] = (),
+    ) -> ReportOutcome:
         """Completes a job. The caller has already called `holding`, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
         delivered = with_product(dispatch.kind, dispatch.job_id, result)
@@ -98,42 +100,44 @@ class LeaseReports:
         charge_cycle: int,
         result: Mapping[str, Any],
         actor: str,
-        outputs: Sequence[Output] = (),
-    ) -> Outcome:
+        outputs: Sequence[JobOutputFile] = (),
+    ) -> ReportOutcome:
         """Completes a job after a callback of its provider. A late callback (another cycle, an ended job) changes
         nothing.
         """
         dispatch = await self._waiting(dispatch_id, charge_cycle)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         request = TransitionRequest(
             dispatch.cycle, actor, lease_seq=dispatch.lease_seq, result=result, outputs=tuple(outputs)
         )
         return await self._settlement.end(Transition.COMPLETE, dispatch, request)
 
-    async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> Outcome:
+    async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> ReportOutcome:
         """Fails a job after a callback of its provider. No worker holds a lease for a retry, so the job ends and is
         refunded.
         """
         dispatch = await self._waiting(dispatch_id, charge_cycle)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         request = TransitionRequest(
             dispatch.cycle, actor, lease_seq=dispatch.lease_seq, reason=failure.message, error=failure.as_error()
         )
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
-    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> DispatchState | Outcome:
+    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> DispatchState | ReportOutcome:
         dispatch = await self._queue.find(dispatch_id)
         if dispatch is None or dispatch.charge_cycle != charge_cycle:
             raise NotFound("There is no such dispatch.")
         return (
-            Outcome(dispatch.job_id, dispatch.status) if dispatch.finished or dispatch.status != "waiting" else dispatch
+            ReportOutcome(dispatch.job_id, dispatch.status)
+            if dispatch.finished or dispatch.status != "waiting"
+            else dispatch
         )
 
-    async def fail(self, report: Report, failure: Failure) -> Outcome:
+    async def fail(self, report: LeaseReport, failure: Failure) -> ReportOutcome:
         dispatch = await self.holding(report)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         if failure.is_wedge and dispatch.wedges:
             failure = failure.for_good(await self._queue.workflow_slug(dispatch.workflow_id))
@@ -151,8 +155,8 @@ class LeaseReports:
         return await self._fail(dispatch, report, failure)
 
     async def requeue(
-        self, report: Report, reason: str, *, attempt_counts: bool = False, actor: str | None = None
-    ) -> Outcome:
+        self, report: LeaseReport, reason: str, *, attempt_counts: bool = False, actor: str | None = None
+    ) -> ReportOutcome:
         """Requeues a job whose run was interrupted.
 
         `attempt_counts`: the worker was revoked or disappeared. A job without attempts left then fails, because
@@ -160,7 +164,7 @@ class LeaseReports:
         attempts do not count. `actor`: the process or user that requeues the job, if not its worker.
         """
         dispatch = await self.holding(report)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         if attempt_counts:
             return await self._requeue_with_attempt(dispatch, report, reason, actor)
@@ -168,11 +172,11 @@ class LeaseReports:
 
     async def requeue_held_by(
         self, worker_id: str, *, attempt_counts: bool, reason: str, actor: str
-    ) -> list[tuple[int, Outcome]]:
+    ) -> list[tuple[int, ReportOutcome]]:
         """Requeues all jobs that a worker holds; returns each dispatch with its outcome."""
         outcomes = []
         for lease in await self._queue.held_by(worker_id):
-            report = Report(lease.dispatch_id, lease.lease_token, worker_id)
+            report = LeaseReport(lease.dispatch_id, lease.lease_token, worker_id)
             try:
                 outcome = await self.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
             except (LeaseLost, NotFound):
@@ -182,8 +186,8 @@ class LeaseReports:
         return outcomes
 
     async def _requeue_without_attempt(
-        self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
-    ) -> Outcome:
+        self, dispatch: DispatchState, report: LeaseReport, reason: str, actor: str | None
+    ) -> ReportOutcome:
         # A job that every worker requeues must not be requeued forever.
         costs = dispatch.requeues >= self._free_requeues
         if costs and dispatch.attempts >= dispatch.max_attempts:
@@ -194,8 +198,8 @@ class LeaseReports:
         return await self._settlement.requeue(dispatch, requeue, text, report, actor)
 
     async def _requeue_with_attempt(
-        self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
-    ) -> Outcome:
+        self, dispatch: DispatchState, report: LeaseReport, reason: str, actor: str | None
+    ) -> ReportOutcome:
         if dispatch.attempts >= dispatch.max_attempts or dispatch.cancel_requested_at is not None:
             failure = Failure("lease_lost", f"No worker could finish the job: {reason}.")
             return await self._fail(dispatch, report, failure, actor)
@@ -203,20 +207,20 @@ class LeaseReports:
         return await self._settlement.requeue(dispatch, requeue, reason, report, actor)
 
     async def _fail(
-        self, dispatch: DispatchState, report: Report, failure: Failure, actor: str | None = None
-    ) -> Outcome:
+        self, dispatch: DispatchState, report: LeaseReport, failure: Failure, actor: str | None = None
+    ) -> ReportOutcome:
         request = request_under_lease(dispatch, report, actor=actor, reason=failure.message, error=failure.as_error())
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
-    async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
+    async def defer(self, report: LeaseReport, provider_job_id: str, expires_at: datetime) -> ReportOutcome:
         """Records that the job was submitted to a provider: the worker is free, and the job waits for the callback."""
         dispatch = await self.holding(report)
-        if isinstance(dispatch, Outcome):
+        if isinstance(dispatch, ReportOutcome):
             return dispatch
         held = await self._queue.wait_for_callback(report.dispatch_id, report.token, provider_job_id, expires_at)
         if held is None:
             return await self._settlement.recorded(report)
-        return Outcome(dispatch.job_id, "waiting", settlement_of(dispatch, None, held))
+        return ReportOutcome(dispatch.job_id, "waiting", settlement_of(dispatch, None, held))
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:

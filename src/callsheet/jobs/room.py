@@ -16,7 +16,7 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.expire import Deadlines
 from callsheet.jobs.feeds import Feeds
 from callsheet.jobs.journal import CHANNEL, Journal
-from callsheet.jobs.progress import Progress, ProgressSweeper
+from callsheet.jobs.progress import JobProgressWriter, ProgressSweeper
 from callsheet.jobs.reap import Reaped, Reaper
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
@@ -52,7 +52,7 @@ class JobsRoom:
     deadlines: Deadlines
     reconciler: Reconciler
     feeds: Feeds
-    progress: Progress
+    progress: JobProgressWriter
     progress_sweeper: ProgressSweeper
     # None if the settings keep events forever.
     retention: EventRetention | None
@@ -121,7 +121,7 @@ def open_jobs(
         deadlines=Deadlines(lambda: databases.pools, transitions, relay),
         reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, routing, transitions),
         feeds=Feeds(),
-        progress=Progress(routing, notify),
+        progress=JobProgressWriter(routing, notify),
         progress_sweeper=ProgressSweeper(lambda: databases.pools),
         retention=None if days is None else EventRetention(lambda: databases.pools, days),
     )

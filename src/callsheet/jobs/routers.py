@@ -13,7 +13,7 @@ from callsheet.jobs.effect_preview_routes import effect_preview_router
 from callsheet.jobs.effect_previews import JobExamples
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
-from callsheet.jobs.expected_waits import Waits
+from callsheet.jobs.expected_waits import ExpectedWaits
 from callsheet.jobs.job_history import JobHistory
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.outlook import CapacityOf
@@ -38,7 +38,7 @@ class JobsApi:
     reader: JobReader
     presenter: Presenter
     streams: Streams
-    waits: Waits
+    waits: ExpectedWaits
 
 
 def open_jobs_api(
@@ -58,7 +58,7 @@ def open_jobs_api(
         reader=reader,
         presenter=Presenter(jobs.routing, jobs.overview, media.files, capacity_of, gate),
         streams=Streams(jobs, reader, identity.authentication, settings.streams_per_user),
-        waits=Waits(jobs.overview, capacity_of, gate),
+        waits=ExpectedWaits(jobs.overview, capacity_of, gate),
     )
 
 

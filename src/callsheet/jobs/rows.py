@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry, JobCycle
+from callsheet.dispatch.facts import JobCycle, QueueEntry
 
 
 class JobRow(NamedTuple):
@@ -56,9 +56,11 @@ class JobRow(NamedTuple):
         return JobCycle(self.tenant_id, self.id, self.charge_cycle)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> QueueEntry:
         """The fields that the queue needs."""
-        return Entry(job_id=self.id, **{name: getattr(self, name) for name in Entry.__slots__ if name != "job_id"})
+        return QueueEntry(
+            job_id=self.id, **{name: getattr(self, name) for name in QueueEntry.__slots__ if name != "job_id"}
+        )
 
 
 class JobWindow(NamedTuple):
@@ -102,7 +104,7 @@ class ListedJob(NamedTuple):
     parent_candidate_id: UUID | None
 
 
-class JobOutcome(NamedTuple):
+class OutcomeRow(NamedTuple):
     result: Any
     error: Mapping[str, Any] | None
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from callsheet.dispatch.facts import DispatchEnd, DispatchState, EndStatus, JobEnd, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.cycles import end_of_cycle
-from callsheet.jobs.outcomes import Outcome, Report, recorded_outcome, settlement_of
+from callsheet.jobs.outcomes import LeaseReport, ReportOutcome, recorded_outcome, settlement_of
 from callsheet.jobs.states import Transition, target
 from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
@@ -24,7 +24,7 @@ class LeaseSettlement:
         self._queue = queue
         self._transitions = transitions
 
-    async def holding(self, report: Report) -> DispatchState | Outcome:
+    async def holding(self, report: LeaseReport) -> DispatchState | ReportOutcome:
         """The dispatch if the report's lease still holds it; otherwise the recorded outcome."""
         dispatch = await self._queue.find(report.dispatch_id)
         if dispatch is None:
@@ -35,7 +35,7 @@ class LeaseSettlement:
             return dispatch
         return recorded_outcome(dispatch, report)
 
-    async def recorded(self, report: Report) -> Outcome:
+    async def recorded(self, report: LeaseReport) -> ReportOutcome:
         """The outcome of a lease that has ended."""
         dispatch = await self._queue.find(report.dispatch_id)
         if dispatch is None:
@@ -54,7 +54,7 @@ class LeaseSettlement:
         *,
         provider_job_id: str | None = None,
         error: str | None = None,
-    ) -> Outcome:
+    ) -> ReportOutcome:
         changed = await self._transitions.apply(transition, request)
         if changed is not None:
             end = cast("EndStatus", changed.status)
@@ -75,13 +75,13 @@ class LeaseSettlement:
         if closed is None:
             # The reaper requeued the dispatch meanwhile, in central only. The dispatch must not be leased again.
             await self._queue.end_for_jobs([JobEnd(*dispatch.cycle, end)])
-            return Outcome(dispatch.job_id, end)
+            return ReportOutcome(dispatch.job_id, end)
         settled = settlement_of(dispatch, changed, closed.held_seconds or 0.0, closed.duration_seconds)
-        return Outcome(dispatch.job_id, end, settled)
+        return ReportOutcome(dispatch.job_id, end, settled)
 
     async def requeue(
-        self, dispatch: DispatchState, back: Requeue, reason: str, report: Report, actor: str | None = None
-    ) -> Outcome:
+        self, dispatch: DispatchState, back: Requeue, reason: str, report: LeaseReport, actor: str | None = None
+    ) -> ReportOutcome:
         returned = await (self._queue.requeue_behind(back) if back.wedged else self._queue.requeue([back]))
         if not returned:
             return await self.recorded(report)
@@ -95,11 +95,11 @@ class LeaseSettlement:
         end = None if changed is not None else await self.end_of(dispatch)
         if end is not None:
             await self._queue.end_for_jobs([JobEnd(*dispatch.cycle, end)])
-        return Outcome(dispatch.job_id, end or "queued", settled)
+        return ReportOutcome(dispatch.job_id, end or "queued", settled)
 
 
 def request_under_lease(
-    dispatch: DispatchState, report: Report, *, actor: str | None = None, **changes: Any
+    dispatch: DispatchState, report: LeaseReport, *, actor: str | None = None, **changes: Any
 ) -> TransitionRequest:
     """A transition that is applied only while the job runs under the lease of the report."""
     return TransitionRequest(

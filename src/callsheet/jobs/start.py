@@ -6,11 +6,11 @@ import asyncio
 from uuid import UUID
 
 from callsheet.dispatch.affinity import Cold
-from callsheet.dispatch.facts import Criteria, DispatchEnd, Entry, Lease, Requeue
+from callsheet.dispatch.facts import Criteria, DispatchEnd, Lease, QueueEntry, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import end_of_cycle
-from callsheet.jobs.outcomes import Outcome, Report, StartedLease, lease_of
+from callsheet.jobs.outcomes import LeaseReport, ReportOutcome, StartedLease, lease_of
 from callsheet.jobs.rows import JobPayload
 from callsheet.jobs.settlement import LeaseSettlement, worker_actor
 from callsheet.jobs.sql import SQL
@@ -47,7 +47,7 @@ class Starter:
             if started is not None:
                 return started
 
-    async def start_synchronous(self, entry: Entry, worker_id: str) -> StartedLease | None:
+    async def start_synchronous(self, entry: QueueEntry, worker_id: str) -> StartedLease | None:
         """Starts a job that its submitter runs at once: its dispatch is created leased. None if the job has to be
         queued, or has ended meanwhile.
         """
@@ -56,8 +56,8 @@ class Starter:
 
     async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
         """Returns again a lease that the worker holds: the response was lost, or its signed URLs expired."""
-        dispatch = await self._settlement.holding(Report(dispatch_id, token, worker_id))
-        if isinstance(dispatch, Outcome):
+        dispatch = await self._settlement.holding(LeaseReport(dispatch_id, token, worker_id))
+        if isinstance(dispatch, ReportOutcome):
             return None
         lease = lease_of(dispatch)
         pool = await self._routing.pool_of(dispatch.tenant_id)
@@ -74,9 +74,9 @@ class Starter:
         """Returns a lease whose run never started: its response failed, or the worker disconnected. The attempt does
         not count."""
         lease = started.lease
-        report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
+        report = LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id)
         dispatch = await self._settlement.holding(report)
-        if not isinstance(dispatch, Outcome):
+        if not isinstance(dispatch, ReportOutcome):
             await self._settlement.requeue(dispatch, _back(lease, delay_seconds), reason, report)
 
     async def _start_or_return(self, lease: Lease, transition: Transition) -> StartedLease | None:

@@ -49,16 +49,16 @@ class Transition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransitionStep:
     from_status: JobStatus
     to_status: JobStatus
 
 
-Path = tuple[Step, ...]
+Path = tuple[TransitionStep, ...]
 
 
 def _direct(target: JobStatus, *origins: JobStatus) -> dict[JobStatus, Path]:
-    return {origin: (Step(origin, target),) for origin in origins}
+    return {origin: (TransitionStep(origin, target),) for origin in origins}
 
 
 # The steps of a transition from each allowed status. A step that is missing (the relay has not marked the job queued
@@ -67,9 +67,9 @@ PATHS: Mapping[Transition, Mapping[JobStatus, Path]] = MappingProxyType(
     {
         Transition.QUEUE: _direct(QUEUED, PENDING),
         Transition.START: {
-            PENDING: (Step(PENDING, QUEUED), Step(QUEUED, PROCESSING)),
-            QUEUED: (Step(QUEUED, PROCESSING),),
-            PROCESSING: (Step(PROCESSING, QUEUED), Step(QUEUED, PROCESSING)),
+            PENDING: (TransitionStep(PENDING, QUEUED), TransitionStep(QUEUED, PROCESSING)),
+            QUEUED: (TransitionStep(QUEUED, PROCESSING),),
+            PROCESSING: (TransitionStep(PROCESSING, QUEUED), TransitionStep(QUEUED, PROCESSING)),
         },
         # The dispatch is created leased. The relay may mark the job queued before the job is started.
         Transition.START_SYNCHRONOUS: _direct(PROCESSING, PENDING, QUEUED),

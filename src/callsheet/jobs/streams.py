@@ -13,10 +13,10 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import WithJsonSchema
 
-from callsheet.identity.authentication import Authentication, Watcher
+from callsheet.identity.authentication import Authentication, StreamUser
 from callsheet.identity.principal import Principal
 from callsheet.identity.stream_tokens import StreamGrant
-from callsheet.jobs.feeds import Item, Latest, Line
+from callsheet.jobs.feeds import FeedEvent, Item, Latest
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.rows import JobRow
@@ -103,7 +103,7 @@ class Streams:
         self._authentication = authentication
         self._seats = Seats(most_per_user)
 
-    async def of_user(self, watcher: Watcher, request: Request, last_event_id: int | None) -> Response:
+    async def of_user(self, watcher: StreamUser, request: Request, last_event_id: int | None) -> Response:
         principal = watcher.principal
         if watcher.grant is not None and watcher.grant.job_id is not None:
             raise Forbidden("This stream token is for the stream of one job.")
@@ -121,7 +121,7 @@ class Streams:
         return self._answer(items, principal)
 
     async def of_job(
-        self, watcher: Watcher, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
+        self, watcher: StreamUser, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
     ) -> Response:
         """The event stream of a job. `row` is one of the watcher's own jobs. If `task_id` is given, each message
         contains it.
@@ -152,7 +152,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
     async def stream_all(
         request: Request,
         last_event_id: int | None = Depends(last_event_seen),
-        watcher: Watcher = Depends(authentication.watcher),
+        watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """The events of all your jobs as they happen. Without Last-Event-ID, the stream starts with the next event."""
         return await streams.of_user(watcher, request, last_event_id)
@@ -162,7 +162,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
         job_id: UUID,
         request: Request,
         last_event_id: int | None = Depends(last_event_seen),
-        watcher: Watcher = Depends(authentication.watcher),
+        watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """A job's events as they happen, from the first event or from Last-Event-ID. The stream closes when the job
         ends. It returns 204 if the job has already ended.
@@ -217,7 +217,7 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
     async for item in items:
         if item is None:
             yield b": nothing new\n\n"
-        elif isinstance(item, Line):
+        elif isinstance(item, FeedEvent):
             data = begin + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         else:

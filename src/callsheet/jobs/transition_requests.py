@@ -16,7 +16,7 @@ ANY_LEASE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class JobOutputFile:
     """An object that a completed job produced; it becomes a file of the job's user."""
 
     file_id: UUID
@@ -59,7 +59,7 @@ class TransitionRequest:
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
     provider_job_id: str | None = None
-    outputs: Sequence[Output] = ()
+    outputs: Sequence[JobOutputFile] = ()
     # The result of a scrape; it becomes a product of the job's user.
     product: Mapping[str, Any] | None = None
     # When each part of the run happened, as its worker reported it.

@@ -7,18 +7,18 @@ from typing import Any
 
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
-from callsheet.jobs.rows import EventColumns, JobOutcome, JobRow, ListedJob
+from callsheet.jobs.rows import EventColumns, JobRow, ListedJob, OutcomeRow
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
-from callsheet.wire.media import Shown
+from callsheet.wire.media import MediaPreviews
 from callsheet.wire.operations import AdminJob, FullError
 
 
 def job_view(row: JobRow) -> Job:
-    return listed_job_view(row, JobOutcome(row.result, row.error))
+    return listed_job_view(row, OutcomeRow(row.result, row.error))
 
 
-def listed_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> Job:
+def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
     error = outcome.error
     return Job(
         id=row.id,
@@ -43,7 +43,7 @@ def listed_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> Job:
     )
 
 
-def admin_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> AdminJob:
+def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
     """The job with the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
         **dict(listed_job_view(row, outcome)),
@@ -69,7 +69,7 @@ def job_for(principal: Principal, job: AdminJob) -> AdminJob:
     if not principal.may(Permission.SEE_QUEUE):
         hidden |= {"dispatch": None}
     if not principal.may(Permission.SEE_FILES):
-        hidden |= {**dict(Shown()), "inputs": [], "outputs": [], "result": None}
+        hidden |= {**dict(MediaPreviews()), "inputs": [], "outputs": [], "result": None}
         if job.progress is not None:
             hidden |= {"progress": job.progress.model_copy(update={"preview_url": None})}
     return job.model_copy(update=hidden)

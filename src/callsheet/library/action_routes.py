@@ -12,8 +12,8 @@ from fastapi.responses import StreamingResponse
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.deletion import JobDeletion
-from callsheet.library.bulk import BulkActions
-from callsheet.library.downloads import Downloads
+from callsheet.library.bulk import LibraryActions
+from callsheet.library.downloads import LibraryDownloads
 from callsheet.media.storage.responses import content_disposition
 from callsheet.plumbing.routing import Router
 from callsheet.wire.library import MOST_JOBS, JobOutcomes, ManyJobs
@@ -24,7 +24,9 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def library_action_router(bulk: BulkActions, downloads: Downloads, authentication: Authentication) -> APIRouter:
+def library_action_router(
+    bulk: LibraryActions, downloads: LibraryDownloads, authentication: Authentication
+) -> APIRouter:
     router = Router(prefix="/api/library", tags=["library"])
 
     @router.post("/cancel")

@@ -17,7 +17,7 @@ from callsheet.wire.library import JobOutcome, JobOutcomes
 Act = Callable[[Principal, UUID], Awaitable[JobOutcome]]
 
 
-class BulkActions:
+class LibraryActions:
     def __init__(self, reader: JobReader, cancellation: Cancellation, retries: Retries, deletion: JobDeletion):
         self._reader = reader
         self._cancellation = cancellation

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.library.lists import SQL
-from callsheet.media.archive import Entry, opened_content, zipped
+from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.media.storage.responses import clean_name
 from callsheet.plumbing.databases import Databases
@@ -31,7 +31,7 @@ class OutputRow(NamedTuple):
     number: int
 
 
-class Downloads:
+class LibraryDownloads:
     def __init__(self, databases: Databases, files: Files):
         self._databases = databases
         self._files = files
@@ -51,11 +51,11 @@ class Downloads:
             raise NotFound("These jobs have no files that you can download.")
         return zipped(self._entries(rows))
 
-    async def _entries(self, rows: Sequence[OutputRow]) -> AsyncGenerator[Entry, None]:
+    async def _entries(self, rows: Sequence[OutputRow]) -> AsyncGenerator[ArchiveEntry, None]:
         for row in rows:
             # No connection is held during the download. A file that is deleted before its turn is left out.
             if (content := await opened_content(self._files, row.path, row.disk)) is not None:
-                yield Entry(name_of(row), row.created_at, content, size=row.size)
+                yield ArchiveEntry(name_of(row), row.created_at, content, size=row.size)
 
 
 def name_of(row: OutputRow) -> str:

@@ -26,7 +26,7 @@ SQL = statements("callsheet.library")
 LOOKED_AT = 20_000
 
 
-class JobRow(NamedTuple):
+class LibraryJobRow(NamedTuple):
     id: UUID
     kind: str
     actor: str | None
@@ -73,7 +73,11 @@ class JobLists:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
-                connection, JobRow, **names, statuses=[each.value for each in filters.statuses] or None, limit=limit + 1
+                connection,
+                LibraryJobRow,
+                **names,
+                statuses=[each.value for each in filters.statuses] or None,
+                limit=limit + 1,
             )
             last = None
             if len(rows) <= limit:
@@ -107,14 +111,16 @@ class JobLists:
         owner = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
         return {**owner, **filters.parameters(cursor), "looked_at": looked_at}
 
-    async def _views(self, pool: Database, tenant_id: UUID, rows: Sequence[JobRow]) -> list[JobSummary]:
+    async def _views(self, pool: Database, tenant_id: UUID, rows: Sequence[LibraryJobRow]) -> list[JobSummary]:
         effects = await self._effects.names_of(row.effect_id for row in rows if row.effect_id is not None)
         wanted = {file_id for row in rows for file_id in (row.input_file_id, row.output_file_id) if file_id is not None}
         found = await self._files.rows(pool, tenant_id, sorted(wanted)) if wanted else []
         files = {file.id: file for file in found}
         return [self._view(row, effects, files) for row in rows]
 
-    def _view(self, row: JobRow, effects: Mapping[UUID, EffectName], files: Mapping[UUID, FileRow]) -> JobSummary:
+    def _view(
+        self, row: LibraryJobRow, effects: Mapping[UUID, EffectName], files: Mapping[UUID, FileRow]
+    ) -> JobSummary:
         effect = effects.get(row.effect_id) if row.effect_id else None
         input_file = files.get(row.input_file_id) if row.input_file_id else None
         output_file = files.get(row.output_file_id) if row.output_file_id else None
@@ -157,12 +163,12 @@ class JobLists:
         )
 
 
-def _progress(row: JobRow) -> ListedProgress | None:
+def _progress(row: LibraryJobRow) -> ListedProgress | None:
     if row.updated_at is None:
         return None
     return ListedProgress(percent=row.percent, message=row.message, updated_at=row.updated_at)
 
 
-def title_of(row: JobRow, effect: EffectName | None) -> str:
+def title_of(row: LibraryJobRow, effect: EffectName | None) -> str:
     """The current name of the job's effect; otherwise the stored title, or the kind of a job without a title."""
     return effect.name if effect else row.title or row.actor or row.kind

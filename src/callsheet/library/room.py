@@ -9,8 +9,8 @@ from callsheet.jobs.deletion import JobDeletion
 from callsheet.jobs.description_backfill import DescriptionBackfill
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
-from callsheet.library.bulk import BulkActions
-from callsheet.library.downloads import Downloads
+from callsheet.library.bulk import LibraryActions
+from callsheet.library.downloads import LibraryDownloads
 from callsheet.library.lists import JobLists
 from callsheet.library.shares import Openings, Shares
 from callsheet.media.room import MediaRoom
@@ -24,8 +24,8 @@ class LibraryRoom:
     catalog: CatalogRoom
     media: MediaRoom
     lists: JobLists
-    bulk: BulkActions
-    downloads: Downloads
+    bulk: LibraryActions
+    downloads: LibraryDownloads
     deletion: JobDeletion
     shares: Shares
     openings: Openings
@@ -46,8 +46,8 @@ def open_library(
         catalog=catalog,
         media=media,
         lists=JobLists(databases, catalog.effects, media.files),
-        bulk=BulkActions(reader, jobs.cancellation, jobs.retries, deletion),
-        downloads=Downloads(databases, media.files),
+        bulk=LibraryActions(reader, jobs.cancellation, jobs.retries, deletion),
+        downloads=LibraryDownloads(databases, media.files),
         deletion=deletion,
         shares=Shares(databases, reader, media.files, settings, openings),
         openings=openings,

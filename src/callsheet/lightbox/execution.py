@@ -18,7 +18,7 @@ from callsheet.lightbox.frames import Picture
 from callsheet.lightbox.graph import Schedule, links_of, needed_nodes, signatures
 from callsheet.lightbox.node import Blocker, NodeRegistry, Result
 from callsheet.lightbox.prompt_queue import Item
-from callsheet.lightbox.sockets import Preview
+from callsheet.lightbox.sockets import PreviewFrame
 from callsheet.lightbox.validation import type_name
 
 # A save node reports every frame; past this many steps only so often, in seconds.
@@ -41,14 +41,14 @@ class Interrupted(Exception):
 class Publisher(Protocol):
     def publish(self, event: str, data: Mapping[str, Any], client: str | None) -> None: ...
 
-    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None: ...
+    def publish_preview(self, preview: PreviewFrame, client: str | None, with_metadata: bool) -> None: ...
 
     def now_at(self, client: str | None, node_id: str | None) -> None:
         """The current node, for a client that reconnects during a run."""
 
 
 @dataclass
-class Outcome:
+class PromptOutcome:
     """What the history keeps of a run."""
 
     outputs: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Outcome:
         return {"outputs": self.outputs, "status": status, "meta": self.meta}
 
 
-class Engine:
+class LightboxEngine:
     """Keeps the results of the last graph's nodes, so that what did not change is not run again."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Engine:
     def forget_results(self) -> None:
         self._cache.clear()
 
-    def run(self, item: Item) -> Outcome:
+    def run(self, item: Item) -> PromptOutcome:
         # On a copy: history shows the graph as it came.
         run = _Run(self, item, copy.deepcopy(item.prompt))
         run.start(self._cache)
@@ -93,13 +93,13 @@ class Engine:
 
 
 class _Run:
-    def __init__(self, engine: Engine, item: Item, prompt: dict[str, Any]) -> None:
+    def __init__(self, engine: LightboxEngine, item: Item, prompt: dict[str, Any]) -> None:
         self.engine = engine
         self.item = item
         self.prompt = prompt
         client = item.extra_data.get("client_id")
         self.client: str | None = None if client is None else str(client)
-        self.outcome = Outcome()
+        self.outcome = PromptOutcome()
         self.results: dict[str, Result] = {}
         self.executed: list[str] = []
         self.progress: dict[str, dict[str, Any]] = {}
@@ -280,7 +280,7 @@ class _NodeContext:
         if preview is not None:
             publisher.publish_preview(preview, run.client, with_metadata=False)
 
-    def _preview(self, picture: Picture, exact: bool) -> Preview:
+    def _preview(self, picture: Picture, exact: bool) -> PreviewFrame:
         image, encoded = Image.fromarray(picture), io.BytesIO()
         if exact:
             image.save(encoded, "PNG", compress_level=1)
@@ -290,7 +290,7 @@ class _NodeContext:
         about = self._run.progress[self._node_id]
         keys = ("node_id", "prompt_id", "display_node_id", "parent_node_id", "real_node_id")
         media_type = "image/png" if exact else "image/jpeg"
-        return Preview(encoded.getvalue(), media_type, {key: about[key] for key in keys})
+        return PreviewFrame(encoded.getvalue(), media_type, {key: about[key] for key in keys})
 
 
 def _shown_value(value: Any) -> Any:

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.lightbox.execution import Engine, Outcome
+from callsheet.lightbox.execution import LightboxEngine, PromptOutcome
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import NodeRegistry
 from callsheet.lightbox.prompt_queue import Item, PromptQueue
-from callsheet.lightbox.sockets import Preview, Sockets
+from callsheet.lightbox.sockets import PreviewFrame, Sockets
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
@@ -22,7 +22,7 @@ class Executor:
         self.queue = queue
         # What runs for which client id, for a socket that comes back.
         self.current_node: dict[str, str] = {}
-        self.engine = Engine(registry, folders, self, queue.interrupted)
+        self.engine = LightboxEngine(registry, folders, self, queue.interrupted)
         self._sockets = sockets
         self._loop: asyncio.AbstractEventLoop | None = None
         self._forget = threading.Event()
@@ -52,7 +52,7 @@ class Executor:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._sockets.publish, event, data, client)
 
-    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
+    def publish_preview(self, preview: PreviewFrame, client: str | None, with_metadata: bool) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._sockets.publish_preview, preview, client, with_metadata)
 
@@ -79,10 +79,10 @@ class Executor:
             self.publish("executing", {"node": None, "prompt_id": item.prompt_id}, str(client))
         log.info("prompt_finished", prompt_id=item.prompt_id, success=outcome.success)
 
-    def _outcome(self, item: Item) -> Outcome:
+    def _outcome(self, item: Item) -> PromptOutcome:
         try:
             return self.engine.run(item)
         except Exception:
             # ComfyUI's thread dies of a graph like this, and the server never renders again (comfyui-api.md §8).
             log.exception("prompt_broke_the_engine", prompt_id=item.prompt_id)
-            return Outcome(success=False)
+            return PromptOutcome(success=False)

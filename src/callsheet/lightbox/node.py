@@ -15,7 +15,7 @@ NUMBER_LIMIT = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Input:
+class NodeInput:
     kind: Kind
     # None where ComfyUI lists the type alone.
     options: Mapping[str, Any] | None = None
@@ -35,7 +35,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Output:
+class NodeOutput:
     kind: str
     name: str
 
@@ -54,7 +54,7 @@ class Result:
     shown: Mapping[str, list[Any]] | None = None
 
 
-class Context(Protocol):
+class NodeContext(Protocol):
     """What a running node may ask of the engine."""
 
     folders: Folders
@@ -77,8 +77,8 @@ class Node:
     description: ClassVar[str] = ""
     category: ClassVar[str] = "image"
     module: ClassVar[str] = "custom_nodes.lightbox"
-    inputs: ClassVar[Mapping[str, Input]] = {}
-    outputs: ClassVar[tuple[Output, ...]] = ()
+    inputs: ClassVar[Mapping[str, NodeInput]] = {}
+    outputs: ClassVar[tuple[NodeOutput, ...]] = ()
     is_output: ClassVar[bool] = False
     # Wants the graph and extra_pnginfo for the metadata of its file.
     writes_metadata: ClassVar[bool] = False

@@ -26,7 +26,7 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Preview:
+class PreviewFrame:
     """An encoded image on its way to a listener."""
 
     image: bytes
@@ -131,7 +131,7 @@ class Sockets:
         for listener in hearing:
             listener.put(message)
 
-    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
+    def publish_preview(self, preview: PreviewFrame, client: str | None, with_metadata: bool) -> None:
         """Sends the preview to the clients that asked for metadata, or to those that did not."""
         for listener in self._hearing(client):
             if listener.wants_metadata is with_metadata:

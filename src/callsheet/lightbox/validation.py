@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Input, Node, NodeRegistry
+from callsheet.lightbox.node import Node, NodeInput, NodeRegistry
 
 Error = dict[str, Any]
 # ComfyUI recurses through a graph: 600 nodes in a chain pass, 1000 meet Python's limit.
@@ -21,7 +21,7 @@ LISTED_CHOICES = 20
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PromptVerdict:
     error: Error | None
     outputs: list[str] = field(default_factory=list)
     node_errors: dict[str, Any] = field(default_factory=dict)
@@ -34,7 +34,9 @@ class _Finding:
     raised: Exception | None = None
 
 
-def validate_prompt(prompt: Any, registry: NodeRegistry, folders: Folders, targets: list[str] | None = None) -> Verdict:
+def validate_prompt(
+    prompt: Any, registry: NodeRegistry, folders: Folders, targets: list[str] | None = None
+) -> PromptVerdict:
     """Coerces numbers in place, as ComfyUI does. Raises where ComfyUI returns 500."""
     outputs: list[str] = []
     for node_id in prompt:
@@ -47,7 +49,7 @@ def validate_prompt(prompt: Any, registry: NodeRegistry, folders: Folders, targe
         if node_class.is_output and (targets is None or node_id in targets):
             outputs.append(node_id)
     if not outputs:
-        return Verdict(error("prompt_no_outputs", "Prompt has no outputs"))
+        return PromptVerdict(error("prompt_no_outputs", "Prompt has no outputs"))
     return _validate_outputs(_Validation(prompt, registry, folders), outputs)
 
 
@@ -60,11 +62,11 @@ def type_name(kind: type[BaseException]) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _invalid(message: str, node_id: str) -> Verdict:
-    return Verdict(error("invalid_prompt", message, f"Node ID '#{node_id}'"))
+def _invalid(message: str, node_id: str) -> PromptVerdict:
+    return PromptVerdict(error("invalid_prompt", message, f"Node ID '#{node_id}'"))
 
 
-def _validate_outputs(validation: _Validation, outputs: list[str]) -> Verdict:
+def _validate_outputs(validation: _Validation, outputs: list[str]) -> PromptVerdict:
     good: list[str] = []
     node_errors: dict[str, Any] = {}
     details: list[str] = []
@@ -86,9 +88,9 @@ def _validate_outputs(validation: _Validation, outputs: list[str]) -> Verdict:
                 }
                 node_errors.setdefault(node_id, entry)["dependent_outputs"].append(output)
     if good:
-        return Verdict(None, good, node_errors)
+        return PromptVerdict(None, good, node_errors)
     message = "Prompt outputs failed validation"
-    return Verdict(error("prompt_outputs_failed_validation", message, "\n".join(details)), [], node_errors)
+    return PromptVerdict(error("prompt_outputs_failed_validation", message, "\n".join(details)), [], node_errors)
 
 
 def _raised(kind: str, message: str, raised: Exception, **extra: Any) -> Error:
@@ -165,7 +167,7 @@ class _Validation:
         errors += self._refusals(node_class, values)
         return _Finding(valid and not errors, errors)
 
-    def _judge_link(self, name: str, taken: Input, link: list[Any]) -> Error | None:
+    def _judge_link(self, name: str, taken: NodeInput, link: list[Any]) -> Error | None:
         if len(link) != 2:
             message = "Bad linked input, must be a length-2 list of [node_id, slot_index]"
             return error(
@@ -185,7 +187,7 @@ class _Validation:
             linked_node=link,
         )
 
-    def _link_holds(self, name: str, taken: Input, link: list[Any], open_nodes: Mapping[str, object]) -> bool:
+    def _link_holds(self, name: str, taken: NodeInput, link: list[Any], open_nodes: Mapping[str, object]) -> bool:
         # Still open: the graph goes in a circle, which ComfyUI refuses without a word of explanation.
         finding = self.findings.get(link[0]) if link[0] not in open_nodes else _Finding(False, [])
         if finding is None:
@@ -225,7 +227,7 @@ def _fits(received: str, wanted: Any) -> bool:
 _COERCIONS: Mapping[str, Callable[[Any], Any]] = {"INT": int, "FLOAT": float, "STRING": str, "BOOLEAN": bool}
 
 
-def _coerce(name: str, taken: Input, values: dict[str, Any]) -> Error | None:
+def _coerce(name: str, taken: NodeInput, values: dict[str, Any]) -> Error | None:
     value = values[name]
     coerce = _COERCIONS.get(taken.kind) if isinstance(taken.kind, str) else None
     if coerce is None:
@@ -245,7 +247,7 @@ def _coerce(name: str, taken: Input, values: dict[str, Any]) -> Error | None:
     return None
 
 
-def _judge_value(name: str, taken: Input, value: Any, node_class: type[Node]) -> Error | None:
+def _judge_value(name: str, taken: NodeInput, value: Any, node_class: type[Node]) -> Error | None:
     options = taken.options or {}
     about = {"input_name": name, "input_config": taken.config, "received_value": value}
     if "min" in options and value < options["min"]:

@@ -18,7 +18,7 @@ EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     name: str
     at: datetime
     content: AsyncIterable[bytes]
@@ -47,7 +47,7 @@ class _Sink:
         return taken
 
 
-async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
+async def zipped(entries: AsyncGenerator[ArchiveEntry, None]) -> AsyncIterator[bytes]:
     """The archive of these entries. Each entry is read when it is written."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
@@ -81,7 +81,7 @@ async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
         yield piece
 
 
-def _info(entry: Entry) -> zipfile.ZipInfo:
+def _info(entry: ArchiveEntry) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(entry.name, max(entry.at, EARLIEST).timetuple()[:6])
     info.compress_type = zipfile.ZIP_DEFLATED if entry.packed else zipfile.ZIP_STORED
     info.external_attr = 0o644 << 16

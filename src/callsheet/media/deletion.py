@@ -27,7 +27,7 @@ UNDER_WAY = frozenset({VideoStatus.PENDING, VideoStatus.QUEUED, VideoStatus.PROC
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerOfMedia:
     tenant_id: UUID
     user_id: UUID
 
@@ -39,7 +39,7 @@ class VideoFiles(NamedTuple):
     updated_at: datetime
 
 
-class DeletedFile(NamedTuple):
+class MarkedFile(NamedTuple):
     tenant_id: UUID
     id: UUID
     path: str
@@ -52,7 +52,7 @@ class Deletion:
         self._disk = disk
 
     async def video(
-        self, pool: Database, owner: Owner, video_id: UUID, *, unless_changed_after: datetime | None = None
+        self, pool: Database, owner: OwnerOfMedia, video_id: UUID, *, unless_changed_after: datetime | None = None
     ) -> None:
         """Deletes a video and every file that was made from it, except files of another video."""
         async with pool.ordinary() as connection, connection.transaction():
@@ -73,7 +73,7 @@ class Deletion:
             gone = await self._mark(connection, owner, files - shown)
         await self.remove(gone)
 
-    async def file(self, pool: Database, owner: Owner, file_id: UUID) -> None:
+    async def file(self, pool: Database, owner: OwnerOfMedia, file_id: UUID) -> None:
         """Deletes a file that no video shows. The caller must have checked that it belongs to the owner."""
         async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
@@ -86,7 +86,7 @@ class Deletion:
             raise NotFound("There is no such file.")
         await self.remove(gone)
 
-    async def mark_outputs(self, connection: Connection, owner: Owner, job_id: UUID) -> Sequence[DeletedFile]:
+    async def mark_outputs(self, connection: Connection, owner: OwnerOfMedia, job_id: UUID) -> Sequence[MarkedFile]:
         """Marks the outputs of a job as deleted, except files that a video shows. The caller has locked the owner, and
         calls `remove` after the commit."""
         outputs = set(await SQL["outputs_of_job"].column(connection, tenant_id=owner.tenant_id, job_id=job_id))
@@ -95,11 +95,11 @@ class Deletion:
         return await self._mark(connection, owner, outputs - await self._files_of_videos(connection, owner, outputs))
 
     @staticmethod
-    async def _lock(connection: Connection, owner: Owner) -> None:
+    async def _lock(connection: Connection, owner: OwnerOfMedia) -> None:
         await SQL["lock_wallet"].run(connection, tenant_id=owner.tenant_id, user_id=owner.user_id)
 
     @staticmethod
-    async def _needed(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> bool:
+    async def _needed(connection: Connection, owner: OwnerOfMedia, file_ids: Iterable[UUID]) -> bool:
         return bool(
             await SQL["files_in_use"].value(
                 connection, tenant_id=owner.tenant_id, user_id=owner.user_id, file_ids=list(file_ids)
@@ -107,16 +107,16 @@ class Deletion:
         )
 
     @staticmethod
-    async def _files_of_videos(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> set[UUID]:
+    async def _files_of_videos(connection: Connection, owner: OwnerOfMedia, file_ids: Iterable[UUID]) -> set[UUID]:
         return set(await SQL["shown_files"].column(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids)))
 
     @staticmethod
-    async def _mark(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> Sequence[DeletedFile]:
+    async def _mark(connection: Connection, owner: OwnerOfMedia, file_ids: Iterable[UUID]) -> Sequence[MarkedFile]:
         return await SQL["mark_deleted"].rows(
-            connection, DeletedFile, tenant_id=owner.tenant_id, file_ids=list(file_ids)
+            connection, MarkedFile, tenant_id=owner.tenant_id, file_ids=list(file_ids)
         )
 
-    async def remove(self, files: Sequence[DeletedFile]) -> None:
+    async def remove(self, files: Sequence[MarkedFile]) -> None:
         """Deletes the objects of files that were marked as deleted."""
         # Objects in a storage backend that is no longer in use cannot be reached.
         paths = [

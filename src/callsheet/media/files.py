@@ -19,7 +19,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound
-from callsheet.wire.media import File, Shown
+from callsheet.wire.media import File, MediaPreviews
 
 SQL = statements("callsheet.media")
 
@@ -125,7 +125,7 @@ class Files:
         # This is the accepted type. The writer of the object may have set another type in storage.
         return self.storage.presign_get(row.path, download_name=row.name if saved else None, content_type=row.mime_type)
 
-    def shown(self, row: FileRow) -> Shown:
+    def shown(self, row: FileRow) -> MediaPreviews:
         """The URLs of a file's previews. They take time to sign."""
         status = row.preview_status
         if status == "ready" and row.disk == self.disk and row.width is not None and row.height is not None:
@@ -137,7 +137,7 @@ class Files:
                 has_clip=bool(row.has_clip),
             )
         is_due = status == "pending" and row.preview_kind in self._previewed
-        return Shown(preview_status="pending" if is_due else "none")
+        return MediaPreviews(preview_status="pending" if is_due else "none")
 
     @property
     def disk(self) -> str:

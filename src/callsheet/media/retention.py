@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.media.deletion import Deletion, Owner
+from callsheet.media.deletion import Deletion, OwnerOfMedia
 from callsheet.media.files import SQL
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.concurrently import all_of
@@ -54,7 +54,7 @@ class Retention(Loop):
         changed_after = (at or datetime.now(UTC)) - timedelta(days=self._days)
         return await _count(
             self._deletion.video(
-                pool, Owner(video.tenant_id, video.user_id), video.id, unless_changed_after=changed_after
+                pool, OwnerOfMedia(video.tenant_id, video.user_id), video.id, unless_changed_after=changed_after
             )
             for video in videos
         )
@@ -63,7 +63,9 @@ class Retention(Loop):
         """Deletes files without a video: uploads that were only inputs, and the outputs of their jobs."""
         async with pool.ordinary() as connection:
             files = await SQL["find_old_files"].rows(connection, OldMedia, now=at, days=self._days, limit=BATCH)
-        return await _count(self._deletion.file(pool, Owner(file.tenant_id, file.user_id), file.id) for file in files)
+        return await _count(
+            self._deletion.file(pool, OwnerOfMedia(file.tenant_id, file.user_id), file.id) for file in files
+        )
 
 
 async def _count(deletions: Iterable[Awaitable[None]]) -> int:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
-from callsheet.media.deletion import Owner
+from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom
 from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
 from callsheet.plumbing.pages import CURSOR, LIMIT
@@ -82,7 +82,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     async def delete_video(video_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
         """Deletes the video, its upload and all its results."""
         pool = await room.files.databases.pool(principal.pool)
-        await room.deletion.video(pool, Owner(principal.tenant_id, principal.user_id), video_id)
+        await room.deletion.video(pool, OwnerOfMedia(principal.tenant_id, principal.user_id), video_id)
 
     return router
 
@@ -106,6 +106,6 @@ def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
         """Deletes a file that no video shows."""
         await room.files.own(principal, file_id)
         pool = await room.files.databases.pool(principal.pool)
-        await room.deletion.file(pool, Owner(principal.tenant_id, principal.user_id), file_id)
+        await room.deletion.file(pool, OwnerOfMedia(principal.tenant_id, principal.user_id), file_id)
 
     return router

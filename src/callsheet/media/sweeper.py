@@ -35,7 +35,7 @@ UPLOAD_MARGIN = timedelta(hours=1)
 CLOCK_MARGIN = timedelta(minutes=10)
 
 
-class DeletedFile(NamedTuple):
+class FileToRemove(NamedTuple):
     tenant_id: UUID
     id: UUID
     path: str
@@ -126,7 +126,7 @@ class MediaSweeper(Loop):
         async with pool.ordinary() as connection:
             expired = await SQL["mark_expired"].run(connection, now=at, disk=self._disk, limit=BATCH)
             files = await SQL["find_deleted"].rows(
-                connection, DeletedFile, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
+                connection, FileToRemove, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
             )
         if files:
             await self._storage.delete_many([path for file in files for path in paths_of(*file)])

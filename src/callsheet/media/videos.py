@@ -18,7 +18,7 @@ from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatus
+from callsheet.wire.media import CreateVideo, MediaPreviews, Progress, Video, VideoStatus
 
 # Estimated bytes of one output in a response: at least 600, most of them for the signed URL.
 OUTPUT_BYTES = 1024
@@ -46,7 +46,7 @@ class VideoRow(NamedTuple):
     outputs: Any
 
 
-class PreviewRow(NamedTuple):
+class VideoPreviewRow(NamedTuple):
     preview: bytes
     preview_type: str
 
@@ -112,7 +112,7 @@ class Videos:
         pool = await self._pool(principal)
         async with pool.ordinary() as connection:
             row = await SQL["preview_of_video"].row(
-                connection, PreviewRow, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
+                connection, VideoPreviewRow, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
         if row is None:
             raise NotFound("This video has no preview.")
@@ -158,7 +158,7 @@ class Videos:
         address = None if file is None else self._files.address(file)
         return None if address is None else address.url
 
-    def _shown(self, file: FileRow | None) -> Shown | None:
+    def _shown(self, file: FileRow | None) -> MediaPreviews | None:
         return None if file is None else self._files.shown(file)
 
     async def _pool(self, principal: Principal) -> Database:

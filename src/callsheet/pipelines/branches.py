@@ -10,7 +10,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.jobs.cancel import Cancellation
 from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
-from callsheet.pipelines.rows import CandidateRow, JobId, OpenJob
+from callsheet.pipelines.rows import CandidateRow, JobId, JobOfCanceledRun
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -57,7 +57,7 @@ class Branches:
         await hit(Failpoint.PIPELINE_KILL_BEFORE_CANCELS)
         async with pool.connection() as connection:
             found = await SQL["jobs_of_rejected"].rows(connection, JobId, **run)
-        jobs = [OpenJob(principal.tenant_id, each.job_id) for each in found]
+        jobs = [JobOfCanceledRun(principal.tenant_id, each.job_id) for each in found]
         canceled = await cancel_jobs(self._cancellation, jobs, actor=f"user:{principal.user_id}")
         if rejected:
             log.info("pipeline.branch_killed", candidate_id=str(candidate_id), rejected=rejected, canceled=canceled)
@@ -166,7 +166,7 @@ class Pruner(Loop):
         for kill in kills:
             await reject(pool, kill)
         async with pool.ordinary() as connection:
-            jobs = await SQL["jobs_of_rejected_anywhere"].rows(connection, OpenJob, limit=BATCH)
+            jobs = await SQL["jobs_of_rejected_anywhere"].rows(connection, JobOfCanceledRun, limit=BATCH)
         await cancel_jobs(self._cancellation, jobs, actor="branch_pruner")
         return len(jobs) == BATCH or len(kills) == BATCH
 

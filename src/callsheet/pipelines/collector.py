@@ -18,7 +18,7 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.media.files import Files, listed_files
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.open_jobs import OpenJobs
-from callsheet.pipelines.rows import FailureCounts, JobId, OpenJob
+from callsheet.pipelines.rows import FailureCounts, JobId, JobOfCanceledRun
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
 from callsheet.pipelines.strikes import SQL, stop_after_strikes
 from callsheet.pipelines.unwritten_results import UnwrittenResults
@@ -138,12 +138,12 @@ class Collector(Loop):
         """Whether there is more, and the jobs that have not ended."""
         more = await self.collect(pool, now)
         async with pool.connection() as connection:
-            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, OpenJob, limit=BATCH)
+            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, JobOfCanceledRun, limit=BATCH)
             found = await SQL["jobs_under_way"].rows(connection, JobId, limit=REMEMBERED)
         await self._cancel(abandoned)
         return more, {each.job_id for each in found}
 
-    async def _cancel(self, jobs: Sequence[OpenJob]) -> None:
+    async def _cancel(self, jobs: Sequence[JobOfCanceledRun]) -> None:
         """Cancels jobs of canceled runs. A failure does not stop the collection of results."""
         try:
             await cancel_jobs(self._cancellation, jobs, actor=self.name, reason=CANCELED_WITH_RUN)

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.media.archive import Entry, opened_content, zipped
+from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.pipelines.gallery import SQL, Gallery, OwnRun, rejection_of
 from callsheet.pipelines.rows import StepRow
@@ -85,7 +85,7 @@ class Exports:
         status: CandidateStatus | None,
         last: int,
         now: datetime,
-    ) -> AsyncGenerator[Entry, None]:
+    ) -> AsyncGenerator[ArchiveEntry, None]:
         root = folder_in_archive(run.target_folder)
         folders = {step.position: f"{step.position:02}-{step.slug}" for step in steps}
         with SpooledTemporaryFile(SPOOLED_BYTES) as manifest:
@@ -96,12 +96,12 @@ class Exports:
                 if (content := await opened_content(self._files, row.path, row.disk)) is not None and row.path:
                     # A path in storage consists of slugs. Its last segment has the id and the time of the candidate.
                     name = f"{root}/{folders[row.position]}/{row.path.rpartition('/')[2]}"
-                    yield Entry(name, row.created_at, content, size=row.size or 0)
+                    yield ArchiveEntry(name, row.created_at, content, size=row.size or 0)
                 manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
                 first = False
             manifest.write(b"\n]}\n")
             manifest.seek(0)
-            yield Entry(f"{root}/{MANIFEST}", now, _read(manifest), packed=True)
+            yield ArchiveEntry(f"{root}/{MANIFEST}", now, _read(manifest), packed=True)
 
     async def _candidates(
         self, principal: Principal, run: OwnRun, status: CandidateStatus | None, last: int

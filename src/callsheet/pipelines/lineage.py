@@ -11,7 +11,7 @@ from uuid import UUID
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
-from callsheet.jobs.descriptions import Description, medium_of
+from callsheet.jobs.descriptions import JobDescription, medium_of
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.task_files import REPLAY, without_files
@@ -128,7 +128,7 @@ class Lineages:
             refund_on_cancel=recipe.refund_on_cancel,
             effect_id=job.effect_id,
             input_file_ids=tuple(job.input_file_ids),
-            description=Description(recipe.name, medium=medium_of(recipe.output_mime_type)),
+            description=JobDescription(recipe.name, medium=medium_of(recipe.output_mime_type)),
             actor=f"user:{principal.user_id}",
         )
 

@@ -145,7 +145,7 @@ class FailureCounts(NamedTuple):
     status: str
 
 
-class OpenJob(NamedTuple):
+class JobOfCanceledRun(NamedTuple):
     tenant_id: UUID
     job_id: UUID
 

@@ -13,7 +13,7 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.new_jobs import hash_of
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
-from callsheet.pipelines.rows import JobId, OpenJob, RunId, RunRow, StepRow
+from callsheet.pipelines.rows import JobId, JobOfCanceledRun, RunId, RunRow, StepRow
 from callsheet.pipelines.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -249,7 +249,7 @@ class Runs:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             rows = await SQL["open_jobs_of_run"].rows(connection, JobId, tenant_id=principal.tenant_id, run_id=run_id)
-        jobs = [OpenJob(principal.tenant_id, row.job_id) for row in rows]
+        jobs = [JobOfCanceledRun(principal.tenant_id, row.job_id) for row in rows]
         by = actor or f"user:{principal.user_id}"
         await cancel_jobs(self._cancellation, jobs, actor=by, reason=CANCELED_WITH_RUN)
         self._wake()

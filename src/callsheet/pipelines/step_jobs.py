@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph
-from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, resolve
+from callsheet.catalog.payloads import FIELD, PayloadFile, check_file, filled, resolve
 from callsheet.catalog.room import CatalogRoom
-from callsheet.jobs.descriptions import Description, medium_of
+from callsheet.jobs.descriptions import JobDescription, medium_of
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_placeholders import variables_in
@@ -61,7 +61,7 @@ class RunInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPreview:
+class StepJobPreview:
     """The job of a first step, as it would be built."""
 
     seed: int
@@ -81,7 +81,7 @@ class StepJobs:
         self._catalog = catalog
         self.tasks = TaskSteps(tasks or NoTasks())
         # By step: its workflow when it was last checked.
-        self._fitting: dict[UUID, Recipe] = {}
+        self._fitting: dict[UUID, EffectRecipe] = {}
 
     async def effect_of(self, step: NewStep) -> UUID | None:
         """The published effect that sets price and provider of the step's workflow. None for an actor."""
@@ -136,7 +136,7 @@ class StepJobs:
         return [], taken
 
     async def build(
-        self, pool: str, run: ClaimedRun, step: StepRow, parent: InputFile | None, seed: int
+        self, pool: str, run: ClaimedRun, step: StepRow, parent: PayloadFile | None, seed: int
     ) -> tuple[NewJob, int]:
         """The job, and the seed in it. Raises a refusal if its workflow can no longer be used.
 
@@ -149,7 +149,7 @@ class StepJobs:
         self._check_again(recipe, graph, step)
         given = RunInputs(run.prompt, run.variables, seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
-        files: dict[UUID, InputFile] = {}
+        files: dict[UUID, PayloadFile] = {}
         place = file_property(whole) if needs.parent else None
         if place is not None and parent is not None:
             if problems := check_file("parent_image_path", place, parent):
@@ -175,7 +175,7 @@ class StepJobs:
             max_attempts=recipe.max_attempts,
             effect_id=recipe.effect_id,
             input_file_ids=tuple(files),
-            description=Description(
+            description=JobDescription(
                 recipe.name,
                 tuple(file.name for file in files.values()),
                 {"prompt": run.prompt or ""},
@@ -191,12 +191,12 @@ class StepJobs:
             return await self.tasks.cost(step, needs_of(step), given.prompt, given.variables)
         return (await self._open(step.effect_id))[0].cost
 
-    async def preview(self, step: StepRow, given: RunInputs) -> JobPreview:
+    async def preview(self, step: StepRow, given: RunInputs) -> StepJobPreview:
         """The job that `build` would make without a parent. Nothing is written."""
         needs = needs_of(step)
         if step.effect_id is None:
             payload, seed = filled_payload(step, needs, given.prompt, given.variables, given.seed)
-            return JobPreview(seed, {}, payload=payload)
+            return StepJobPreview(seed, {}, payload=payload)
         recipe, graph = await self._open(step.effect_id)
         whole, values = _fitted(recipe, graph, needs, given)
         resolved = resolve(whole, values)
@@ -206,15 +206,15 @@ class StepJobs:
             if each.user_configurable and each.placeholder in resolved.values
         }
         seed = _seed_of(whole, resolved.values, given.seed)
-        return JobPreview(seed, shown, graph=filled(whole, graph, resolved.values))
+        return StepJobPreview(seed, shown, graph=filled(whole, graph, resolved.values))
 
-    async def _open(self, effect_id: UUID) -> tuple[Recipe, Graph]:
+    async def _open(self, effect_id: UUID) -> tuple[EffectRecipe, Graph]:
         recipe = await self._catalog.effects.recipe(str(effect_id))
         if recipe is None or not recipe.is_active:
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
         return recipe, await self._catalog.payloads.graph(recipe)
 
-    def _check_again(self, recipe: Recipe, graph: Graph, step: StepRow) -> None:
+    def _check_again(self, recipe: EffectRecipe, graph: Graph, step: StepRow) -> None:
         """Checks the step again if its workflow was changed after the pipeline was defined."""
         known = self._fitting.get(step.id)
         # A graph that was written is never overwritten, so its path identifies it.
@@ -252,8 +252,8 @@ def lineage_of(run: ClaimedRun, step: StepRow, seed: int) -> dict[str, Any]:
 
 
 def _fitted(
-    recipe: Recipe, graph: Graph, needs: Needs, given: RunInputs, parent_id: UUID = NO_FILE
-) -> tuple[Recipe, dict[str, Any]]:
+    recipe: EffectRecipe, graph: Graph, needs: Needs, given: RunInputs, parent_id: UUID = NO_FILE
+) -> tuple[EffectRecipe, dict[str, Any]]:
     variables = given.variables if needs.variables else {}
     whole = completed(recipe, graph, {SEED: given.seed, **variables})
     values = given_values(whole, needs, given.prompt, variables, given.seed)
@@ -263,13 +263,13 @@ def _fitted(
     return whole, values
 
 
-def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
+def _seed_of(recipe: EffectRecipe, values: Mapping[str, Any], drawn: int) -> int:
     """The seed that the engine gets: within the workflow's limits, or set by the step, the run or the effect."""
     each = property_of(recipe, SEED)
     return seed_used(values.get(each.placeholder) if each is not None else None, drawn)
 
 
-def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProblem:
+def _of_run(problem: FieldProblem, recipe: EffectRecipe, step: StepRow) -> FieldProblem:
     """The problem with the name of the field in the request that starts the run."""
     key = problem.field.removeprefix(f"{FIELD}.")
     prompt = property_of(recipe, PROMPT)

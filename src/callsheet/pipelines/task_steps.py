@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from callsheet.catalog.payloads import InputFile
+from callsheet.catalog.payloads import PayloadFile
 from callsheet.identity.principal import Owner
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
@@ -131,7 +131,7 @@ class TaskSteps:
         return []
 
     async def build(
-        self, pool: str, run: ClaimedRun, step: StepRow, needs: Needs, parent: InputFile | None, drawn: int
+        self, pool: str, run: ClaimedRun, step: StepRow, needs: Needs, parent: PayloadFile | None, drawn: int
     ) -> tuple[NewJob, int]:
         """The job, and the seed in it. Raises a refusal if the actor can no longer be used."""
         payload = step.payload or {}

@@ -16,7 +16,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import WrongState
 
 
-class UserWork:
+class JobsAndRunsOfUser:
     def __init__(self, databases: Databases, runs: Runs, cancellation: Cancellation):
         self._databases = databases
         self._runs = runs

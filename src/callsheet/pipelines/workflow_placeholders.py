@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph, texts_of
 from callsheet.catalog.placeholders import as_text
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, check_properties, fit, primary_input
@@ -86,7 +86,7 @@ def file_property(recipe: WorkflowProperties) -> Property | None:
     return primary_input(recipe.properties) or (named if named and named.type in FILES else None)
 
 
-def completed(recipe: Recipe, graph: Graph, given: Mapping[str, Any]) -> Recipe:
+def completed(recipe: EffectRecipe, graph: Graph, given: Mapping[str, Any]) -> EffectRecipe:
     """The recipe with a property for every undescribed placeholder, of the type of the given value."""
     added = []
     for name in sorted(undescribed(recipe, graph)):
@@ -115,7 +115,7 @@ def _type_of(value: object) -> PropertyType:
     return PropertyType.TEXT
 
 
-def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
+def check_step(recipe: EffectRecipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
     """Problems of the workflow as a step that do not depend on a run, by the field of the step."""
     names = undescribed(recipe, graph)
     refused = [reason for name in sorted(names) if (reason := unknown(name, needs))]
@@ -149,7 +149,7 @@ def unknown(name: str, needs: Needs) -> str | None:
     )
 
 
-def _check_parent(recipe: Recipe, takes_file: bool, needs: Needs, position: int) -> Iterator[FieldProblem]:
+def _check_parent(recipe: EffectRecipe, takes_file: bool, needs: Needs, position: int) -> Iterator[FieldProblem]:
     field = "needs_parent_image_path"
     if needs.parent and position == 1:
         yield FieldProblem(field, "The first step has no parent.")
@@ -160,7 +160,7 @@ def _check_parent(recipe: Recipe, takes_file: bool, needs: Needs, position: int)
         yield FieldProblem(field, reason or "This workflow works on an image. Set needs_parent_image_path.")
 
 
-def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
+def _check_values(recipe: EffectRecipe, needs: Needs) -> Iterator[FieldProblem]:
     by_key = {each.key: each for each in recipe.properties}
     of_files = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
     for key, value in needs.values.items():
@@ -202,7 +202,7 @@ def _is_template(each: Property, value: object) -> bool:
     return bool(names_of(value)) and (whole or each.type is PropertyType.TEXT)
 
 
-def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
+def _check_required(recipe: EffectRecipe, needs: Needs) -> Iterator[FieldProblem]:
     if needs.variables:
         # Each run checks its own variables.
         return
@@ -218,7 +218,7 @@ def _given_names(needs: Needs) -> set[str]:
 
 
 def given_values(
-    recipe: Recipe, needs: Needs, prompt: str | None, variables: Mapping[str, Any], seed: int
+    recipe: EffectRecipe, needs: Needs, prompt: str | None, variables: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
     """The values for the step's job, by key of a property. Names without a property are left out."""
     named: dict[str, Any] = {SEED: seed}
@@ -253,7 +253,7 @@ def _within(limits: Limits, seed: int) -> int:
     return low + seed % max(1, high - low + 1)
 
 
-def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
+def taken_variables(recipe: EffectRecipe, graph: Graph, needs: Needs) -> set[str]:
     """The names of variables that a step uses."""
     if not needs.variables:
         return set()

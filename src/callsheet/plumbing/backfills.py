@@ -21,7 +21,7 @@ from callsheet.toolbox.loops import Loop
 log = get_logger(__name__)
 
 
-class Place(NamedTuple):
+class BackfillPlace(NamedTuple):
     """A key of a table. The table is processed in the order of this key."""
 
     tenant_id: UUID
@@ -48,17 +48,17 @@ class Backfill(Loop):
             row = await POOL_SQL["backfill_place"].row(connection, name=self.name)
         if row is None:
             return False
-        await self.fill(pool, Place(row["tenant_id"], row["id"]))
+        await self.fill(pool, BackfillPlace(row["tenant_id"], row["id"]))
         return True
 
     @abstractmethod
-    async def fill(self, pool: Database, after: Place) -> None:
+    async def fill(self, pool: Database, after: BackfillPlace) -> None:
         """Reads what comes after that place, then writes it in one transaction: `hold`, the rows, `move`."""
 
-    async def hold(self, connection: Connection, after: Place) -> bool:
+    async def hold(self, connection: Connection, after: BackfillPlace) -> bool:
         return await POOL_SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None
 
-    async def move(self, connection: Connection, to: Place | None) -> None:
+    async def move(self, connection: Connection, to: BackfillPlace | None) -> None:
         """Records the place that was reached. None ends the backfill."""
         if to is not None:
             await POOL_SQL["move_backfill"].run(connection, name=self.name, **to._asdict())

@@ -28,7 +28,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation import require_installation, unfinished
 from callsheet.plumbing.installation_key import check_key, ensure_key
 from callsheet.plumbing.ownership import Central, claim, read_central, release
-from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, Role, prepare_pool
+from callsheet.plumbing.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
 from callsheet.plumbing.secrets import SEAL, master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
@@ -43,7 +43,7 @@ POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 class Databases:
     """Use `open_databases`; close with `close`."""
 
-    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, role: Role):
+    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, role: DatabaseRole):
         self.central = central
         self.embedded = embedded
         self._settings = settings
@@ -159,7 +159,7 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
             await require_current(settings, dsn)
         central = Database("central", CENTRAL, dsn, settings.database)
         await central.open()
-        databases = Databases(settings, central, embedded, role=Role(migrates, holds_leases=create))
+        databases = Databases(settings, central, embedded, role=DatabaseRole(migrates, holds_leases=create))
         undo.pop_all()
         undo.push_async_callback(databases.close)
         async with central.connection() as connection:

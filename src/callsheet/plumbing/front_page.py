@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 
 from callsheet import __version__
 from callsheet.plumbing.routing import Router
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 
 # The pages of docs/how-to, which are not served from here: title and file.
 HOW_TO_PAGES = (
@@ -53,7 +53,7 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-class FrontPage(Answer):
+class FrontPage(ResponseModel):
     """What this server is, for programs."""
 
     name: Literal["Callsheet"] = "Callsheet"

@@ -16,18 +16,18 @@ from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.databases import CENTRAL, Databases
 from callsheet.plumbing.routing import Router
 from callsheet.settings import ServerSettings
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 from callsheet.wire.errors import NotAuthenticated, Unavailable
 
 CHECK_SECONDS = 2.0
 
 
-class Health(Answer):
+class Liveness(ResponseModel):
     status: Literal["ok"] = "ok"
     version: str = __version__
 
 
-class Readiness(Answer):
+class Readiness(ResponseModel):
     # Degraded: a pool is not available. Its tenants get 503, everything else works.
     status: Literal["ready", "degraded"]
     databases: dict[str, Literal["ok", "unavailable"]]
@@ -40,9 +40,9 @@ def health_router(
     router = Router(tags=["operations"])
 
     @router.get("/healthz")
-    async def healthz() -> Health:
+    async def healthz() -> Liveness:
         """The process runs and responds."""
-        return Health()
+        return Liveness()
 
     @router.get("/readyz")
     async def readyz() -> Readiness:

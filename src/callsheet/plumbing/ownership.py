@@ -51,7 +51,7 @@ class Central:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class PoolOwner:
     """What a pool records, and what its server reports now."""
 
     installation_id: UUID
@@ -93,12 +93,12 @@ async def read_system(connection: Connection) -> int:
     return system
 
 
-async def read_owner(connection: Connection) -> Owner | None:
+async def read_owner(connection: Connection) -> PoolOwner | None:
     """The owner of the pool. None if it has no owner yet, or if its schema has no table of owners."""
     if await connection.fetchval("SELECT to_regclass('pool_owner')") is None:
         return None
     row = await POOL_SQL["read_owner"].row(connection, lease_seconds=LEASE_SECONDS)
-    return None if row is None else Owner(**row)
+    return None if row is None else PoolOwner(**row)
 
 
 async def check_owner(connection: Connection, pool: str, central: Central) -> None:
@@ -133,7 +133,7 @@ async def release(connection: Connection, claimed_with: datetime) -> None:
     await POOL_SQL["release_pool"].run(connection, central_started_at=claimed_with, lease_seconds=LEASE_SECONDS)
 
 
-async def take(connection: Connection, pool: str, central: Central, seen: Owner) -> None:
+async def take(connection: Connection, pool: str, central: Central, seen: PoolOwner) -> None:
     """Makes this central the owner, because the operator says so. The former owner loses the pool."""
     taken = await POOL_SQL["take_pool"].run(
         connection,
@@ -146,7 +146,7 @@ async def take(connection: Connection, pool: str, central: Central, seen: Owner)
         raise WrongOwner(f"Another central has claimed pool {pool} in this moment. Stop its control planes first.")
 
 
-def refusal(pool: str, central: Central, owner: Owner) -> WrongOwner | None:
+def refusal(pool: str, central: Central, owner: PoolOwner) -> WrongOwner | None:
     """Why this central may not use the pool: the conditions of `claim_pool`, in words."""
     if owner.installation_id != central.installation_id:
         return WrongOwner(
@@ -169,17 +169,17 @@ def refusal(pool: str, central: Central, owner: Owner) -> WrongOwner | None:
     return _held(pool, central, owner) if owner.is_held else None
 
 
-def same_place(central: Central, owner: Owner) -> bool:
+def same_place(central: Central, owner: PoolOwner) -> bool:
     systems = (owner.central_system, central.system)
     return owner.central_database == central.database and (systems[0] == systems[1] or UNKNOWN_SYSTEM in systems)
 
 
-def is_original(owner: Owner, system: int) -> bool:
+def is_original(owner: PoolOwner, system: int) -> bool:
     """Whether the pool is where it was when it was claimed. A restored dump is not; a physical copy looks like it."""
     return owner.pool_database == owner.database and owner.pool_system == system
 
 
-def _held(pool: str, central: Central, owner: Owner) -> LeaseHeld:
+def _held(pool: str, central: Central, owner: PoolOwner) -> LeaseHeld:
     return LeaseHeld(
         f"Another server with the data of this central ({owner.central_name}) used pool {pool} {owner.renewed_ago:.0f} "
         f"seconds ago. If central was restarted, the pool is served within {LEASE_SECONDS:.0f} seconds. Otherwise "

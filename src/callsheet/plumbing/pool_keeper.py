@@ -51,7 +51,7 @@ class PoolAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class DatabaseRole:
     """What this process does with pools besides using them. A command neither migrates them nor holds their leases."""
 
     migrates: bool
@@ -59,7 +59,7 @@ class Role:
 
 
 class PoolKeeper:
-    def __init__(self, name: str, settings: DatabaseSettings, role: Role):
+    def __init__(self, name: str, settings: DatabaseSettings, role: DatabaseRole):
         self.name = name
         # The same object until the process ends, because rooms keep references to it. It is closed and opened again.
         self._database = Database("pool", name, "", settings)

@@ -18,7 +18,7 @@ from callsheet.plumbing.ownership import (
     LEASE_SECONDS,
     SQL,
     Central,
-    Owner,
+    PoolOwner,
     claim,
     is_original,
     read_central,
@@ -39,7 +39,7 @@ class Target:
 
     name: str
     dsn: str
-    owner: Owner | None
+    owner: PoolOwner | None
     # Where it was claimed. A pool that was restored from a dump is not, and was not claimed since.
     is_original: bool
     is_moved: bool

@@ -47,7 +47,7 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class BuiltInContext:
     """For built-in providers and actors. `media` is empty while the media providers are created."""
 
     config: ProvidersConfig

@@ -20,7 +20,7 @@ PIECE = 262_144
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DownloadLimits:
     types: Sequence[str]
     max_bytes: int
     seconds: float
@@ -32,7 +32,7 @@ async def download(
     url: str,
     directory: Path,
     stem: str,
-    limits: Limits,
+    limits: DownloadLimits,
     headers: Mapping[str, str],
     *,
     follow_redirects: bool = True,
@@ -56,7 +56,7 @@ async def download(
         unnamed.unlink(missing_ok=True)
 
 
-async def _saved(provider: str, answer: ResponseStream, target: Path, limits: Limits) -> str:
+async def _saved(provider: str, answer: ResponseStream, target: Path, limits: DownloadLimits) -> str:
     if answer.status in PASSING:
         raise ProviderUnavailable(provider, f"{provider} currently does not return its output.", status=answer.status)
     if answer.status != 200:

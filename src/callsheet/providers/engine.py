@@ -47,7 +47,7 @@ class NotBegun(EngineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EngineRun:
     """One execution of a graph. `id` is ours, and new for every attempt. `output_node`: the node whose files count, if
     not all.
 
@@ -82,7 +82,7 @@ class FetchedOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class EngineDescription:
     """Version and devices of an engine, to show to admins."""
 
     version: str | None
@@ -133,7 +133,7 @@ class Watcher(Protocol):
 class Engine(Protocol):
     provider: str
 
-    async def describe(self) -> Description:
+    async def describe(self) -> EngineDescription:
         """Raises EngineError if the engine cannot take a job now."""
         ...
 
@@ -147,7 +147,7 @@ class Engine(Protocol):
         """
         ...
 
-    async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+    async def run(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         """Submits the run and waits for its end. If this is cancelled, the engine continues: call `cancel`."""
         ...
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from callsheet.providers.actor import Deferred, Done, Plan, Task
-from callsheet.providers.context import Context
+from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import (
     Finish,
@@ -50,7 +50,7 @@ class MediaActor:
     # The providers themselves declare this.
     paid = False
 
-    def __init__(self, context: Context):
+    def __init__(self, context: BuiltInContext):
         self._media = context.media
 
     @property

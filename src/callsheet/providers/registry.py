@@ -14,7 +14,7 @@ from callsheet.providers.actor import OWN, Actor
 from callsheet.providers.ads.actors import CopyActor, ScrapeActor, SpeechActor, StaticAdActor, VideoActor
 from callsheet.providers.comfy import media_tasks as comfyui
 from callsheet.providers.config import ProvidersConfig
-from callsheet.providers.context import Clients, Context, PluginContext
+from callsheet.providers.context import BuiltInContext, Clients, PluginContext
 from callsheet.providers.http import provider as http
 from callsheet.providers.lightbox import provider as lightbox
 from callsheet.providers.media import Finish, MediaProvider
@@ -49,13 +49,13 @@ NAMES: Final = {PROVIDER_GROUP: r"[a-z][a-z0-9_-]{0,62}", ACTOR_GROUP: r"[a-z][a
 Named = TypeVar("Named", MediaProvider, Actor)
 
 # Each function creates the providers that the settings configure.
-PROVIDERS: tuple[Callable[[Context], Iterable[MediaProvider]], ...] = (
+PROVIDERS: tuple[Callable[[BuiltInContext], Iterable[MediaProvider]], ...] = (
     http.configured,
     lightbox.configured,
     comfyui.configured,
     replicate.configured,
 )
-ACTORS: tuple[Callable[[Context], Actor], ...] = (
+ACTORS: tuple[Callable[[BuiltInContext], Actor], ...] = (
     MediaActor,
     CopyActor,
     ScrapeActor,
@@ -104,13 +104,13 @@ def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] 
     Raises OperatorError if something of another package cannot be used.
     """
     clients = Clients(allow_networks)
-    context = Context(config, clients)
+    context = BuiltInContext(config, clients)
     media = _by_name(PROVIDER_GROUP, [each for make in PROVIDERS for each in make(context)])
     for entry in _entries(PROVIDER_GROUP):
         provider = _made(entry, PluginContext(_table(config, entry), clients), lacking_of_provider)
         media |= _by_name(PROVIDER_GROUP, [provider], media)
     allowed = {name: provider for name, provider in media.items() if name not in config.blocked}
-    actors = _by_name(ACTOR_GROUP, [make(Context(config, clients, allowed)) for make in ACTORS])
+    actors = _by_name(ACTOR_GROUP, [make(BuiltInContext(config, clients, allowed)) for make in ACTORS])
     for entry in _entries(ACTOR_GROUP):
         actor = _made(entry, PluginContext(_table(config, entry), clients, allowed), lacking_of_actor)
         actors |= _by_name(ACTOR_GROUP, [actor], actors)

@@ -24,7 +24,7 @@ PASSING: Final = frozenset({408, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceAnswer:
+class ServiceResponse:
     status: int
     body: Any
     retry_after_seconds: float | None = None
@@ -81,7 +81,7 @@ class Service:
                 text = text.replace(secret, "…") if len(secret) > 3 else text
         return clean_line(text)
 
-    def _refused(self, answer: ServiceAnswer, error_path: str | None) -> ProviderError:
+    def _refused(self, answer: ServiceResponse, error_path: str | None) -> ProviderError:
         details = {"provider": self.name, "status": answer.status}
         if 300 <= answer.status < 400:
             message = f"{self.name} redirects to another URL ({answer.status}). Change its settings."
@@ -93,7 +93,7 @@ class Service:
         message = f"{self.name} refused the request ({answer.status}){f': {reason}' if reason else '.'}"
         return ProviderError("provider_refused", message, details=details)
 
-    async def _answer(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceAnswer:
+    async def _answer(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceResponse:
         started = time.perf_counter()
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = {**self._headers, "accept": "application/json"}
@@ -122,7 +122,9 @@ class Service:
                 result=result,
                 milliseconds=round((time.perf_counter() - started) * 1000, 1),
             )
-        return ServiceAnswer(response.status, _json(response.content), retry_after(response.headers.get("retry-after")))
+        return ServiceResponse(
+            response.status, _json(response.content), retry_after(response.headers.get("retry-after"))
+        )
 
 
 def retry_after(value: str | None) -> float | None:

@@ -21,10 +21,10 @@ from callsheet.plumbing.ownership import Central, read_central
 from callsheet.plumbing.sql import Connection
 from callsheet.scaling.driver import Actual, Driver, DriverError
 from callsheet.scaling.fleet_states import SQL, FleetState, read_fleets
-from callsheet.scaling.memory import Look, look, with_orders
+from callsheet.scaling.memory import FleetObservation, look, with_orders
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.policy import Decision, Situation, decide
-from callsheet.scaling.sharing import Queue
+from callsheet.scaling.sharing import FleetQueue
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.concurrently import all_of
@@ -128,7 +128,7 @@ class Autoscaler(Loop):
                 await SQL["keep_success"].run(connection, fleet_id=fleet.id)
             log.info("scaling.driver_works_again", fleet=fleet.slug, stage=fleet.stage, driver=fleet.driver)
 
-    def _situation(self, state: FleetState, seen: Look) -> Situation:
+    def _situation(self, state: FleetState, seen: FleetObservation) -> Situation:
         away = sorted(self._databases.unavailable)
         return Situation(
             now=state.now,
@@ -144,7 +144,7 @@ class Autoscaler(Loop):
         )
 
     async def _record(
-        self, state: FleetState, seen: Look, decision: Decision, actual: Actual
+        self, state: FleetState, seen: FleetObservation, decision: Decision, actual: Actual
     ) -> tuple[int, tuple[str, ...]] | None:
         """How many workers the driver should have, and the ids it ends; None if the rules changed meanwhile."""
         fleet = state.fleet
@@ -262,13 +262,13 @@ class Autoscaler(Loop):
             raise DriverError(f"The driver failed with {type(error).__name__}; the log has the traceback.") from None
 
 
-def _unable(queue: Queue) -> str:
+def _unable(queue: FleetQueue) -> str:
     """A note about jobs that no number of workers would serve."""
     jobs, them = ("1 job is", "it") if queue.unable == 1 else (f"{queue.unable} jobs are", "them")
     return f" {jobs} not counted, because the workers of the fleet cannot run {them}. {queue.missing}"
 
 
-async def _end(connection: Connection, seen: Look, state: FleetState) -> tuple[str, ...]:
+async def _end(connection: Connection, seen: FleetObservation, state: FleetState) -> tuple[str, ...]:
     """Marks workers as ending: retired workers without a lease, and workers that never registered."""
     warm_up = f"{state.fleet.policy.warm_up_seconds:.0f}"
     await retire(connection, seen.overdue, f"It did not register within {warm_up} seconds.")

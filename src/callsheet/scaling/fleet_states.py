@@ -16,7 +16,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.scaling.driver import ScaledFleet
 from callsheet.scaling.memory import Memory, RegisteredWorker
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.sharing import Queue, ServingFleet, WaitingRoute, share_out, share_places
+from callsheet.scaling.sharing import FleetQueue, ServingFleet, WaitingRoute, share_out, share_places
 from callsheet.wire.environment import Lack
 
 SQL = statements("callsheet.scaling")
@@ -30,7 +30,7 @@ Lacks = Mapping[int, Sequence[Lack]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScalingPlace:
     """The database in which an operator set up the scaling of a fleet (decision 0023 defines a place)."""
 
     installation_id: UUID
@@ -53,13 +53,13 @@ class FleetState:
     fleet: ScaledFleet
     is_active: bool
     updated_at: datetime
-    place: Place
+    place: ScalingPlace
     now: float
     memory: Memory
     workers: Sequence[RegisteredWorker]
     # Environments of its workers; if it has no worker, those of its last ones. Empty if they are not all known.
     environments: Sequence[str]
-    queue: Queue
+    queue: FleetQueue
     # How many more workers of the fleet may register; None: enough.
     places: int | None
     # The last decision: wanted, on-demand, cause.
@@ -67,7 +67,7 @@ class FleetState:
     is_failing: bool
 
 
-class FleetRow(NamedTuple):
+class ScaledFleetRow(NamedTuple):
     fleet_id: int
     slug: str
     stage: str
@@ -105,7 +105,7 @@ class FleetRow(NamedTuple):
         return policy if self.is_active else replace(policy, minimum=0, on_demand_minimum=0)
 
 
-class WorkerRow(NamedTuple):
+class ScaledWorkerRow(NamedTuple):
     fleet_id: int
     id: str
     slots: int
@@ -142,7 +142,7 @@ class FreeSlots(NamedTuple):
     slots: int
 
 
-class LackRow(NamedTuple):
+class EnvironmentLacksRow(NamedTuple):
     environment: str
     workflow_id: int
     lacks: Any
@@ -150,11 +150,11 @@ class LackRow(NamedTuple):
 
 async def read_fleets(connection: Connection, most_workers: int) -> list[FleetState]:
     """`most_workers`: limit of registered workers in total (fleet.max_workers)."""
-    rows = await SQL["list_scaled"].rows(connection, FleetRow, trial_seconds=TRIAL_SECONDS)
+    rows = await SQL["list_scaled"].rows(connection, ScaledFleetRow, trial_seconds=TRIAL_SECONDS)
     if not rows:
         return []
     found = await SQL["workers_of_scaled"].rows(
-        connection, WorkerRow, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER
+        connection, ScaledWorkerRow, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER
     )
     fleets = [_Fleet.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
     lacks = await _lacks(connection, {each for fleet in fleets for each in fleet.environments})
@@ -171,14 +171,14 @@ async def read_fleets(connection: Connection, most_workers: int) -> list[FleetSt
 class _Fleet:
     """A fleet, its workers, and the autoscaler's memory of them."""
 
-    row: FleetRow
+    row: ScaledFleetRow
     memory: Memory
     workers: Sequence[RegisteredWorker]
     providers: frozenset[str]
     environments: tuple[str, ...]
 
     @classmethod
-    def of(cls, row: FleetRow, workers: Sequence[WorkerRow]) -> _Fleet:
+    def of(cls, row: ScaledFleetRow, workers: Sequence[ScaledWorkerRow]) -> _Fleet:
         return cls(
             row=row,
             memory=Memory.from_json(row.memory if isinstance(row.memory, dict) else {}),
@@ -214,7 +214,7 @@ async def _lacks(connection: Connection, environments: Iterable[str]) -> Mapping
     """The workflows that each environment cannot run, with what is missing."""
     found: dict[str, dict[int, Sequence[Lack]]] = {each: {} for each in environments}
     if found:
-        for row in await SQL["lacks_of_environments"].rows(connection, LackRow, environments=sorted(found)):
+        for row in await SQL["lacks_of_environments"].rows(connection, EnvironmentLacksRow, environments=sorted(found)):
             found[row.environment][row.workflow_id] = [Lack.model_validate(lack) for lack in row.lacks]
     return found
 
@@ -234,13 +234,13 @@ def _serving(fleet: _Fleet, lacks: Mapping[str, Lacks]) -> ServingFleet:
     )
 
 
-def _need(fleet: _Fleet, queue: Queue) -> int:
+def _need(fleet: _Fleet, queue: FleetQueue) -> int:
     """Workers that the fleet may still order, if it has jobs or is below its minimum."""
     have = sum(worker.is_usable for worker in fleet.workers) + len(fleet.memory.orders)
     return max(0, fleet.row.maximum - have) if queue.jobs or have < fleet.row.minimum else 0
 
 
-def _state(fleet: _Fleet, queue: Queue, places: int | None) -> FleetState:
+def _state(fleet: _Fleet, queue: FleetQueue, places: int | None) -> FleetState:
     row = fleet.row
     return FleetState(
         fleet=ScaledFleet(
@@ -253,7 +253,7 @@ def _state(fleet: _Fleet, queue: Queue, places: int | None) -> FleetState:
         ),
         is_active=row.is_active,
         updated_at=row.updated_at,
-        place=Place(row.installation_id, row.central_system, row.central_database),
+        place=ScalingPlace(row.installation_id, row.central_system, row.central_database),
         now=row.now,
         memory=fleet.memory,
         workers=fleet.workers,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from callsheet.scaling.driver import Actual
-from callsheet.scaling.policy import Decision, History, Policy, Worker
+from callsheet.scaling.policy import Decision, History, Policy, PolicyWorker
 
 # Weight of the latest start in the average start time of a worker.
 LATEST_WEIGHT = 0.3
@@ -80,12 +80,12 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FleetObservation:
     """The state of a fleet at one moment."""
 
     memory: Memory
     # Input of the policy. Workers that cannot serve are listed as draining.
-    workers: Sequence[Worker]
+    workers: Sequence[PolicyWorker]
     coming: int
     # Serving workers that the driver does not know, for example workers that were started by hand.
     strangers: int
@@ -108,7 +108,9 @@ class Look:
         return max(0, min(policy.maximum, decision.wanted - self.strangers + self.resting))
 
 
-def look(policy: Policy, memory: Memory, now: float, registered: Sequence[RegisteredWorker], actual: Actual) -> Look:
+def look(
+    policy: Policy, memory: Memory, now: float, registered: Sequence[RegisteredWorker], actual: Actual
+) -> FleetObservation:
     ids = actual.worker_ids
     here = [worker for worker in registered if ids is None or worker.id in ids or worker.is_usable]
     ours = {worker.id for worker in here if ids is None or worker.id in ids}
@@ -125,7 +127,7 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
     ]
     workers += [_absent(name, now) for name in since if name in overdue or name in ending]
     serving = [worker for worker in workers if not worker.is_draining]
-    return Look(
+    return FleetObservation(
         memory=replace(
             memory,
             orders=orders,
@@ -150,7 +152,7 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
     )
 
 
-def with_orders(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:
+def with_orders(memory: Memory, now: float, look: FleetObservation, decision: Decision) -> Memory:
     """The memory after a decision, with one order for each worker that it orders."""
     more = decision.wanted - look.serving - look.coming - len(decision.undrain)
     return replace(memory, history=decision.history, orders=(*memory.orders, *[now] * max(0, more)))
@@ -211,8 +213,8 @@ def _idle_since(memory: Memory, now: float, worker: RegisteredWorker) -> float:
     return memory.idle_since.get(worker.id, now) if _ended_since(memory, worker)[0] == 0 else now
 
 
-def _seen(worker: RegisteredWorker, may_go: bool, idle_since: float | None, unseen: float) -> Worker:
-    return Worker(
+def _seen(worker: RegisteredWorker, may_go: bool, idle_since: float | None, unseen: float) -> PolicyWorker:
+    return PolicyWorker(
         id=worker.id,
         slots=worker.slots,
         busy=worker.busy,
@@ -226,6 +228,6 @@ def _seen(worker: RegisteredWorker, may_go: bool, idle_since: float | None, unse
     )
 
 
-def _absent(name: str, now: float) -> Worker:
+def _absent(name: str, now: float) -> PolicyWorker:
     """A worker that exists but is not registered: it counts, and takes no jobs."""
-    return Worker(name, 1, 0, True, True, now, now, can_be_undrained=False)
+    return PolicyWorker(name, 1, 0, True, True, now, now, can_be_undrained=False)

@@ -8,7 +8,7 @@ from callsheet.fleet.registry import DEFAULT_PROVIDERS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.scaling.fleet_states import MOST_COUNTED
-from callsheet.scaling.policy import MOST_WORKERS, Policy, Situation, Worker, needed_workers
+from callsheet.scaling.policy import MOST_WORKERS, Policy, PolicyWorker, Situation, needed_workers
 from callsheet.scaling.sharing import UNMEASURED_SECONDS
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric
@@ -47,7 +47,7 @@ class FleetMetrics:
             )
         if row is None:
             raise NotFound("There is no such fleet.")
-        busy = Worker("all of them", row.busy_slots, row.busy_slots, False, False, 0.0, None)
+        busy = PolicyWorker("all of them", row.busy_slots, row.busy_slots, False, False, 0.0, None)
         situation = Situation(0.0, row.queued_jobs, row.queued_seconds, workers=[busy], coming=0)
         policy = Policy(maximum=MOST_WORKERS, target_seconds=target_seconds)
         return FleetMetric(

@@ -91,7 +91,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class PolicyWorker:
     """A registered worker, as the policy sees it."""
 
     id: str
@@ -131,7 +131,7 @@ class Situation:
     # Jobs that a worker of the fleet could take now, without delayed jobs.
     queued_jobs: int
     queued_seconds: float
-    workers: Sequence[Worker]
+    workers: Sequence[PolicyWorker]
     # Ordered workers that have not registered yet, within warm-up.
     coming: int
     history: History = field(default_factory=History)
@@ -216,7 +216,7 @@ def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
     return max(1, at_work, min(for_backlog, for_jobs))
 
 
-def _observed(policy: Policy, situation: Situation, serving: Sequence[Worker]) -> History:
+def _observed(policy: Policy, situation: Situation, serving: Sequence[PolicyWorker]) -> History:
     """The history with the current need, as a sliding maximum: it has at most one entry per level of need."""
     history, now = situation.history, situation.now
     slots = history.slots
@@ -301,11 +301,13 @@ def _scale_in(
     return _decision(policy, wanted, tuple(worker.id for worker in victims), (), reason, history, cause)
 
 
-def _victims(policy: Policy, situation: Situation, candidates: Sequence[Worker], most: int, have: int) -> list[Worker]:
+def _victims(
+    policy: Policy, situation: Situation, candidates: Sequence[PolicyWorker], most: int, have: int
+) -> list[PolicyWorker]:
     """Workers to drain: idle ones first, then the kind with too many workers, the least busy, the longest idle."""
     left = sorted(candidates, key=_victim_order)
     on_demand = sum(not worker.is_spot for worker in situation.workers if not worker.is_draining)
-    victims: list[Worker] = []
+    victims: list[PolicyWorker] = []
     while left and len(victims) < most:
         too_many_on_demand = on_demand > policy.on_demand(have - len(victims) - 1)
         least_busy = [worker for worker in left if (worker.busy > 0) == (left[0].busy > 0)]
@@ -316,11 +318,11 @@ def _victims(policy: Policy, situation: Situation, candidates: Sequence[Worker],
     return victims
 
 
-def _victim_order(worker: Worker) -> tuple[int, float, str]:
+def _victim_order(worker: PolicyWorker) -> tuple[int, float, str]:
     return worker.busy, worker.idle_since if worker.idle_since is not None else math.inf, worker.id
 
 
-def _undrain_order(worker: Worker) -> tuple[int, str]:
+def _undrain_order(worker: PolicyWorker) -> tuple[int, str]:
     """The busiest worker first: its engine is warm, and an idle worker is the next to be ended."""
     return -worker.busy, worker.id
 

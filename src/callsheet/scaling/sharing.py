@@ -42,7 +42,7 @@ class ServingFleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class FleetQueue:
     jobs: int = 0
     seconds: float = 0.0
     # Jobs of workflows that the fleet's workers cannot run, and what is missing. `jobs` does not include them, except
@@ -51,9 +51,9 @@ class Queue:
     missing: str = ""
 
 
-def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -> Mapping[int, Queue]:
+def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -> Mapping[int, FleetQueue]:
     """The queue of each fleet. Each job without a free slot elsewhere is in one queue, if a fleet can run it."""
-    found = {server.fleet_id: Queue() for server in servers}
+    found = {server.fleet_id: FleetQueue() for server in servers}
     for route in routes:
         serving = [server for server in servers if _serves(server, route)]
         able = [server for server in serving if route.workflow_id not in server.lacked]
@@ -68,9 +68,9 @@ def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -
     return found
 
 
-def _unable(queue: Queue, server: ServingFleet, route: WaitingRoute, seconds: float) -> Queue:
+def _unable(queue: FleetQueue, server: ServingFleet, route: WaitingRoute, seconds: float) -> FleetQueue:
     is_trial = server.is_trial_due and not queue.unable
-    return Queue(
+    return FleetQueue(
         jobs=queue.jobs + is_trial,
         seconds=queue.seconds + is_trial * seconds,
         unable=queue.unable + route.jobs,

@@ -20,7 +20,7 @@ from callsheet.settings.control_plane import (
     WebhookSettings,
 )
 from callsheet.settings.installation_search import (
-    Place,
+    InstallationPlace,
     find_place,
     given_pool_dsn,
     is_found_here,
@@ -51,6 +51,7 @@ __all__ = [
     "EngineSettings",
     "FleetSettings",
     "IdentitySettings",
+    "InstallationPlace",
     "JobSettings",
     "LightboxSettings",
     "LogSettings",
@@ -58,7 +59,6 @@ __all__ = [
     "MediaSettings",
     "OutgoingSettings",
     "PipelineSettings",
-    "Place",
     "QuotaSettings",
     "S3Settings",
     "ScalingSettings",

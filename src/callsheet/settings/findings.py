@@ -12,20 +12,20 @@ CLOCK_TOLERANCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SettingsFinding:
     part: str
     status: Literal["ok", "warning", "problem"]
     message: str
     advice: str = ""
 
 
-def clock_finding(whose: str, drift_seconds: float) -> Finding:
+def clock_finding(whose: str, drift_seconds: float) -> SettingsFinding:
     message = f"The {whose}'s clock and this machine's differ by {abs(drift_seconds):.2f} s."
     if abs(drift_seconds) > CLOCK_TOLERANCE_SECONDS:
         advice = "Run a time service (chrony, systemd-timesyncd) on both: signed URLs expire by the clock."
-        return Finding("clock", "problem", message, advice)
-    return Finding("clock", "ok", message)
+        return SettingsFinding("clock", "problem", message, advice)
+    return SettingsFinding("clock", "ok", message)
 
 
-def safety_findings(found: Sequence[Unsafe]) -> list[Finding]:
-    return [Finding("settings", "warning", each.message, each.advice) for each in found]
+def safety_findings(found: Sequence[Unsafe]) -> list[SettingsFinding]:
+    return [SettingsFinding("settings", "warning", each.message, each.advice) for each in found]

@@ -43,7 +43,7 @@ SYSTEM_HOME = Path("/var/lib/callsheet")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstallationPlace:
     """`looked` says where an installation was looked for, `ignored` what was found there and cannot be trusted."""
 
     home: Path
@@ -64,7 +64,7 @@ class Place:
         return f"Data directory: {self.home} ({self.origin}). Settings files: {', '.join(files) or 'none'}."
 
 
-def find_place() -> Place:
+def find_place() -> InstallationPlace:
     """Looks each time: the environment and the working directory belong to the process and may change."""
     search = _Search(_working_directory())
     found = search.named() or search.project() or search.personal() or search.system() or search.nothing()
@@ -124,32 +124,32 @@ class _Search:
         self.looked: list[str] = []
         self._files_here = self._files(Path())
 
-    def named(self) -> Place | None:
+    def named(self) -> InstallationPlace | None:
         named = environment().get(HOME_VARIABLE)
         if not named:
             return None
         home = _absolute(named, self.here)
         env_file, config = self._files_here if self._has_settings(*self._files_here) else self._files(home)
-        return Place(home, f"{HOME_VARIABLE} in the environment", env_file, config)
+        return InstallationPlace(home, f"{HOME_VARIABLE} in the environment", env_file, config)
 
-    def project(self) -> Place | None:
+    def project(self) -> InstallationPlace | None:
         for directory in _up_from(self.here):
             # Relative where it is the working directory, as people write it.
             env_file, config = self._files_here if directory == self.here else self._files(directory)
             home = directory / HOME_NAME
             if self._is_directory(home) or self._has_settings(env_file, config):
-                return Place(home, f"found from {self.here}", env_file, config)
+                return InstallationPlace(home, f"found from {self.here}", env_file, config)
         self.looked.append(f"{self.here / HOME_NAME} and the same in the parent directories")
         return None
 
-    def personal(self) -> Place | None:
+    def personal(self) -> InstallationPlace | None:
         directory = _user_directory("XDG_DATA_HOME", "~/.local/share")
         self.looked.append(str(directory))
         if not self._is_directory(directory):
             return None
-        return Place(directory, "the user's data directory", *self._files(directory))
+        return InstallationPlace(directory, "the user's data directory", *self._files(directory))
 
-    def system(self) -> Place | None:
+    def system(self) -> InstallationPlace | None:
         readable = not SYSTEM_SETTINGS.is_dir() or os.access(SYSTEM_SETTINGS, os.R_OK | os.X_OK)
         self.looked.append(str(SYSTEM_SETTINGS) + ("" if readable else " (you have no permission to read it)"))
         if not readable or not self._is_directory(SYSTEM_SETTINGS):
@@ -158,11 +158,11 @@ class _Search:
         # A machine that has workers only has no settings of a control plane there.
         if not SYSTEM_HOME.is_dir() and not self._has_settings(env_file, config):
             return None
-        return Place(SYSTEM_HOME, f"from {SYSTEM_SETTINGS}", env_file, config, is_system=True)
+        return InstallationPlace(SYSTEM_HOME, f"from {SYSTEM_SETTINGS}", env_file, config, is_system=True)
 
-    def nothing(self) -> Place:
+    def nothing(self) -> InstallationPlace:
         home, origin = self.here / HOME_NAME, "the default; it does not exist yet"
-        return Place(home, origin, *self._files_here, is_found=False, looked=tuple(self.looked))
+        return InstallationPlace(home, origin, *self._files_here, is_found=False, looked=tuple(self.looked))
 
     def _files(self, directory: Path, env_name: str = ENV_FILE) -> tuple[Path | None, Path | None]:
         env_file, config = directory / env_name, directory / CONFIG_FILE
@@ -198,7 +198,7 @@ class _Search:
         return not foreign
 
 
-def _with_named_home(place: Place) -> Place:
+def _with_named_home(place: InstallationPlace) -> InstallationPlace:
     """The data directory that the files of a place name, unless the environment names one."""
     written = read_variables(place.env_file) if place.env_file is not None else {}
     if named_config := environment().get(CONFIG_VARIABLE) or written.get(CONFIG_VARIABLE):

@@ -38,7 +38,7 @@ LONGER_STEPS = (600, 3600)
 WORKER_HOURS_KEPT = timedelta(days=2)
 
 
-class Progress(NamedTuple):
+class CountingProgress(NamedTuple):
     now: datetime
     counted_until: datetime | None
     # When the oldest dispatch of the history finished, or an earlier time.
@@ -68,7 +68,7 @@ class StatisticsKeeper(Loop):
         async with self._databases.central.ordinary() as connection, connection.transaction():
             if not await SQL["try_lock"].value(connection):
                 return False
-            progress = await SQL["read_progress"].row(connection, Progress)
+            progress = await SQL["read_progress"].row(connection, CountingProgress)
             assert progress is not None
             since = first_minute(progress)
             until = await self._count(connection, since, progress.now)
@@ -145,7 +145,7 @@ class StatisticsKeeper(Loop):
         return total
 
 
-def first_minute(progress: Progress) -> datetime:
+def first_minute(progress: CountingProgress) -> datetime:
     """From when on finished jobs are counted: some minutes again, and everything that was never counted. Pure."""
     start = progress.counted_until
     if start is None:

@@ -47,7 +47,7 @@ class QueueRow(NamedTuple):
     running: float
 
 
-class FleetRow(NamedTuple):
+class FleetSampleRow(NamedTuple):
     at: datetime
     busy_workers: float
     idle_workers: float
@@ -89,7 +89,7 @@ class Series:
             of_all = {"step_seconds": step_seconds, "since": starts[0]}
             finished = await SQL["read_finished"].rows(connection, FinishedRow, **of_workflow)
             queues = await SQL["read_queues"].rows(connection, QueueRow, **of_workflow)
-            fleet = await SQL["read_fleet"].rows(connection, FleetRow, **of_all)
+            fleet = await SQL["read_fleet"].rows(connection, FleetSampleRow, **of_all)
             totals = await SQL["read_workflows"].rows(connection, TotalsRow, **of_all)
         return Statistics(
             range=time_range,
@@ -114,7 +114,7 @@ def points(
     starts: Sequence[datetime],
     finished: Sequence[FinishedRow],
     queues: Sequence[QueueRow],
-    fleet: Sequence[FleetRow],
+    fleet: Sequence[FleetSampleRow],
 ) -> list[StatisticsPoint]:
     finished_at = {row.at: row for row in finished}
     queue_at = {row.at: row for row in queues}
@@ -123,7 +123,7 @@ def points(
 
 
 def _point(
-    at: datetime, finished: FinishedRow | None, queue: QueueRow | None, fleet: FleetRow | None
+    at: datetime, finished: FinishedRow | None, queue: QueueRow | None, fleet: FleetSampleRow | None
 ) -> StatisticsPoint:
     values: dict[str, Any] = {"at": at, "completed": 0, "failed": 0, "canceled": 0, "expired": 0}
     if fleet is not None:

@@ -14,7 +14,7 @@ from callsheet.statistics.spend_keeper import CENTRAL_SQL, DAYS, POOL_SQL
 from callsheet.wire.providers import ProviderSpend, ProviderSpending, SpendWindow
 
 
-class CallRow(NamedTuple):
+class ProviderCallsRow(NamedTuple):
     provider: str
     calls: int
     completed: int
@@ -24,7 +24,7 @@ class CallRow(NamedTuple):
     day_failed: int
 
 
-class TokenRow(NamedTuple):
+class ProviderTokensRow(NamedTuple):
     provider: str
     tokens: Decimal
     day_tokens: Decimal
@@ -40,7 +40,7 @@ class Spend:
     async def read(self) -> ProviderSpending:
         pools = self._databases.pools
         async with self._databases.central.ordinary() as connection:
-            calls = await CENTRAL_SQL["read_calls"].rows(connection, CallRow, days=DAYS)
+            calls = await CENTRAL_SQL["read_calls"].rows(connection, ProviderCallsRow, days=DAYS)
         tokens = await asyncio.gather(*(unless_unavailable(_tokens_of(pool)) for pool in pools))
         away = {pool.name for pool, rows in zip(pools, tokens, strict=True) if rows is None}
         return ProviderSpending(
@@ -50,12 +50,14 @@ class Spend:
         )
 
 
-async def _tokens_of(pool: Database) -> list[TokenRow]:
+async def _tokens_of(pool: Database) -> list[ProviderTokensRow]:
     async with pool.ordinary() as connection:
-        return await POOL_SQL["read_tokens"].rows(connection, TokenRow, days=DAYS)
+        return await POOL_SQL["read_tokens"].rows(connection, ProviderTokensRow, days=DAYS)
 
 
-def spending(calls: Sequence[CallRow], tokens: Sequence[TokenRow], prices: Mapping[str, float]) -> list[ProviderSpend]:
+def spending(
+    calls: Sequence[ProviderCallsRow], tokens: Sequence[ProviderTokensRow], prices: Mapping[str, float]
+) -> list[ProviderSpend]:
     """By name. A provider may have tokens without calls, and calls without tokens: the two are counted apart."""
     called = {row.provider: row for row in calls}
     of_day: Counter[str] = Counter()
@@ -65,7 +67,7 @@ def spending(calls: Sequence[CallRow], tokens: Sequence[TokenRow], prices: Mappi
         of_month[each.provider] += int(each.tokens)
     found = []
     for provider in sorted({*called, *of_month}):
-        row = called.get(provider) or CallRow(provider, 0, 0, 0, 0, 0, 0)
+        row = called.get(provider) or ProviderCallsRow(provider, 0, 0, 0, 0, 0, 0)
         price = prices.get(provider)
         day = _window(row.day_calls, row.day_completed, row.day_failed, of_day[provider], price)
         month = _window(row.calls, row.completed, row.failed, of_month[provider], price)

@@ -14,7 +14,7 @@ from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Statement, statements
-from callsheet.statistics.keeper import COUNTED_AGAIN, MOST_AT_ONCE, Progress, first_minute
+from callsheet.statistics.keeper import COUNTED_AGAIN, MOST_AT_ONCE, CountingProgress, first_minute
 from callsheet.toolbox.loops import Loop
 
 CENTRAL_SQL = statements("callsheet.statistics", "spend_statements.sql")
@@ -74,7 +74,7 @@ async def _count(database: Database, steps: StepStatements) -> bool:
     async with database.ordinary() as connection, connection.transaction():
         if not await steps.try_lock.value(connection):
             return False
-        progress = await steps.read_progress.row(connection, Progress)
+        progress = await steps.read_progress.row(connection, CountingProgress)
         assert progress is not None
         since = first_step(progress)
         until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
@@ -86,7 +86,7 @@ async def _count(database: Database, steps: StepStatements) -> bool:
         return until < progress.now
 
 
-def first_step(progress: Progress) -> datetime:
+def first_step(progress: CountingProgress) -> datetime:
     """Start of the first step that is counted: a step that was counted in part is counted as a whole. Pure."""
     minute = first_minute(progress)
     return minute - timedelta(seconds=minute.timestamp() % STEP_SECONDS)

@@ -13,7 +13,7 @@ from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.payload_forms import PayloadForm, form_of
 from callsheet.settings import TaskSettings
 from callsheet.settings.tasks import DEFAULT_QUEUE
-from callsheet.tasks.prices import MEDIA, Prices
+from callsheet.tasks.prices import MEDIA, TaskPrices
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.errors import InvalidRequest, Refusal
@@ -46,7 +46,7 @@ class Actors:
         self._databases = databases
         self._actors = actors
         self._media = media
-        self.prices = Prices(settings.costs, media)
+        self.prices = TaskPrices(settings.costs, media)
         self._queues = (DEFAULT_QUEUE, *(name for name in settings.queues if name != DEFAULT_QUEUE))
         # The active workflows by slug, and the time when they were read.
         self._active: Mapping[str, ActorWorkflow] = {}

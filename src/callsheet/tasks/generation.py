@@ -38,7 +38,7 @@ VIDEO: Final = Kind("ugc_video")
 SPEECH: Final = Kind("tts")
 
 
-class Generation:
+class GenerationJobs:
     def __init__(
         self,
         databases: Databases,

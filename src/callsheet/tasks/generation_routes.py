@@ -12,7 +12,7 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, Generation, Kind
+from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, GenerationJobs, Kind
 from callsheet.tasks.products import Products
 from callsheet.wire.base import Page, UserRequest
 from callsheet.wire.generation import (
@@ -30,7 +30,7 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def generation_router(generation: Generation, presenter: Presenter, authentication: Authentication) -> APIRouter:
+def generation_router(generation: GenerationJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/generate", tags=["generation"])
 
     async def answer(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:

@@ -11,7 +11,7 @@ FRESH_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 
 
-class Limits:
+class TaskLimits:
     def __init__(self, overview: Overview):
         self._overview = overview
         self._declared: dict[str, tuple[int, float]] = {}

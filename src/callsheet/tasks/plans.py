@@ -9,14 +9,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from callsheet.identity.principal import Owner
-from callsheet.jobs.descriptions import Description, texts_of
+from callsheet.jobs.descriptions import JobDescription, texts_of
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.new_jobs import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan, title_of
 from callsheet.providers.media import Finish
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors, ActorWorkflow
-from callsheet.tasks.limits import Limits
+from callsheet.tasks.limits import TaskLimits
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 from callsheet.wire.catalog import SubmitEffectJob
@@ -49,7 +49,7 @@ class TaskRequest:
 
 
 class Plans:
-    def __init__(self, actors: Actors, effects: EffectJobs, limits: Limits, settings: TaskSettings):
+    def __init__(self, actors: Actors, effects: EffectJobs, limits: TaskLimits, settings: TaskSettings):
         self._actors = actors
         self._effects = effects
         self._limits = limits
@@ -72,7 +72,7 @@ class Plans:
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
-            described = Description(title_of(actor, plan), texts=texts_of(wanted.payload))
+            described = JobDescription(title_of(actor, plan), texts=texts_of(wanted.payload))
             cost = self._actors.prices.of(actor, plan)
             new = replace(self._for_actor(principal, wanted, plan, workflow, cost), description=described)
         if plan.concurrency is not None:

@@ -19,7 +19,7 @@ ANY_ACTION: Final = "*"
 MEDIA: Final = MediaActor.name
 
 
-class Prices:
+class TaskPrices:
     def __init__(self, costs: Mapping[str, int], media: Mapping[str, MediaProvider]):
         # A model has the same price through the actor `media` and through a typed job, because the call is the same.
         typed = {action: costs[kind] for action, kind in TYPED_ACTIONS.items() if kind in costs}

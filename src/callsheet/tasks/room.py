@@ -11,8 +11,8 @@ from callsheet.plumbing.databases import Databases
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
-from callsheet.tasks.generation import Generation
-from callsheet.tasks.limits import Limits
+from callsheet.tasks.generation import GenerationJobs
+from callsheet.tasks.limits import TaskLimits
 from callsheet.tasks.plans import Plans
 from callsheet.tasks.products import Products
 from callsheet.tasks.run_tasks import RunTasks
@@ -25,7 +25,7 @@ class TasksRoom:
     actors: Actors
     submission: TaskSubmission
     products: Products
-    generation: Generation
+    generation: GenerationJobs
     synchronous: SynchronousTasks
     for_runs: RunTasks
 
@@ -43,14 +43,14 @@ def open_tasks(
     process.
     """
     actors = Actors(databases, providers.actors, providers.media, settings)
-    plans = Plans(actors, effects, Limits(jobs.overview), settings)
+    plans = Plans(actors, effects, TaskLimits(jobs.overview), settings)
     products = Products(databases)
     synchronous = SynchronousTasks(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)
     return TasksRoom(
         actors=actors,
         submission=TaskSubmission(plans, jobs.submission),
         products=products,
-        generation=Generation(databases, plans, jobs.submission, products, synchronous),
+        generation=GenerationJobs(databases, plans, jobs.submission, products, synchronous),
         synchronous=synchronous,
         for_runs=RunTasks(actors, plans),
     )

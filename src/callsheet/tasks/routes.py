@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from callsheet.identity.authentication import Authentication, Watcher
+from callsheet.identity.authentication import Authentication, StreamUser
 from callsheet.identity.principal import Principal
 from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.retry import Retries
@@ -102,7 +102,7 @@ def task_router(
         task_id: TaskId,
         request: Request,
         last_event_id: int | None = Depends(last_event_seen),
-        watcher: Watcher = Depends(authentication.watcher),
+        watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """A task's events as they happen, from the first event or from Last-Event-ID. The stream closes when the
         task ends. It returns 204 if the task has already ended.

@@ -10,7 +10,7 @@ from callsheet.jobs.rows import JobRow, ListedJob
 from callsheet.jobs.task_files import without_files
 from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
-from callsheet.wire.media import Shown
+from callsheet.wire.media import MediaPreviews
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
 
 # Messages for tasks that have reported no message.
@@ -27,7 +27,7 @@ _DEFAULT_MESSAGES = {
 
 def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
     return Task(
-        **{name: getattr(job, name) for name in Shown.model_fields},
+        **{name: getattr(job, name) for name in MediaPreviews.model_fields},
         task_id=task_id_of(job.id),
         job_id=job.id,
         task_type=row.actor,

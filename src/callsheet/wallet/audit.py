@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LedgerFinding:
     """A violation that the audit found, with its row. Each rule has its own columns, which are only printed."""
 
     rule: str
@@ -53,17 +53,17 @@ class PoolResult:
 
     totals: Totals
     count: int
-    first: tuple[Finding, ...]
+    first: tuple[LedgerFinding, ...]
 
 
-async def audit(pool: Database) -> list[Finding]:
+async def audit(pool: Database) -> list[LedgerFinding]:
     """All findings of the pool. An empty list means that G2 holds."""
     return list((await audit_pool(pool)).first)
 
 
 async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
     """Audits a pool. `most`: how many findings are kept. Default: all."""
-    count, first = 0, list[Finding]()
+    count, first = 0, list[LedgerFinding]()
     async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         await connection.execute("SET LOCAL statement_timeout = 0")
         totals = await _totals(connection)
@@ -71,7 +71,7 @@ async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
             async for row in _stream(connection, statement):
                 count += 1
                 if most is None or len(first) < most:
-                    first.append(Finding(rule, pool.name, _whole(row)))
+                    first.append(LedgerFinding(rule, pool.name, _whole(row)))
     return PoolResult(totals, count, tuple(first))
 
 

@@ -22,7 +22,7 @@ from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, tra
 from callsheet.wallet.requested_audits import LedgerAudits
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.wallet import Credit, CreditAnswer, Hold, LedgerAudit, Transaction, Wallet
+from callsheet.wire.wallet import Credit, CreditResponse, Hold, LedgerAudit, Transaction, Wallet
 
 NO_USER = "There is no such user."
 IdempotencyKey = Annotated[
@@ -102,7 +102,7 @@ def admin_wallet_router(
     @router.post("/{user_id}/credits")
     async def add_credits(
         user_id: UUID, body: Credit, idempotency_key: IdempotencyKey = None, principal: Principal = give
-    ) -> CreditAnswer:
+    ) -> CreditResponse:
         """Adds tokens to a user's wallet. A payment that is sent twice, by its id or by the Idempotency-Key, is
         credited once.
         """
@@ -121,7 +121,7 @@ def admin_wallet_router(
                 provider_transaction_id=payment,
                 **({} if body.reason is None else {"reason": body.reason}),
             )
-        return CreditAnswer(balance=balance, replayed=replayed)
+        return CreditResponse(balance=balance, replayed=replayed)
 
     return router
 

@@ -42,7 +42,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BreakerLimits:
     """`failures` in a row open a breaker. Each failed test doubles the pause, up to the longest."""
 
     failures: int
@@ -50,7 +50,9 @@ class Limits:
     longest_pause_seconds: float
 
 
-def after_failure(breaker: Breaker, call: Call, limits: Limits, *, several_tenants: bool) -> tuple[Breaker, bool]:
+def after_failure(
+    breaker: Breaker, call: Call, limits: BreakerLimits, *, several_tenants: bool
+) -> tuple[Breaker, bool]:
     """The breaker after a failed call, and whether a pause starts now.
 
     `several_tenants`: whether the installation has more than one tenant.
@@ -69,7 +71,7 @@ def after_failure(breaker: Breaker, call: Call, limits: Limits, *, several_tenan
     return breaker, False
 
 
-def _count_failure(breaker: Breaker, call: Call, limits: Limits, several_tenants: bool) -> tuple[Breaker, bool]:
+def _count_failure(breaker: Breaker, call: Call, limits: BreakerLimits, several_tenants: bool) -> tuple[Breaker, bool]:
     if call.dispatch_id in breaker.dispatches:
         return breaker, False
     counted = replace(

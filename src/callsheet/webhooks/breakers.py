@@ -21,7 +21,7 @@ from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
-from callsheet.webhooks.breaker_rules import Breaker, Call, Limits, after_failure
+from callsheet.webhooks.breaker_rules import Breaker, BreakerLimits, Call, after_failure
 from callsheet.webhooks.metrics import CallMetrics
 
 SQL = statements("callsheet.webhooks", "breaker_statements.sql")
@@ -93,7 +93,7 @@ class Breakers:
         is_back: Callable[[str], None] = lambda provider: None,
     ):
         self._databases = databases
-        self._limits = Limits(
+        self._limits = BreakerLimits(
             settings.breaker_failures, settings.breaker_pause_seconds, settings.breaker_longest_pause_seconds
         )
         self._notify = notify

@@ -8,7 +8,7 @@ from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
-from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.jobs.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.provider_gate import ProviderPaused
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
@@ -41,7 +41,7 @@ class CallFollower:
         providers: Mapping[str, WebhookProvider],
         breakers: Breakers,
         urls: CallbackUrls,
-        progress: Progress,
+        progress: JobProgressWriter,
         settings: WebhookSettings,
     ):
         self._worklist = worklist

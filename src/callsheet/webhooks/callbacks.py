@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.jobs.progress import JobProgressWriter, ProgressReport
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -32,7 +32,7 @@ LONGEST_REASON = 300
 SHOWN_OF_ID = 6
 
 
-class CallRow(NamedTuple):
+class FoundCallRow(NamedTuple):
     call_id: int
     tenant_id: UUID
     job_id: UUID
@@ -55,7 +55,7 @@ class Callbacks:
         databases: Databases,
         providers: Mapping[str, WebhookProvider],
         urls: CallbackUrls,
-        progress: Progress,
+        progress: JobProgressWriter,
         metrics: CallMetrics,
         clock: Clock,
         arrived: Callable[[], None],
@@ -90,26 +90,26 @@ class Callbacks:
             return
         await self._take(call, provider, prediction, delivery_of(headers, body))
 
-    async def expect(self, provider: str, callback_id: str) -> CallRow:
+    async def expect(self, provider: str, callback_id: str) -> FoundCallRow:
         """The call that a callback belongs to. Raises NotFound if there is none."""
         shown = f"{callback_id[:SHOWN_OF_ID]}…"
         callback_hash = hash_of(callback_id)
         if provider not in self._providers or callback_hash is None:
             raise self._refused(provider, shown, "no such provider, or no id of ours")
         async with self._databases.central.connection() as connection:
-            call = await SQL["find_call"].row(connection, CallRow, callback_hash=callback_hash, provider=provider)
+            call = await SQL["find_call"].row(connection, FoundCallRow, callback_hash=callback_hash, provider=provider)
         if call is None:
             raise self._refused(provider, shown, "the id is not known")
         return call
 
-    def _check(self, call: CallRow, provider: str, prediction: Prediction) -> None:
+    def _check(self, call: FoundCallRow, provider: str, prediction: Prediction) -> None:
         if call.provider_job_id not in (None, prediction.id):
             raise CallbackRefused("it is about another prediction")
         own = self._urls.url_of(provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
         if prediction.callback_url not in (None, own):
             raise CallbackRefused("it is about a prediction that calls back elsewhere")
 
-    async def _take(self, call: CallRow, provider: str, prediction: Prediction, delivery: str) -> None:
+    async def _take(self, call: FoundCallRow, provider: str, prediction: Prediction, delivery: str) -> None:
         async with self._databases.central.connection() as connection:
             row = await SQL["take_prediction"].row(
                 connection,
@@ -134,7 +134,7 @@ class Callbacks:
         if row.is_taken:
             self._arrived()
 
-    async def _record_progress(self, call: CallRow, prediction: Prediction) -> None:
+    async def _record_progress(self, call: FoundCallRow, prediction: Prediction) -> None:
         # Progress that arrives after the final prediction was sent before it.
         if call.work != "follow" or prediction.percent is None:
             return

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid4
 
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
 from callsheet.toolbox.ids import uuid7
@@ -42,17 +42,17 @@ class JobKey:
     job_id: UUID
 
 
-class Downloads:
+class OutputDownloads:
     def __init__(self, client: GuardedClient, storage: Storage, disk: Literal["local", "s3"]):
         self._client = client
         self._storage = storage
         self._disk = disk
 
-    async def fetch(self, job: JobKey, urls: Sequence[str]) -> list[Output]:
+    async def fetch(self, job: JobKey, urls: Sequence[str]) -> list[JobOutputFile]:
         """Copies all outputs or none: if one fails, the others are deleted. Raises Unusable or TryLater."""
         if len(urls) > MOST_OUTPUTS:
             raise Unusable(f"The provider made {len(urls)} files, but at most {MOST_OUTPUTS} are accepted.")
-        fetched: list[Output] = []
+        fetched: list[JobOutputFile] = []
         try:
             for place, url in enumerate(urls, 1):
                 name = "output" if len(urls) == 1 else f"output-{place}"
@@ -63,7 +63,7 @@ class Downloads:
             raise
         return fetched
 
-    async def discard(self, outputs: Iterable[Output]) -> None:
+    async def discard(self, outputs: Iterable[JobOutputFile]) -> None:
         paths = [output.path for output in outputs]
         if paths:
             try:
@@ -71,7 +71,7 @@ class Downloads:
             except Refusal as refusal:
                 log.warning("webhook.outputs_left", objects=len(paths), reason=str(refusal))
 
-    async def _fetch_one(self, job: JobKey, url: str, name: str) -> Output:
+    async def _fetch_one(self, job: JobKey, url: str, name: str) -> JobOutputFile:
         with _translated_errors():
             async with self._client.stream("GET", url) as answer:
                 _check_status(answer.status)
@@ -87,7 +87,7 @@ class Downloads:
                 key = f"tenants/{job.tenant_id}/ai-jobs/{job.job_id}/output-{uuid4()}.{extension}"
                 measured = _MeasuredStream(first_bytes, answer)
                 await self._storage.put(key, measured, content_type=media_type)
-        return Output(
+        return JobOutputFile(
             file_id=uuid7(),
             disk=self._disk,
             path=key,

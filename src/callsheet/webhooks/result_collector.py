@@ -8,7 +8,7 @@ from typing import Any
 
 from callsheet.jobs.outcomes import Failure
 from callsheet.jobs.report import LeaseReports
-from callsheet.jobs.transition_requests import Output
+from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
@@ -17,7 +17,7 @@ from callsheet.toolbox.media_types import is_one_of
 from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.webhooks.downloads import Downloads, JobKey, TryLater, Unusable
+from callsheet.webhooks.downloads import JobKey, OutputDownloads, TryLater, Unusable
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 from callsheet.wire.errors import LeaseLost, NotFound
 
@@ -32,7 +32,9 @@ CANCELED = "The job was canceled at the provider."
 
 
 class ResultCollector:
-    def __init__(self, worklist: Worklist, lease_reports: LeaseReports, downloads: Downloads, window_seconds: float):
+    def __init__(
+        self, worklist: Worklist, lease_reports: LeaseReports, downloads: OutputDownloads, window_seconds: float
+    ):
         """`window_seconds`: how long after the final prediction the download of outputs is retried."""
         self._worklist = worklist
         self._lease_reports = lease_reports
@@ -81,7 +83,7 @@ class ResultCollector:
             await self._downloads.discard(outputs)
         await self._worklist.end(call)
 
-    async def _fetch(self, call: ClaimedCall, prediction: Prediction) -> list[Output]:
+    async def _fetch(self, call: ClaimedCall, prediction: Prediction) -> list[JobOutputFile]:
         """Downloads the outputs. Raises Unusable if they are not of the promised type: text instead of an image."""
         if not prediction.outputs and prediction.text is None:
             raise Unusable("The provider delivered nothing.")
@@ -115,7 +117,7 @@ class ResultCollector:
         await self._worklist.end(call, failure.message)
 
 
-def result_of(provider: str, prediction: Prediction, outputs: Sequence[Output]) -> dict[str, Any]:
+def result_of(provider: str, prediction: Prediction, outputs: Sequence[JobOutputFile]) -> dict[str, Any]:
     """The result that the job's user reads."""
     result: dict[str, Any] = {
         "outputs": [

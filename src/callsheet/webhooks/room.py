@@ -21,7 +21,7 @@ from callsheet.webhooks.call_follower import CallFollower
 from callsheet.webhooks.call_loop import CallLoop
 from callsheet.webhooks.callback_urls import CallbackUrls
 from callsheet.webhooks.callbacks import Callbacks
-from callsheet.webhooks.downloads import Downloads
+from callsheet.webhooks.downloads import OutputDownloads
 from callsheet.webhooks.gate import CallGate
 from callsheet.webhooks.metrics import CallMetrics
 from callsheet.webhooks.operations import ProviderOperations
@@ -81,7 +81,7 @@ def open_webhooks(
         timeout_seconds=chosen.fetch_seconds,
         max_bytes=settings.outgoing.max_bytes,
     )
-    downloads = Downloads(client, storage, settings.storage.backend)
+    downloads = OutputDownloads(client, storage, settings.storage.backend)
     collector = ResultCollector(worklist, jobs.lease_reports, downloads, chosen.fetch_window_seconds)
     follower = CallFollower(worklist, called_back, breakers, urls, jobs.progress, chosen)
     calls = CallLoop(

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 
 
-class TenantFigures(Answer):
+class TenantFigures(ResponseModel):
     """All but the number of users is null while the tenant's pool cannot be reached."""
 
     tenant_id: UUID
@@ -23,21 +23,21 @@ class TenantFigures(Answer):
     storage_files: int | None = Field(None, description="Number of files.")
 
 
-class TenantFigureList(Answer):
+class TenantFigureList(ResponseModel):
     items: list[TenantFigures]
 
 
-class PoolPlace(Answer):
+class PoolPlace(ResponseModel):
     name: str
     tenants: int = Field(description="Number of tenants in this pool.")
     is_available: bool = Field(description="Whether this control plane can reach the pool.")
 
 
-class Pools(Answer):
+class Pools(ResponseModel):
     pools: list[PoolPlace]
 
 
-class Setting(Answer):
+class Setting(ResponseModel):
     """A setting of the control plane that responds. The value of a secret is never shown."""
 
     name: str = Field(description="Name in `callsheet.toml`, for example `server.port`.")
@@ -52,18 +52,18 @@ class Setting(Answer):
     description: str
 
 
-class SettingList(Answer):
+class SettingList(ResponseModel):
     items: list[Setting]
 
 
-class HealthFinding(Answer):
+class HealthFinding(ResponseModel):
     part: str = Field(description="The part that was checked, for example `database`.")
     status: Literal["ok", "warning", "problem"]
     message: str
     advice: str = Field("", description="What to do. Empty if nothing is to be done.")
 
 
-class Health(Answer):
+class Health(ResponseModel):
     """The findings of `callsheet doctor` on the control plane that responds."""
 
     at: datetime = Field(description="When the parts were checked.")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import Answer, Line, Moment, OptionalLine, UserRequest
+from callsheet.wire.base import Line, Moment, OptionalLine, ResponseModel, UserRequest
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.operations import Priority
@@ -43,7 +43,7 @@ class JobFilter(UserRequest):
     job_id: list[UUID] = Field([], max_length=MOST_NAMED_JOBS, description="Only these jobs.")
 
 
-class OperatedJob(Answer):
+class OperatedJob(ResponseModel):
     """A job in the list of all tenants, without payload and result."""
 
     id: UUID
@@ -72,12 +72,12 @@ class OperatedJob(Answer):
     fingerprint: str | None = Field(None, description="Fingerprint of the error. Equal errors have equal fingerprints.")
 
 
-class StatusTotal(Answer):
+class StatusTotal(ResponseModel):
     jobs: int
     tokens: int = Field(description="Sum of the costs of these jobs.")
 
 
-class JobTotals(Answer):
+class JobTotals(ResponseModel):
     """How many jobs match a filter, and what they cost."""
 
     jobs: int
@@ -86,7 +86,7 @@ class JobTotals(Answer):
     is_partial: bool = Field(description="Whether only the newest jobs were counted, because there are too many.")
 
 
-class ErrorExample(Answer):
+class ErrorExample(ResponseModel):
     """The newest job of a group."""
 
     job_id: UUID
@@ -97,7 +97,7 @@ class ErrorExample(Answer):
     message: str
 
 
-class ErrorGroup(Answer):
+class ErrorGroup(ResponseModel):
     """Jobs that failed with the same error: ids, numbers, paths, URLs and hosts in it may differ."""
 
     fingerprint: str
@@ -109,7 +109,7 @@ class ErrorGroup(Answer):
     is_partial: bool = Field(False, description="Whether there are more jobs than were counted.")
 
 
-class ErrorGroups(Answer):
+class ErrorGroups(ResponseModel):
     """The groups with the most jobs first."""
 
     items: list[ErrorGroup]
@@ -138,13 +138,13 @@ class StartBulkAction(UserRequest):
     reason: Line | None = Field(None, description="The reason, for the history of the jobs and the audit log.")
 
 
-class RefusalCount(Answer):
+class RefusalCount(ResponseModel):
     code: str
     jobs: int
     example: str = Field(description="The error message of one of these jobs.")
 
 
-class BulkAction(Answer):
+class BulkAction(ResponseModel):
     """An action on all jobs that a filter matched when it was started."""
 
     id: UUID

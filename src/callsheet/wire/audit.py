@@ -9,10 +9,10 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 
 
-class AuditLine(Answer):
+class AuditLine(ResponseModel):
     """One line of the audit log."""
 
     id: int

@@ -109,11 +109,11 @@ class UserRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Page(Answer, Generic[Item]):
+class Page(ResponseModel, Generic[Item]):
     """One page of a list. Request the next page with `cursor=next_cursor`; null means that there is no next page."""
 
     items: list[Item]

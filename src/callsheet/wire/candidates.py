@@ -9,19 +9,19 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer, Line, UserRequest
+from callsheet.wire.base import Line, ResponseModel, UserRequest
 from callsheet.wire.media import File
 from callsheet.wire.pipelines import Candidate, CandidateStatus, Step
 
 
-class Pair(Answer):
+class Pair(ResponseModel):
     """Two candidates of one step to compare."""
 
     seed: int = Field(description="Random seed of the pair. Until the next vote, the same seed returns the same pair.")
     candidates: list[Candidate] = Field(description="Two candidates, or none if nothing is left to compare.")
 
 
-class Pairs(Answer):
+class Pairs(ResponseModel):
     """Pairs to compare, so that a client can show the next pair at once."""
 
     seed: int = Field(
@@ -48,7 +48,7 @@ class CastVote(UserRequest):
     )
 
 
-class Vote(Answer):
+class Vote(ResponseModel):
     id: UUID
     run_id: UUID
     winner_id: UUID
@@ -59,7 +59,7 @@ class Vote(Answer):
     created_at: datetime
 
 
-class Killed(Answer):
+class Killed(ResponseModel):
     """The outcome of a kill. The same request again changes nothing."""
 
     candidate: Candidate
@@ -69,14 +69,14 @@ class Killed(Answer):
     )
 
 
-class Restored(Answer):
+class Restored(ResponseModel):
     """The outcome of undoing a kill. The same request again changes nothing."""
 
     candidate: Candidate
     restored: int = Field(description="Number of restored candidates: this one and all that were rejected with it.")
 
 
-class BranchPreview(Answer):
+class BranchPreview(ResponseModel):
     """What a kill or a restore of a candidate would do at this moment. Nothing is changed."""
 
     candidate_id: UUID
@@ -87,13 +87,13 @@ class BranchPreview(Answer):
     has_more: bool = Field(description="Whether the branch has more candidates than were counted.")
 
 
-class Approval(Answer):
+class Approval(ResponseModel):
     run_id: UUID
     step_id: UUID
     approved_at: datetime
 
 
-class Gate(Answer):
+class Gate(ResponseModel):
     """A step whose candidates wait for a person, and what its approval may start."""
 
     step: Step
@@ -105,7 +105,7 @@ class Gate(Answer):
     cost: int | None = Field(None, description="Tokens for all these children, as far as the budget allows.")
 
 
-class SpendingPart(Answer):
+class SpendingPart(ResponseModel):
     """Tokens that jobs of a run have used up in one part of its time."""
 
     at: datetime = Field(description="End of the part.")
@@ -113,13 +113,13 @@ class SpendingPart(Answer):
     total: int = Field(description="Tokens that were used up until its end.")
 
 
-class StepSpending(Answer):
+class StepSpending(ResponseModel):
     position: int
     tokens: int
     jobs: int = Field(description="Number of jobs that made a candidate.")
 
 
-class Spending(Answer):
+class Spending(ResponseModel):
     """The budget of a run, and what was spent of it over time."""
 
     budget: int
@@ -132,7 +132,7 @@ class Spending(Answer):
     steps: list[StepSpending]
 
 
-class Ancestor(Answer):
+class Ancestor(ResponseModel):
     """How a candidate was made. With these values it can be made again."""
 
     candidate_id: UUID
@@ -159,7 +159,7 @@ class Ancestor(Answer):
     seconds: float | None = Field(None, description="Run time of its job, in seconds.")
 
 
-class Lineage(Answer):
+class Lineage(ResponseModel):
     candidate_id: UUID
     run_id: UUID
     ancestors: list[Ancestor] = Field(description="From the base to the candidate itself.")

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
-from callsheet.wire.media import Shown, UploadRequest
+from callsheet.wire.media import MediaPreviews, UploadRequest
 
 LONGEST_TEXT = 20_000
 # Seeds of engines are unsigned numbers of 64 bits.
@@ -225,7 +225,7 @@ class UpdateWorkflow(UserRequest):
     )
 
 
-class WorkflowSummary(Answer):
+class WorkflowSummary(ResponseModel):
     id: int
     slug: str
     name: str
@@ -298,13 +298,13 @@ class UpdateEffect(UserRequest):
     )
 
 
-class EffectPreview(Answer):
+class EffectPreview(ResponseModel):
     """The preview of an effect in a gallery. A clip is at most six seconds long and 720 pixels wide or high."""
 
-    before: Shown | None = Field(
+    before: MediaPreviews | None = Field(
         None, description="The original before the effect. Null for an effect that takes no file."
     )
-    after: Shown
+    after: MediaPreviews
 
 
 class SetEffectPreview(UserRequest):
@@ -318,7 +318,7 @@ class SetEffectPreview(UserRequest):
     before_asset_id: UUID | None = Field(None, description="A confirmed asset that shows the original.")
 
 
-class EffectRecord(Answer):
+class EffectRecord(ResponseModel):
     """An effect as admins see it."""
 
     id: UUID
@@ -347,7 +347,7 @@ class EffectRecord(Answer):
     )
 
 
-class EffectInput(Answer):
+class EffectInput(ResponseModel):
     """The file that an effect works on."""
 
     type: Literal["image", "video"]
@@ -358,14 +358,14 @@ class EffectInput(Answer):
     accept: list[str] = Field(default_factory=list, description="Accepted media types, for example `video/*`.")
 
 
-class EffectOutput(Answer):
+class EffectOutput(ResponseModel):
     """The result of an effect."""
 
     type: Literal["image", "video", "audio", "other"]
     mime_type: str
 
 
-class EffectWait(Answer):
+class EffectWait(ResponseModel):
     """How long a job that is submitted now would wait."""
 
     code: Literal["ready", "queue", "no_live_worker", "workers_lack", "scaling_up", "provider_paused", "off"] = Field(
@@ -379,7 +379,7 @@ class EffectWait(Answer):
     )
 
 
-class EffectProperty(Answer):
+class EffectProperty(ResponseModel):
     """A value that a user may set: `input_payload.{key}` of a job."""
 
     key: str
@@ -392,7 +392,7 @@ class EffectProperty(Answer):
     limits: Limits
 
 
-class Effect(Answer):
+class Effect(ResponseModel):
     """An effect as users see it."""
 
     id: UUID
@@ -421,7 +421,7 @@ class CreateAsset(UserRequest):
     sha256: Sha256 | None = None
 
 
-class AssetUse(Answer):
+class AssetUse(ResponseModel):
     """A workflow or effect whose values name an asset."""
 
     type: Literal["workflow", "effect"]
@@ -429,7 +429,7 @@ class AssetUse(Answer):
     name: str
 
 
-class Asset(Answer):
+class Asset(ResponseModel):
     id: UUID
     status: Literal["pending", "ready"]
     name: str
@@ -444,7 +444,7 @@ class Asset(Answer):
     )
 
 
-class CreatedAsset(Answer):
+class CreatedAsset(ResponseModel):
     """Upload the bytes, then confirm."""
 
     asset: Asset

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from callsheet.wire.base import Answer, Switch, UserRequest, printable
+from callsheet.wire.base import ResponseModel, Switch, UserRequest, printable
 from callsheet.wire.forms import Sha256
 from callsheet.wire.worker import WorkerRequest
 
@@ -91,7 +91,7 @@ class Requirements(UserRequest):
     )
 
 
-class Required(Answer):
+class Required(ResponseModel):
     """Everything that an engine must have: what the graph names, and what was added to it."""
 
     node_classes: list[str] = Field(default_factory=list)
@@ -99,21 +99,21 @@ class Required(Answer):
     engine_version: str | None = None
 
 
-class Lack(Answer):
+class Lack(ResponseModel):
     """Something that a workflow requires and a worker does not have."""
 
     kind: Literal["node_class", "model", "model_hash", "engine_version"]
     name: str = Field(description="The missing class or file, or the required versions.")
 
 
-class CannotRun(Answer):
+class CannotRun(ResponseModel):
     """A workflow that is assigned to a worker, but whose jobs the worker does not get."""
 
     workflow: str
     lacks: list[Lack] = Field(description="What the worker's engines lack: the first five.")
 
 
-class EnvironmentAnswer(Answer):
+class EnvironmentResponse(ResponseModel):
     cannot_run: list[CannotRun] = Field(
         description="Workflows that are assigned to the worker, but whose jobs it does not get. At most twenty."
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.environment import CannotRun, Environment, Lack
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.scaling import ScalingState
@@ -54,7 +54,7 @@ class RegisterRequest(WorkerRequest):
     )
 
 
-class RegisterAnswer(Answer):
+class RegisterResponse(ResponseModel):
     worker_id: str
     token: str = Field(
         description="The worker sends it as `Authorization: Bearer …` from now on. It is shown only this once."
@@ -74,7 +74,7 @@ class DeregisterRequest(WorkerRequest):
     reason: Annotated[Reason, BeforeValidator(whole_text)] | None = None
 
 
-class WorkerLease(Answer):
+class WorkerLease(ResponseModel):
     """A job that a worker holds."""
 
     dispatch_id: int
@@ -92,7 +92,7 @@ class WorkerLease(Answer):
     message: str | None = Field(None, description="What the worker does for the job, as it last reported.")
 
 
-class WorkerSession(Answer):
+class WorkerSession(ResponseModel):
     """One registration of a worker. It is kept after the worker is gone."""
 
     id: int
@@ -112,7 +112,7 @@ class WorkerSession(Answer):
     jobs_requeued: int
 
 
-class Worker(Answer):
+class Worker(ResponseModel):
     worker_id: str
     is_registered: bool = Field(
         description="False for a drained worker that is not connected. Its values are those of its last session."
@@ -161,7 +161,7 @@ class Worker(Answer):
     last_seen_at: datetime = Field(description="When the worker was seen last, to about a second.")
 
 
-class EngineUse(Answer):
+class EngineUse(ResponseModel):
     """How much an engine was used, as its worker measured it."""
 
     name: str
@@ -185,7 +185,7 @@ class WorkerDetails(Worker):
     engine_use_at: datetime | None = Field(None, description="When the worker reported the use of its engines.")
 
 
-class WorkerGroup(Answer):
+class WorkerGroup(ResponseModel):
     """Workers that are the same to a workflow."""
 
     workers: int
@@ -199,7 +199,7 @@ class WorkerGroup(Answer):
     )
 
 
-class WorkflowWorkers(Answer):
+class WorkflowWorkers(ResponseModel):
     """The live workers that a workflow is assigned to, and whether they can run it."""
 
     live: int = Field(description="Approved workers that were seen in the last 90 seconds.")
@@ -225,7 +225,7 @@ class AssignWorkflowsRequest(UserRequest):
     )
 
 
-class WorkerEvent(Answer):
+class WorkerEvent(ResponseModel):
     """An event of a worker."""
 
     id: int
@@ -259,7 +259,7 @@ class UpdateFleetRequest(UserRequest):
     )
 
 
-class Fleet(Answer):
+class Fleet(ResponseModel):
     id: int
     slug: str
     stage: str
@@ -277,7 +277,7 @@ class Fleet(Answer):
     created_at: datetime
 
 
-class FleetWorkflow(Answer):
+class FleetWorkflow(ResponseModel):
     """A workflow of a fleet: whether the fleet's live workers can run it, and its queue in the fleet's stage."""
 
     workflow: str
@@ -303,7 +303,7 @@ class FleetWorkflow(Answer):
     )
 
 
-class FleetMetric(Answer):
+class FleetMetric(ResponseModel):
     """Numbers of a fleet for an external autoscaler such as KEDA."""
 
     fleet_slug: str
@@ -330,7 +330,7 @@ class RotateFleetTokenRequest(UserRequest):
     )
 
 
-class FleetToken(Answer):
+class FleetToken(ResponseModel):
     """A token that workers of a fleet register with. It is shown once, when it is created."""
 
     id: int

@@ -20,7 +20,7 @@ from pydantic import (
     field_validator,
 )
 
-from callsheet.wire.base import WHOLE, Answer, Line, UserRequest, printable
+from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest, printable
 
 LONGEST_ADDRESS = 2_000
 LONGEST_TITLE = 300
@@ -219,7 +219,7 @@ class GenerateSpeech(_SpeechChoices, _Keyed):
     """A text that is read aloud."""
 
 
-class Product(Answer):
+class Product(ResponseModel):
     """A product that a scrape found."""
 
     id: UUID = Field(description="Id of the job that scraped the product.")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
 
-from callsheet.wire.base import PRINTABLE, Answer, Line, OptionalLine, UserRequest, printable
+from callsheet.wire.base import PRINTABLE, Line, OptionalLine, ResponseModel, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 from callsheet.wire.quotas import Storage
 
@@ -72,13 +72,13 @@ class OneTimeLoginRequest(UserRequest):
     )
 
 
-class DemoAccount(Answer):
+class DemoAccount(ResponseModel):
     """What the sign-in page offers with one click."""
 
     email: str | None = Field(description="E-mail address of the account; null if none is offered to you.")
 
 
-class Me(Answer):
+class Me(ResponseModel):
     """Who the caller is."""
 
     user_id: UUID
@@ -101,7 +101,7 @@ class Me(Answer):
     )
 
 
-class Session(Answer):
+class Session(ResponseModel):
     """A browser that is signed in."""
 
     id: UUID = Field(description="Id of the session. It cannot be used to sign in.")
@@ -113,7 +113,7 @@ class Session(Answer):
     is_current: bool = Field(description="Whether this is the session of the request.")
 
 
-class EndedSessions(Answer):
+class EndedSessions(ResponseModel):
     ended: int = Field(description="Number of ended sessions.")
 
 
@@ -130,7 +130,7 @@ class CreateKeyRequest(UserRequest):
     )
 
 
-class Key(Answer):
+class Key(ResponseModel):
     id: UUID
     name: str
     prefix: str = Field(description="The first characters of the key.")
@@ -155,7 +155,7 @@ class CreateTenantRequest(UserRequest):
     )
 
 
-class Tenant(Answer):
+class Tenant(ResponseModel):
     id: UUID
     slug: str
     name: str
@@ -174,7 +174,7 @@ class CreateUserRequest(UserRequest):
     role: Role = Role.USER
 
 
-class User(Answer):
+class User(ResponseModel):
     id: UUID
     tenant_id: UUID
     tenant: str
@@ -201,7 +201,7 @@ class CreateInvitationRequest(UserRequest):
     role: Role = Role.USER
 
 
-class Invitation(Answer):
+class Invitation(ResponseModel):
     id: UUID = Field(description="Id of the invitation, and of the user who accepts it.")
     tenant: str
     email: str
@@ -222,7 +222,7 @@ class CreatedInvitation(Invitation):
     )
 
 
-class OpenInvitation(Answer):
+class OpenInvitation(ResponseModel):
     """The invitation, as the holder of its link sees it."""
 
     tenant: str
@@ -241,7 +241,7 @@ class AskPasswordReset(UserRequest):
     email: AnyEmail
 
 
-class PasswordResetAsked(Answer):
+class PasswordResetAsked(ResponseModel):
     """The same response for every e-mail address, whether it belongs to a user or not."""
 
     message: str
@@ -256,12 +256,12 @@ class ChangePasswordRequest(UserRequest):
     new_password: NewPassword
 
 
-class ResetLink(Answer):
+class ResetLink(ResponseModel):
     link: str = Field(description="Link to send to the user. It works once and is shown only this once.")
     expires_at: datetime
 
 
-class Mail(Answer):
+class Mail(ResponseModel):
     """An e-mail that the mail server has not accepted yet."""
 
     id: int

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
-from callsheet.wire.media import Shown
+from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, UserRequest
+from callsheet.wire.media import MediaPreviews
 
 # Users choose a priority from 0 down to this.
 LOWEST_USER_PRIORITY = -3
@@ -30,14 +30,14 @@ ACTIVE = frozenset({JobStatus.PENDING, JobStatus.QUEUED, JobStatus.PROCESSING})
 TERMINAL = frozenset(JobStatus) - ACTIVE
 
 
-class JobError(Answer):
+class JobError(ResponseModel):
     """Why a job failed, as its user may see it."""
 
     type: str
     message: str
 
 
-class JobProgress(Answer):
+class JobProgress(ResponseModel):
     """The latest progress of a running job."""
 
     job_id: UUID
@@ -51,7 +51,7 @@ class JobProgress(Answer):
     )
 
 
-class JobPreview(Answer):
+class JobPreview(ResponseModel):
     """A new preview image of a running job."""
 
     job_id: UUID
@@ -59,7 +59,7 @@ class JobPreview(Answer):
     at: datetime
 
 
-class JobOutput(Shown):
+class JobOutput(MediaPreviews):
     """A file that a job made."""
 
     file_id: UUID
@@ -71,7 +71,7 @@ class JobOutput(Shown):
     url_expires_at: datetime | None = None
 
 
-class JobInput(Shown):
+class JobInput(MediaPreviews):
     """A file of the user that a job works on."""
 
     file_id: UUID
@@ -86,7 +86,7 @@ class JobInput(Shown):
     url_expires_at: datetime | None = None
 
 
-class WhyWaiting(Answer):
+class WhyWaiting(ResponseModel):
     """Why a job is not running yet."""
 
     code: Literal[
@@ -108,7 +108,7 @@ class WhyWaiting(Answer):
     retry_at: datetime | None = Field(None, description="The next attempt is not before this time.")
 
 
-class Job(Shown):
+class Job(MediaPreviews):
     """A job. Its poster, preview and thumbnails show its first output, or its first input until there is an output."""
 
     id: UUID
@@ -182,12 +182,12 @@ class CreateStreamToken(UserRequest):
     )
 
 
-class StreamToken(Answer):
+class StreamToken(ResponseModel):
     token: str = Field(description="Append it to the URL of a stream as `token`.")
     expires_at: datetime = Field(description="After this time the token opens no more streams. Open streams continue.")
 
 
-class JobEvent(Answer):
+class JobEvent(ResponseModel):
     """One line of a job's history."""
 
     job_id: UUID

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer, UserRequest
+from callsheet.wire.base import ResponseModel, UserRequest
 from callsheet.wire.jobs import JobError, JobStatus
-from callsheet.wire.media import Shown
+from callsheet.wire.media import MediaPreviews
 
 # Jobs of one request: each is a transaction of its own.
 MOST_JOBS = 100
@@ -28,7 +28,7 @@ class Medium(StrEnum):
     OTHER = "other"
 
 
-class ListedFile(Shown):
+class ListedFile(MediaPreviews):
     """A file in a list."""
 
     id: UUID
@@ -38,13 +38,13 @@ class ListedFile(Shown):
     url: str | None = Field(None, description="Signed URL of the file. It needs no key and expires.")
 
 
-class ListedProgress(Answer):
+class ListedProgress(ResponseModel):
     percent: float | None = Field(None, description="Progress from 0 to 100, if the worker reports it.")
     message: str | None = None
     updated_at: datetime
 
 
-class JobSummary(Answer):
+class JobSummary(ResponseModel):
     """A job in a list, without payload and result."""
 
     id: UUID
@@ -71,7 +71,7 @@ class JobSummary(Answer):
     output_count: int = Field(description="Number of outputs.")
 
 
-class JobCounts(Answer):
+class JobCounts(ResponseModel):
     """Number of jobs per status, with all filters except `status`."""
 
     total: int
@@ -83,7 +83,7 @@ class ManyJobs(UserRequest):
     job_ids: JobIds
 
 
-class JobOutcome(Answer):
+class JobOutcome(ResponseModel):
     """The outcome for one job of a request for several jobs."""
 
     job_id: UUID
@@ -98,7 +98,7 @@ class JobOutcome(Answer):
     message: str | None = Field(None, description="Reason of a refusal.")
 
 
-class JobOutcomes(Answer):
+class JobOutcomes(ResponseModel):
     """The outcomes in the order of the request. A job that was named twice has one outcome."""
 
     items: list[JobOutcome]

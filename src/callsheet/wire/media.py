@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Answer, Line, OptionalLine, UserRequest
+from callsheet.wire.base import WHOLE, Line, OptionalLine, ResponseModel, UserRequest
 from callsheet.wire.forms import Sha256
 
 
@@ -37,14 +37,14 @@ class CreateUpload(UserRequest):
     sha256: Sha256 | None = Field(None, description="SHA-256 of the file. The uploaded bytes must match it.")
 
 
-class Thumbnails(Answer):
+class Thumbnails(ResponseModel):
     """URLs of a WebP image in two sizes. For a video they show its poster."""
 
     small: str = Field(description="At most 384 pixels wide and high.")
     large: str = Field(description="At most 1280 pixels wide and high.")
 
 
-class Shown(Answer):
+class MediaPreviews(ResponseModel):
     """Previews that a list shows instead of the image or video. URLs are relative to the API, need no key and
     expire."""
 
@@ -66,7 +66,7 @@ class Shown(Answer):
     )
 
 
-class File(Shown):
+class File(MediaPreviews):
     """A file in storage: an upload or a job's output."""
 
     id: UUID
@@ -86,7 +86,7 @@ class File(Shown):
     url_expires_at: datetime | None = None
 
 
-class UploadRequest(Answer):
+class UploadRequest(ResponseModel):
     """The request that uploads the bytes. Send it exactly like this."""
 
     method: Literal["PUT"]
@@ -95,7 +95,7 @@ class UploadRequest(Answer):
     expires_at: datetime
 
 
-class UploadLimits(Answer):
+class UploadLimits(ResponseModel):
     """Limits of an upload, to check before it is sent."""
 
     accepted_types: list[str] = Field(description="Media types, for example `video/*` or `image/png`.")
@@ -105,7 +105,7 @@ class UploadLimits(Answer):
     url_seconds: int = Field(description="How long the upload URL works. Until then a broken upload can be sent again.")
 
 
-class CreatedUpload(Answer):
+class CreatedUpload(ResponseModel):
     file: File
     upload: UploadRequest
 
@@ -115,7 +115,7 @@ class CreateVideo(UserRequest):
     title: OptionalLine | None = Field(None, description="Title of the video. Default: the name of the file.")
 
 
-class Progress(Answer):
+class Progress(ResponseModel):
     """The latest progress of the run. It is never replayed."""
 
     percent: float | None = None
@@ -124,7 +124,7 @@ class Progress(Answer):
     updated_at: datetime
 
 
-class Video(Answer):
+class Video(ResponseModel):
     id: UUID
     title: str
     status: VideoStatus
@@ -136,8 +136,8 @@ class Video(Answer):
         None, description="Signed URL of the original. It expires; request the video again for a new one."
     )
     processed_file_url: str | None = Field(None, description="Signed URL of the newest result. It expires.")
-    original: Shown | None = Field(None, description="Previews of the upload.")
-    processed: Shown | None = Field(None, description="Previews of the newest result.")
+    original: MediaPreviews | None = Field(None, description="Previews of the upload.")
+    processed: MediaPreviews | None = Field(None, description="Previews of the newest result.")
     outputs: list[File] = Field(
         default_factory=list, description="All outputs of the newest job. The first one is the processed file."
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, Line, UserRequest
+from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
 from callsheet.wire.jobs import Job
 
 OpenStatus = Literal["queued", "leased", "waiting"]
@@ -22,7 +22,7 @@ Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE]
 
 
-class Dispatch(Answer):
+class Dispatch(ResponseModel):
     """The queue entry of a job in one charge cycle, open or finished."""
 
     dispatch_id: int
@@ -79,7 +79,7 @@ class Because(UserRequest):
     reason: Line | None = None
 
 
-class ConcurrencyLimit(Answer):
+class ConcurrencyLimit(ResponseModel):
     identifier: str
     max_concurrent: int | None = Field(None, description="Limit of concurrent jobs. Null: no limit.")
     in_use: int = Field(description="Number of jobs that run now.")
@@ -90,7 +90,7 @@ class SetConcurrencyLimit(UserRequest):
     max_concurrent: Count | None = Field(description="New limit. 0 pauses the jobs, null removes the limit.")
 
 
-class FullError(Answer):
+class FullError(ResponseModel):
     """Why a job failed, with what only admins may see."""
 
     type: str
@@ -117,7 +117,7 @@ class AdminJob(Job):
     dispatch: Dispatch | None = Field(None, description="The job's queue entry in this charge cycle. Not in lists.")
 
 
-class WorkflowMetrics(Answer):
+class WorkflowMetrics(ResponseModel):
     workflow: str
     is_active: bool
     queued: int = Field(description="Number of jobs that can be leased. 1000 means 1000 or more.")
@@ -139,14 +139,14 @@ class WorkflowMetrics(Answer):
     moving_average_seconds: float | None = Field(None, description="Run time that estimates are based on, in seconds.")
 
 
-class LoopMetrics(Answer):
+class LoopMetrics(ResponseModel):
     name: str
     ticks: int
     failures: int
     failures_in_a_row: int
 
 
-class RunsMetrics(Answer):
+class RunsMetrics(ResponseModel):
     """State of the pipeline runs in one pool."""
 
     pool: str
@@ -173,7 +173,7 @@ class RunsMetrics(Answer):
     due_thumbnails: int = Field(description="Number of images that wait for their thumbnail. 1000 means 1000 or more.")
 
 
-class Metrics(Answer):
+class Metrics(ResponseModel):
     at: datetime
     workflows: list[WorkflowMetrics]
     finished_since: datetime = Field(
@@ -215,7 +215,7 @@ AlertCode = Literal[
 Severity = Literal["critical", "warning"]
 
 
-class Alert(Answer):
+class Alert(ResponseModel):
     code: AlertCode
     severity: Severity
     subject: str = Field(description="The affected workflow, loop or other object.")
@@ -227,7 +227,7 @@ class Alert(Answer):
     process: str = Field("", description="The control plane that it is about. Empty: the installation.")
 
 
-class Alerts(Answer):
+class Alerts(ResponseModel):
     at: datetime
     checked_at: datetime | None = Field(
         None, description="When the alerts of the installation were checked. Null: they were not checked yet."
@@ -235,7 +235,7 @@ class Alerts(Answer):
     alerts: list[Alert]
 
 
-class AlertRecipients(Answer):
+class AlertRecipients(ResponseModel):
     recipients: list[str] = Field(
         description="`webhook` and the e-mail addresses that get messages about alerts. Empty: none is configured."
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer, UserRequest
+from callsheet.wire.base import ResponseModel, UserRequest
 from callsheet.wire.catalog import EffectPreview, EffectProperty, Paragraph, PropertyValue
 from callsheet.wire.pipelines import (
     DEFAULT_LEAVES,
@@ -25,7 +25,7 @@ from callsheet.wire.pipelines import (
 )
 
 
-class ChainStep(Answer):
+class ChainStep(ResponseModel):
     """A step as a link of its chain: without payload and values."""
 
     position: int
@@ -36,7 +36,7 @@ class ChainStep(Answer):
     requires_approval: bool
 
 
-class LastRun(Answer):
+class LastRun(ResponseModel):
     id: UUID
     name: str
     status: RunStatus
@@ -50,13 +50,13 @@ class ListedPipeline(PipelineSummary):
     last_run: LastRun | None = Field(None, description="The newest run of the pipeline. Null if it has none.")
 
 
-class PipelineVersion(Answer):
+class PipelineVersion(ResponseModel):
     version: int
     created_at: datetime
     steps: list[Step]
 
 
-class StepWorkflow(Answer):
+class StepWorkflow(ResponseModel):
     """A published effect whose workflow can be a step."""
 
     workflow: str = Field(description="Value for `workflow` of a step.")
@@ -77,7 +77,7 @@ class StepWorkflow(Answer):
     properties: list[EffectProperty] = Field(description="Properties that a step can set. Files are left out.")
 
 
-class TemplateStep(Answer):
+class TemplateStep(ResponseModel):
     """A step of a template, with the fields of a new step."""
 
     name: str
@@ -93,7 +93,7 @@ class TemplateStep(Answer):
     requires_approval: bool
 
 
-class TemplateRun(Answer):
+class TemplateRun(ResponseModel):
     """A run that suits the template."""
 
     prompt: str | None = None
@@ -102,7 +102,7 @@ class TemplateRun(Answer):
     strategy: Strategy
 
 
-class PipelineTemplate(Answer):
+class PipelineTemplate(ResponseModel):
     """A pipeline that you can create as it is: the installation has all its workflows."""
 
     slug: str
@@ -126,7 +126,7 @@ class PreviewRun(UserRequest):
     target_leaves: Leaves = DEFAULT_LEAVES
 
 
-class StepPreview(Answer):
+class StepPreview(ResponseModel):
     position: int
     name: str
     slug: str
@@ -137,7 +137,7 @@ class StepPreview(Answer):
     candidates: int = Field(description="Number of candidates that the step is expected to make.")
 
 
-class FirstJob(Answer):
+class FirstJob(ResponseModel):
     """The first job that a run with this seed would start."""
 
     step: str = Field(description="Slug of the step.")
@@ -151,12 +151,12 @@ class FirstJob(Answer):
     )
 
 
-class InputProblem(Answer):
+class InputProblem(ResponseModel):
     field: str = Field(description="`prompt` or `variables.NAME`.")
     reason: str
 
 
-class RunPreview(Answer):
+class RunPreview(ResponseModel):
     """What a run would do, if every job succeeds with one image and no person guides the run."""
 
     steps: list[StepPreview]

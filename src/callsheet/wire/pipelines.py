@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
@@ -147,7 +147,7 @@ class UpdatePipeline(UserRequest):
     steps: Steps | None = None
 
 
-class Step(Answer):
+class Step(ResponseModel):
     id: UUID
     position: int
     name: str
@@ -166,7 +166,7 @@ class Step(Answer):
     requires_approval: bool
 
 
-class PipelineSummary(Answer):
+class PipelineSummary(ResponseModel):
     id: UUID
     slug: str
     name: str
@@ -212,7 +212,7 @@ class UpdateRun(UserRequest):
     name: Line | None = None
 
 
-class StepProgress(Answer):
+class StepProgress(ResponseModel):
     """Progress of a run in one of its steps."""
 
     step: Step
@@ -222,7 +222,7 @@ class StepProgress(Answer):
     approved: bool
 
 
-class RunSummary(Answer):
+class RunSummary(ResponseModel):
     id: UUID
     pipeline_id: UUID
     pipeline_version: int
@@ -256,7 +256,7 @@ class Run(RunSummary):
     steps: list[StepProgress]
 
 
-class Candidate(Answer):
+class Candidate(ResponseModel):
     id: UUID
     run_id: UUID
     number: int = Field(description="Number of the candidate from 1, in the order of creation.")
@@ -288,7 +288,7 @@ class RunItem(RunSummary):
     )
 
 
-class TreeNode(Answer):
+class TreeNode(ResponseModel):
     """A candidate as a node of the tree."""
 
     id: UUID

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 
 
-class Provider(Answer):
+class Provider(ResponseModel):
     """An external provider that runs jobs, and whether jobs are currently sent to it."""
 
     name: str
@@ -37,11 +37,11 @@ class Provider(Answer):
     last_error_at: datetime | None = None
 
 
-class Providers(Answer):
+class Providers(ResponseModel):
     providers: list[Provider]
 
 
-class SpendWindow(Answer):
+class SpendWindow(ResponseModel):
     """What a provider was used for in some time."""
 
     calls: int = Field(description="Attempts of jobs that ended in this time.")
@@ -54,14 +54,14 @@ class SpendWindow(Answer):
     )
 
 
-class ProviderSpend(Answer):
+class ProviderSpend(ResponseModel):
     provider: str
     price_per_call: float | None = Field(None, description="From `tasks.provider_prices`.")
     last_24h: SpendWindow
     last_30d: SpendWindow
 
 
-class ProviderSpending(Answer):
+class ProviderSpending(ResponseModel):
     """Calls and charged tokens of each provider, of engines too. Counted once a minute, in steps of ten minutes."""
 
     currency: str = Field(description="Currency of all amounts. From the setting `tasks.currency`.")

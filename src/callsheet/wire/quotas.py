@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, UserRequest
+from callsheet.wire.base import WHOLE, ResponseModel, UserRequest
 
 Limit = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 
 
-class QuotaLimits(Answer):
+class QuotaLimits(ResponseModel):
     """The limits in force."""
 
     tenant_storage_bytes: int = Field(description="Largest number of bytes of all files of the tenant.")
@@ -41,7 +41,7 @@ class ChangeQuotas(UserRequest):
     keys_per_user: Limit | None = None
 
 
-class StorageUse(Answer):
+class StorageUse(ResponseModel):
     """Used storage. Pending uploads count with their declared size."""
 
     bytes: int
@@ -50,12 +50,12 @@ class StorageUse(Answer):
     files_limit: int
 
 
-class Storage(Answer):
+class Storage(ResponseModel):
     user: StorageUse = Field(description="Your own files.")
     tenant: StorageUse = Field(description="The files of all users of your tenant.")
 
 
-class TenantQuotas(Answer):
+class TenantQuotas(ResponseModel):
     tenant: str
     limits: QuotaLimits
     changed: dict[str, int] = Field(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, UserRequest
+from callsheet.wire.base import WHOLE, Document, ResponseModel, UserRequest
 from callsheet.wire.forms import Provider
 
 MOST_WORKERS = 1000
@@ -52,7 +52,7 @@ class ScalingRequest(UserRequest):
     )
 
 
-class ScalingDriver(Answer):
+class ScalingDriver(ResponseModel):
     """A driver that can start and end the workers of a fleet."""
 
     name: str
@@ -60,7 +60,7 @@ class ScalingDriver(Answer):
     options: dict[str, Any] = Field(description="JSON schema of the options that a fleet with this driver has.")
 
 
-class ScalingDecision(Answer):
+class ScalingDecision(ResponseModel):
     """A decision of the autoscaler: the number of wanted workers, and why."""
 
     id: int
@@ -79,7 +79,7 @@ class ScalingDecision(Answer):
     ended: list[str] = Field(description="Ids of workers whose end was ordered; they were drained and held nothing.")
 
 
-class ScalingState(Answer):
+class ScalingState(ResponseModel):
     """State of a scaled fleet at the autoscaler's last check."""
 
     driver: str

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from callsheet.wire.base import NUMBER, WHOLE, Answer, UserRequest
+from callsheet.wire.base import NUMBER, WHOLE, ResponseModel, UserRequest
 
 Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
-class TenantShare(Answer):
+class TenantShare(ResponseModel):
     """The share of a tenant that is in force."""
 
     tenant: str

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, Switch, UserRequest
+from callsheet.wire.base import WHOLE, ResponseModel, Switch, UserRequest
 from callsheet.wire.library import Medium
 
 
@@ -22,7 +22,7 @@ class CreateShareLink(UserRequest):
     show_input: Switch = Field(True, description="Whether the page shows the file that the job worked on.")
 
 
-class ShareLink(Answer):
+class ShareLink(ResponseModel):
     """A public link to the result of a job, as its owner sees it."""
 
     id: UUID = Field(description="Id of the link. It cannot be used to open the page.")
@@ -39,7 +39,7 @@ class CreatedShareLink(ShareLink):
     url: str = Field(description="The link. It is shown only this once.")
 
 
-class SharedFile(Answer):
+class SharedFile(ResponseModel):
     medium: Medium
     mime_type: str
     url: str = Field(description="URL of the file, relative to the API. It expires with the link.")
@@ -49,7 +49,7 @@ class SharedFile(Answer):
     duration_seconds: float | None = None
 
 
-class SharedResult(Answer):
+class SharedResult(ResponseModel):
     """Everything that anyone with the link sees."""
 
     title: str = Field(description="Name of the effect, actor or workflow.")

@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 
 TimeRange = Literal["1h", "24h", "30d"]
 
 
-class StatisticsPoint(Answer):
+class StatisticsPoint(ResponseModel):
     """One step of the charts. Counts are 0 if nothing happened; a sampled value is null if there is no sample."""
 
     at: datetime = Field(description="Start of the step.")
@@ -34,7 +34,7 @@ class StatisticsPoint(Answer):
     tokens_held: float | None = Field(None, description="Tokens that are held for jobs that have not ended.")
 
 
-class WorkflowTotals(Answer):
+class WorkflowTotals(ResponseModel):
     workflow: str
     completed: int
     failed: int
@@ -42,7 +42,7 @@ class WorkflowTotals(Answer):
     expired: int
 
 
-class Statistics(Answer):
+class Statistics(ResponseModel):
     range: TimeRange
     step_seconds: int
     workflow: str | None = Field(
@@ -55,11 +55,11 @@ class Statistics(Answer):
     )
 
 
-class WorkerHour(Answer):
+class WorkerHour(ResponseModel):
     at: datetime = Field(description="Start of the hour.")
     busy_share: float = Field(description="Share of the time of the worker's slots that jobs took, from 0 to 1.")
     minutes: int = Field(description="Minutes of the hour in which the worker was online.")
 
 
-class Utilisation(Answer):
+class Utilisation(ResponseModel):
     hours: list[WorkerHour] = Field(description="The last 24 hours, oldest first. Hours offline are left out.")

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
+from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, UserRequest
 from callsheet.wire.jobs import JobError, JobOutput, JobStatus, WhyWaiting
-from callsheet.wire.media import Shown
+from callsheet.wire.media import MediaPreviews
 
 PREFIX = "tq_"
 ActorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -84,14 +84,14 @@ class SubmitTask(UserRequest):
     )
 
 
-class TaskProgress(Answer):
+class TaskProgress(ResponseModel):
     percent: float | None = None
     message: str | None = None
     elapsed_ms: int | None = None
     updated_at: datetime | None = None
 
 
-class TaskResult(Answer):
+class TaskResult(ResponseModel):
     """The result of a task. `urls` need no key and expire; request the task again for new ones."""
 
     metadata_id: str | None = None
@@ -101,7 +101,7 @@ class TaskResult(Answer):
     data: dict[str, Any] = Field(default_factory=dict, description="Data that the actor returned.")
 
 
-class Task(Shown):
+class Task(MediaPreviews):
     """A task. Its poster, preview and thumbnails are those of its first output."""
 
     task_id: str
@@ -127,7 +127,7 @@ class Task(Shown):
     why_waiting: WhyWaiting | None = None
 
 
-class ActorVariant(Answer):
+class ActorVariant(ResponseModel):
     """One of several things that an actor can make."""
 
     title: str
@@ -140,7 +140,7 @@ class ActorVariant(Answer):
     )
 
 
-class ActorInfo(Answer):
+class ActorInfo(ResponseModel):
     """An actor that runs tasks."""
 
     name: str
@@ -170,7 +170,7 @@ class ActorInfo(Answer):
     )
 
 
-class ProviderInfo(Answer):
+class ProviderInfo(ResponseModel):
     """A provider that makes media."""
 
     name: str
@@ -188,7 +188,7 @@ class PreviewRequest(UserRequest):
     params: Document = Field(default_factory=dict)
 
 
-class GenerationPreview(Answer):
+class GenerationPreview(ResponseModel):
     """Information about a generation before it is made."""
 
     provider: str

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, Line, UserRequest
+from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
 from callsheet.wire.jobs import JobStatus
 
 # The most a wallet may have, with what its active jobs hold: the largest number that every reader of JSON can hold.
@@ -16,14 +16,14 @@ from callsheet.wire.jobs import JobStatus
 MOST_TOKENS: Final = 2**53
 
 
-class Wallet(Answer):
+class Wallet(ResponseModel):
     balance: int = Field(description="Tokens that can be spent, without the tokens that active jobs hold.")
     held: int = Field(
         description="Tokens that active jobs hold: spent when the job completes, given back when it ends otherwise."
     )
 
 
-class Hold(Answer):
+class Hold(ResponseModel):
     """Tokens that an active job holds."""
 
     job_id: UUID
@@ -34,7 +34,7 @@ class Hold(Answer):
     since: datetime = Field(description="When the tokens were reserved.")
 
 
-class Transaction(Answer):
+class Transaction(ResponseModel):
     id: int
     type: Literal["PAYMENT_CREDIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
@@ -68,12 +68,12 @@ class Credit(UserRequest):
     reason: Line | None = Field(None, description="Why the tokens are given, for the audit log.")
 
 
-class CreditAnswer(Answer):
+class CreditResponse(ResponseModel):
     balance: int
     replayed: bool = Field(description="Whether this payment had been credited before.")
 
 
-class LedgerFinding(Answer):
+class LedgerFinding(ResponseModel):
     rule: Literal["balances", "settlements", "strays", "room"] = Field(
         description="`balances`: a balance is not the sum of its transactions. `settlements`: a charge cycle of a job "
         "has not exactly one reserve and one settlement. `strays`: a transaction belongs to no charge cycle of a job. "
@@ -82,7 +82,7 @@ class LedgerFinding(Answer):
     row: dict[str, Any] = Field(description="The row that breaks the rule. Each rule has its own columns.")
 
 
-class PoolAudit(Answer):
+class PoolAudit(ResponseModel):
     """The audit of one pool. The totals are those of the audit's snapshot, in tokens."""
 
     pool: str
@@ -99,7 +99,7 @@ class PoolAudit(Answer):
     first_findings: list[LedgerFinding] | None = Field(None, description="The first 100 findings. Not in lists.")
 
 
-class LedgerAudit(Answer):
+class LedgerAudit(ResponseModel):
     """A check that every balance is the sum of its transactions, and that each job was charged and settled once."""
 
     id: int

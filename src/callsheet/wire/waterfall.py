@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus, WhyWaiting
 from callsheet.wire.wallet import Transaction
 
@@ -28,7 +28,7 @@ class OperatorEvent(JobEvent):
     )
 
 
-class Span(Answer):
+class Span(ResponseModel):
     """A part of a job's life. `accepted`: it has no queue entry yet. `queued`: it waits for a worker. `attempt`: a
     worker holds its lease. `phase` and `node`: parts of an attempt, as its worker measured them. `provider`: a provider
     that calls back has it. `callback`: a callback arrived. `ended`: the job ended."""
@@ -56,7 +56,7 @@ class Span(Answer):
     deliveries: int | None = Field(None, description="For a callback: how often the provider delivered it.")
 
 
-class Waterfall(Answer):
+class Waterfall(ResponseModel):
     """Spans in the order in which they started; the parts of a span follow it."""
 
     job_id: UUID

@@ -26,7 +26,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from callsheet.wire.base import Answer, Document, Line, printable
+from callsheet.wire.base import Document, Line, ResponseModel, printable
 from callsheet.wire.forms import Provider, Sha256
 from callsheet.wire.traces import LONGEST_NODE_ID, OptionalTrace
 
@@ -208,7 +208,7 @@ class PollRequest(WorkerRequest):
     )
 
 
-class InputFile(Answer):
+class InputFile(ResponseModel):
     """The file at `input_url`."""
 
     name: str
@@ -216,7 +216,7 @@ class InputFile(Answer):
     content_hash: str | None = None
 
 
-class OutputFile(Answer):
+class OutputFile(ResponseModel):
     """What is expected at `output_url`."""
 
     name: str
@@ -224,7 +224,7 @@ class OutputFile(Answer):
     mime_type: str
 
 
-class CallbackAddress(Answer):
+class CallbackAddress(ResponseModel):
     """The URL that the provider calls back. Only in jobs of providers that call back."""
 
     url: str
@@ -233,7 +233,7 @@ class CallbackAddress(Answer):
     )
 
 
-class WorkerJob(Answer):
+class WorkerJob(ResponseModel):
     dispatch_id: int
     lease_token: UUID
     lease_expires_at: datetime
@@ -260,7 +260,7 @@ class WorkerJob(Answer):
     output_headers: dict[str, str] = Field(description="The headers the PUT to `output_url` must have, all of them.")
 
 
-class WorkerAnswer(Answer):
+class WorkerResponse(ResponseModel):
     rotated_token: str | None = Field(
         None,
         description="The token to use from now on. The old token becomes invalid when this one is used, or "
@@ -268,7 +268,7 @@ class WorkerAnswer(Answer):
     )
 
 
-class PollAnswer(WorkerAnswer):
+class PollResponse(WorkerResponse):
     job: WorkerJob | None
     reason: Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"] | None = Field(
         None, description="Why there is no job."
@@ -317,14 +317,14 @@ class HeartbeatRequest(LeaseRequest):
     refresh_inputs: bool | None = Field(None, description="Requests fresh URLs of all inputs.")
 
 
-class Upload(Answer):
+class Upload(ResponseModel):
     name: str
     method: Literal["PUT"] = "PUT"
     url: str
     headers: dict[str, str]
 
 
-class Input(Answer):
+class Input(ResponseModel):
     """A fresh URL of an asset."""
 
     key: str | None = None
@@ -332,7 +332,7 @@ class Input(Answer):
     download_url: str
 
 
-class HeartbeatAnswer(WorkerAnswer):
+class HeartbeatResponse(WorkerResponse):
     lease_expires_at: datetime
     lease_ttl_seconds: float
     cancel_requested: bool
@@ -375,7 +375,7 @@ class CompleteRequest(RunEnd):
     metadata: Document | None = None
 
 
-class CompleteAnswer(WorkerAnswer):
+class CompleteResponse(WorkerResponse):
     job_id: UUID
     status: str
 
@@ -410,6 +410,6 @@ class DeferRequest(LeaseRequest):
     )
 
 
-class DispatchAnswer(WorkerAnswer):
+class DispatchResponse(WorkerResponse):
     dispatch_id: int
     status: str

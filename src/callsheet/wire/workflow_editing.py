@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer, Switch, UserRequest
+from callsheet.wire.base import ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import (
     Graph,
     MimeType,
@@ -30,7 +30,7 @@ class ProposeWorkflow(UserRequest):
     everything: Switch = Field(False, description="Whether seeds, steps and other numbers become properties too.")
 
 
-class GraphInput(Answer):
+class GraphInput(ResponseModel):
     """An input of a node that has a value of its own, so that it can become a property."""
 
     node_id: str
@@ -39,7 +39,7 @@ class GraphInput(Answer):
     types: list[PropertyType] = Field(description="Types that the property can have, the likeliest first.")
 
 
-class GraphOutput(Answer):
+class GraphOutput(ResponseModel):
     """A node that makes a file, and the kind of that file."""
 
     node_id: str
@@ -48,7 +48,7 @@ class GraphOutput(Answer):
     mime_type: str
 
 
-class WorkflowProposal(Answer):
+class WorkflowProposal(ResponseModel):
     """A proposal for a workflow. Nothing is stored."""
 
     graph: dict[str, Any] = Field(description="The graph, with the placeholders of the proposed properties.")
@@ -57,7 +57,7 @@ class WorkflowProposal(Answer):
     outputs: list[GraphOutput] = Field(description="Nodes that can make the result, the likeliest first.")
 
 
-class WorkflowVersion(Answer):
+class WorkflowVersion(ResponseModel):
     """A workflow as it was after a change."""
 
     version: int = Field(description="1 for the first version. The largest number is the current version.")

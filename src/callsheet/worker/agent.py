@@ -22,20 +22,20 @@ from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.fleet import RegisterRequest
-from callsheet.wire.worker import PollAnswer, PollRequest, ReportedEngine, WorkerJob
+from callsheet.wire.worker import PollRequest, PollResponse, ReportedEngine, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.departure import DRAINED, Departure
-from callsheet.worker.ec2 import Identity, Machine
+from callsheet.worker.ec2 import Ec2Instance, Identity
 from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.job_run import JobRun, Workplace, end_run
-from callsheet.worker.offer import Offer, named_leases, offer_of
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.offer import WorkerOffer, named_leases, offer_of
+from callsheet.worker.plane import RefusedRequest, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
-from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
+from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, lease_of
 from callsheet.worker.supervisor import UNSUPERVISED, EngineProcesses, supervision_of
 from callsheet.worker.transfers import Transfers
 from callsheet.worker.warm_models import WarmModels
@@ -77,12 +77,14 @@ class Agent:
         self._told_capacity: int | None = None
         self._use_reported = -math.inf
         self._identity = Identity()
-        self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
+        self._plane = ControlPlaneClient(
+            config.api_url, config.secret, config.directory / "token.json", self._registration
+        )
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
         self._poll_file = config.directory / "poll.json"
         self._poll_id = ""
         self._is_draining = False
-        self._machine = Machine(config.metadata_url, config.metadata_seconds, self.departure)
+        self._machine = Ec2Instance(config.metadata_url, config.metadata_seconds, self.departure)
         self._protection = Protection(
             config.asg_name, config.asg_region, config.asg_endpoint_url, config.asg_lifecycle_hook
         )
@@ -167,7 +169,7 @@ class Agent:
             began = time.monotonic()
             try:
                 answer = await self._poll()
-            except (Unreachable, Refused) as error:
+            except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 log.warning("worker.poll_failed", reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
@@ -182,12 +184,12 @@ class Agent:
         self._engines.serve()
         self._changed.set()
 
-    def _offer(self) -> Offer:
+    def _offer(self) -> WorkerOffer:
         """What the engines can take now."""
         held = Counter(run.job.provider for run in self._runs)
         return offer_of(self._engines.places, held, prefetch=self.config.prefetch)
 
-    async def _poll(self) -> PollAnswer | None:
+    async def _poll(self) -> PollResponse | None:
         """Returns None if the capacity or the providers changed during the poll. Only then is a poll abandoned, because
         its job may be on the way already. The next poll has the same id, so that job is not lost."""
         offer = self._offer()
@@ -255,7 +257,7 @@ class Agent:
             end(run, driven) for run in runs for driven in self._engines.of(run.provider) if driven.health.is_well
         )
 
-    async def _take(self, answer: PollAnswer | None, place: Workplace, seconds: float) -> None:
+    async def _take(self, answer: PollResponse | None, place: Workplace, seconds: float) -> None:
         if answer is None:
             return
         self._note_drain(is_draining=answer.reason == "draining")
@@ -327,11 +329,11 @@ class Agent:
         asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
         try:
             answer = await self._plane.poll(asked)
-        except (Unreachable, Refused):
+        except (Unreachable, RefusedRequest):
             return
         if answer.job is not None:
             reason = self.departure.reason or "engine unhealthy"
-            await place.reports.send(answer.job, Report("requeue", {**lease_of(answer.job), "reason": reason}))
+            await place.reports.send(answer.job, QueuedReport("requeue", {**lease_of(answer.job), "reason": reason}))
 
     async def _leave(self, place: Workplace) -> None:
         reason = self.departure.reason or "stopped"

@@ -16,16 +16,16 @@ from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.wire.environment import Environment, EnvironmentAnswer
-from callsheet.wire.fleet import DeregisterRequest, RegisterAnswer, RegisterRequest
+from callsheet.wire.environment import Environment, EnvironmentResponse
+from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
 from callsheet.wire.worker import (
-    CompleteAnswer,
-    DispatchAnswer,
-    HeartbeatAnswer,
-    PollAnswer,
+    CompleteResponse,
+    DispatchResponse,
+    HeartbeatResponse,
     PollRequest,
+    PollResponse,
 )
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.plane import RefusedRequest, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
 log = get_logger(__name__)
@@ -35,15 +35,15 @@ ANSWER_SECONDS = 30.0
 # Added to the wait that a poll requests: the control plane responds at its end, plus network time.
 POLL_MARGIN_SECONDS = 15.0
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 30.0
-_REPORTS: dict[str, type[CompleteAnswer] | type[DispatchAnswer]] = {
-    "complete": CompleteAnswer,
-    "fail": DispatchAnswer,
-    "requeue": DispatchAnswer,
-    "defer": DispatchAnswer,
+_REPORTS: dict[str, type[CompleteResponse] | type[DispatchResponse]] = {
+    "complete": CompleteResponse,
+    "fail": DispatchResponse,
+    "requeue": DispatchResponse,
+    "defer": DispatchResponse,
 }
 
 
-class ControlPlane:
+class ControlPlaneClient:
     def __init__(
         self,
         url: str,
@@ -81,19 +81,19 @@ class ControlPlane:
             await self.leave("registers anew")
         await self._register()
 
-    async def poll(self, request: PollRequest) -> PollAnswer:
+    async def poll(self, request: PollRequest) -> PollResponse:
         seconds = (request.wait_seconds or 0) + POLL_MARGIN_SECONDS
-        return await self._ask("poll", request, PollAnswer, seconds)
+        return await self._ask("poll", request, PollResponse, seconds)
 
-    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
-        return await self._ask("heartbeat", request, HeartbeatAnswer)
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse:
+        return await self._ask("heartbeat", request, HeartbeatResponse)
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         """Sends one report; returns the job's new status."""
         return (await self._ask(kind, body, _REPORTS[kind])).status
 
-    async def report_environment(self, environment: Environment) -> EnvironmentAnswer:
-        return await self._ask("environment", environment, EnvironmentAnswer)
+    async def report_environment(self, environment: Environment) -> EnvironmentResponse:
+        return await self._ask("environment", environment, EnvironmentResponse)
 
     async def leave(self, reason: str) -> None:
         """Tries once to deregister: the control plane also notices workers that disappear."""
@@ -103,7 +103,7 @@ class ControlPlane:
             log.warning("worker.deregister_failed", reason=str(error))
             # The worker may still be registered. Without its token, the next start would wait until it counts as dead.
             return
-        except Refused as error:
+        except RefusedRequest as error:
             log.warning("worker.deregister_failed", reason=str(error))
         self._token = None
         self._token_file.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class ControlPlane:
         token, seconds = self._token, ANSWER_SECONDS if seconds is None else seconds
         try:
             answer = await self._post(path, request, seconds)
-        except Refused as refused:
+        except RefusedRequest as refused:
             if refused.status != httpx.codes.UNAUTHORIZED:
                 raise
             log.warning("worker.token_refused", code=refused.code, reason=refused.detail)
@@ -158,7 +158,7 @@ class ControlPlane:
         request = self._registration()
         try:
             answer = await self._post("register", request, ANSWER_SECONDS, {"x-fleet-secret": self._secret})
-        except Refused as refused:
+        except RefusedRequest as refused:
             if refused.status == httpx.codes.UNAUTHORIZED:
                 raise OperatorError(
                     f"The control plane does not accept the fleet secret or token (FLEET_SECRET): {refused.detail}"
@@ -167,7 +167,7 @@ class ControlPlane:
                 raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
             raise Unreachable(refused.detail, RETRY_CAP_SECONDS) from None
         try:
-            registered = RegisterAnswer.model_validate(answer)
+            registered = RegisterResponse.model_validate(answer)
         except ValidationError as error:
             raise Unreachable("did not return a registration") from error
         self._keep(registered.token)
@@ -230,7 +230,7 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     later = code == "already_registered" or status == httpx.codes.TOO_MANY_REQUESTS
     if later or status >= 500 or not code:
         raise Unreachable(detail, _retry_after(answer, problem) if later or status == 503 else None)
-    raise Refused(status, code, detail)
+    raise RefusedRequest(status, code, detail)
 
 
 def _retry_after(answer: httpx.Response, problem: dict[str, Any]) -> float | None:

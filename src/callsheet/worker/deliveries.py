@@ -14,7 +14,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput
 from callsheet.worker.lease_keeper import LeaseKeeper
-from callsheet.worker.plane import Refused
+from callsheet.worker.plane import RefusedRequest
 from callsheet.worker.transfers import TransferFailed, Transfers
 
 log = get_logger(__name__)
@@ -61,7 +61,7 @@ async def _attempt(
     """Announces the files in each attempt, because URLs expire. Returns the files that failed, and the errors."""
     try:
         answer = await keeper.announce([AnnouncedOutput.model_validate(file.described()) for file in files])
-    except Refused as refused:
+    except RefusedRequest as refused:
         if keeper.ending == "lease_lost":
             raise
         if refused.code == "empty_output":

@@ -37,14 +37,14 @@ class Identity:
 
 async def instance_id(url: str | None) -> str | None:
     """Returns None if the machine is not an EC2 instance."""
-    machine = Machine(url, 0.0, Departure())
+    machine = Ec2Instance(url, 0.0, Departure())
     try:
         return (await machine.identity()).instance_id
     finally:
         await machine.close()
 
 
-class Machine:
+class Ec2Instance:
     def __init__(self, url: str | None, seconds: float, departure: Departure):
         self._url = url
         self._seconds = seconds

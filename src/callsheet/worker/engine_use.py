@@ -20,7 +20,7 @@ class _Piece:
     all: float = 0.0
 
 
-class EngineUse:
+class EngineUseMeter:
     """Adds up the time of an engine's places, and how much of it they were busy, in the last hour."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):

@@ -12,8 +12,8 @@ from typing import Any
 from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
 from callsheet.wire.worker import MOST_REPORTED_ENGINES, ReportedEngine
 from callsheet.worker.engine_choice import EngineState, choose_engine
-from callsheet.worker.engine_use import EngineUse
-from callsheet.worker.health import Health
+from callsheet.worker.engine_use import EngineUseMeter
+from callsheet.worker.health import EngineHealth
 from callsheet.worker.warm_up import WarmUp
 
 
@@ -37,14 +37,14 @@ class DrivenEngine:
         self.busy = 0
         # Jobs that need the engine, also those that only upload files to it or fetch results from it.
         self.in_use = 0
-        self.health = Health(
+        self.health = EngineHealth(
             engine, probe_seconds, changed, name, None if warm_up is None else WarmUp(engine, dict(warm_up), name)
         )
         self._changed = changed
         self._is_resting = False
         self._loaded: frozenset[str] = frozenset()
         self._last_used = 0.0
-        self._use = EngineUse()
+        self._use = EngineUseMeter()
 
     @property
     def takes_jobs(self) -> bool:
@@ -96,7 +96,7 @@ class _Waiting:
         return len(self.candidates) == 1
 
 
-class Claim:
+class EngineClaim:
     """A job's engine. The job may get a place at the engine later: files can be uploaded while the engine runs another
     job."""
 
@@ -193,16 +193,16 @@ class Engines:
         """How much each engine was used in the last hour."""
         return [each.reported_use() for each in self._driven[:MOST_REPORTED_ENGINES]]
 
-    async def claim(self, provider: str, wanted: frozenset[str]) -> Claim:
+    async def claim(self, provider: str, wanted: frozenset[str]) -> EngineClaim:
         """Returns an engine for a job whose files are downloaded. A provider's only engine is returned at once; of
         several engines, the first with a free place."""
         candidates = self.of(provider)
         if not candidates:
             raise EngineError("no_engine", f"This worker has no engine for {provider!r}.", retryable=True)
         if len(candidates) == 1:
-            return Claim(self, candidates[0], wanted, has_place=False)
+            return EngineClaim(self, candidates[0], wanted, has_place=False)
         driven = await self.place_at(candidates, wanted)
-        return Claim(self, driven, wanted, has_place=True)
+        return EngineClaim(self, driven, wanted, has_place=True)
 
     async def place_at(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
         """Jobs get places in the order of their requests."""

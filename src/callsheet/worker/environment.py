@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from callsheet.providers.engine import Engine, EngineError, Inventory, TellsInventory
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.environment import LONGEST_NAME, MOST_MODELS, MOST_NODE_CLASSES, Environment, ReportedModel
-from callsheet.worker.control_plane import ControlPlane
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.control_plane import ControlPlaneClient
+from callsheet.worker.plane import RefusedRequest, Unreachable
 
 log = get_logger(__name__)
 
@@ -53,7 +53,7 @@ class EnvironmentWatch:
         """Call when the environment may have changed."""
         self._reading_requested.set()
 
-    async def read_and_report(self, plane: ControlPlane) -> None:
+    async def read_and_report(self, plane: ControlPlaneClient) -> None:
         """Runs until it is cancelled."""
         loop = asyncio.get_running_loop()
         next_reading = loop.time() + READING_SECONDS
@@ -88,7 +88,7 @@ class EnvironmentWatch:
         versions = versions_of([inventory for _, inventory in found if inventory is not None])
         self.custom_node_versions = {name: versions[name] for name in self.custom_nodes if name in versions}
 
-    async def report(self, plane: ControlPlane) -> None:
+    async def report(self, plane: ControlPlaneClient) -> None:
         """Does nothing if the control plane got this environment already, also if it refused it."""
         environment = self.current
         if environment is None or environment == self._reported:
@@ -98,7 +98,7 @@ class EnvironmentWatch:
         except Unreachable as error:
             log.warning("worker.environment_not_reported", reason=str(error))
             return
-        except Refused as error:
+        except RefusedRequest as error:
             # The control plane is older than this agent, or has other limits. It then does not check whether this
             # worker can run a workflow.
             log.warning("worker.environment_refused", reason=str(error))

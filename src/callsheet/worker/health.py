@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from callsheet.providers.engine import Description, Engine, EngineError, EngineStuck, EngineUnreachable
+from callsheet.providers.engine import Engine, EngineDescription, EngineError, EngineStuck, EngineUnreachable
 from callsheet.toolbox.logs import get_logger
 from callsheet.worker.warm_up import WarmUp
 
@@ -19,7 +19,7 @@ RECOVERY_SECONDS = 1.0
 ANSWER_SECONDS = 30.0
 
 
-class Health:
+class EngineHealth:
     def __init__(
         self,
         engine: Engine,
@@ -37,7 +37,7 @@ class Health:
         self._name = name or engine.provider
         self.reason = "has not been checked yet"
         self.version: str | None = None
-        self.description: Description | None = None
+        self.description: EngineDescription | None = None
         self._engine = engine
         self._seconds = seconds
         self._changed = changed

@@ -22,12 +22,12 @@ from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import (
     Engine,
     EngineError,
+    EngineRun,
     EngineStuck,
     EngineUnreachable,
     Graph,
     NotBegun,
     Output,
-    Run,
 )
 from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.concurrently import all_of
@@ -37,14 +37,14 @@ from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.worker import MOST_DELIVERED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.engine_choice import loaded_by
-from callsheet.worker.engines import Claim, DrivenEngine, Engines
+from callsheet.worker.engines import DrivenEngine, EngineClaim, Engines
 from callsheet.worker.lease_keeper import LeaseKeeper
-from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
-from callsheet.worker.plane import Refused
-from callsheet.worker.reports import ContentMismatch, Report, ReportBox, RunOf, failure, lease_of
+from callsheet.worker.payloads import EnginePayload, PayloadAsset, engine_payload, refreshed
+from callsheet.worker.plane import RefusedRequest
+from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, UploadMismatch, failure, lease_of
 from callsheet.worker.transfers import TransferFailed, Transfers
 from callsheet.worker.warm_models import WarmModels
 
@@ -71,7 +71,7 @@ class Workplace:
     """What all runs of an agent share."""
 
     config: AgentConfig
-    plane: ControlPlane
+    plane: ControlPlaneClient
     engines: Engines
     cache: AssetCache
     transfers: Transfers
@@ -123,7 +123,7 @@ class JobRun:
             await self._forgotten()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def _told(self, report: Report | None) -> bool:
+    async def _told(self, report: QueuedReport | None) -> bool:
         """Sends the report. Returns False if the files must be uploaded again."""
         if report is None:
             self._place.reports.tear_up(self.job)
@@ -135,7 +135,7 @@ class JobRun:
             body = {**report.body, "trace": self._keeper.trace.as_report()}
             run = RunOf(self.job.provider, self.run_id)
             status = await self._place.reports.send(self.job, replace(report, body=body, run=run))
-        except ContentMismatch as mismatch:
+        except UploadMismatch as mismatch:
             log.warning("job.files_not_found", reason=str(mismatch))
             self.write_will()
             self._keeper.reporting(False)
@@ -144,7 +144,7 @@ class JobRun:
         log.info("job.reported", kind=report.kind, status=status)
         return True
 
-    async def _outcome(self) -> Report | None:
+    async def _outcome(self) -> QueuedReport | None:
         """Returns the report of the run, or None if the lease is lost."""
         work = asyncio.create_task(self._work())
         over = asyncio.create_task(self._keeper.over.wait())
@@ -158,16 +158,16 @@ class JobRun:
                 task.cancel()
             await asyncio.gather(work, over, return_exceptions=True)
 
-    def _is_worth_telling(self, work: asyncio.Task[Report]) -> bool:
+    def _is_worth_telling(self, work: asyncio.Task[QueuedReport]) -> bool:
         """Whether the run finished at the same moment as it was stopped."""
         return self._keeper.ending in ("interrupted", "run_limit") and work.exception() is None
 
-    def _report_of(self, work: asyncio.Task[Report]) -> Report | None:
+    def _report_of(self, work: asyncio.Task[QueuedReport]) -> QueuedReport | None:
         error = work.exception()
         return work.result() if error is None else self._failed(error)
 
-    def _failed(self, error: BaseException) -> Report | None:
-        if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
+    def _failed(self, error: BaseException) -> QueuedReport | None:
+        if isinstance(error, RefusedRequest) and self._keeper.ending == "lease_lost":
             return None
         if isinstance(error, EngineStuck | EngineUnreachable):
             self._doubt(str(error))
@@ -189,7 +189,7 @@ class JobRun:
         unknown = EngineError("worker_error", "The worker failed.", retryable=True, traceback=redact_text(lines))
         return failure(self.job, unknown)
 
-    async def _stopped(self, work: asyncio.Task[Report]) -> Report | None:
+    async def _stopped(self, work: asyncio.Task[QueuedReport]) -> QueuedReport | None:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         match self._keeper.ending:
@@ -206,7 +206,7 @@ class JobRun:
         if self._driven is not None:
             self._driven.health.doubt(reason)
 
-    async def _work(self) -> Report:
+    async def _work(self) -> QueuedReport:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._made is None:
             self._made = await self._make(engine_payload(self.job))
@@ -220,7 +220,7 @@ class JobRun:
             "outputs": outputs,
             "metadata": {"engine": self._driven.health.version},
         }
-        return Report("complete", body)
+        return QueuedReport("complete", body)
 
     async def _make(self, payload: EnginePayload) -> list[Deliverable]:
         trace = self._keeper.trace
@@ -245,7 +245,7 @@ class JobRun:
         finally:
             claim.end()
 
-    async def _run_at(self, claim: Claim, payload: EnginePayload, files: Sequence[Path]) -> Sequence[Output]:
+    async def _run_at(self, claim: EngineClaim, payload: EnginePayload, files: Sequence[Path]) -> Sequence[Output]:
         trace = self._keeper.trace
         names: dict[str, str] = {}
         if payload.assets:
@@ -262,7 +262,7 @@ class JobRun:
 
     async def _rendered(self, driven: DrivenEngine, graph: Graph, payload: EnginePayload) -> Sequence[Output]:
         engine, health = driven.engine, driven.health
-        run = Run(
+        run = EngineRun(
             self.run_id,
             with_own_outputs(graph, self.run_id),
             payload.output_node,
@@ -298,7 +298,7 @@ class JobRun:
         )
         return dict(zip((asset.placeholder for asset in payload.assets), names, strict=True))
 
-    async def _at_engine(self, engine: Engine, asset: Asset, path: Path) -> str:
+    async def _at_engine(self, engine: Engine, asset: PayloadAsset, path: Path) -> str:
         try:
             if asset.shared_name is not None:
                 return await engine.share(path, asset.shared_name)
@@ -308,7 +308,7 @@ class JobRun:
             # The file may be as large as the disk allows, and the run takes long.
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
-    async def _downloaded(self, asset: Asset, path: Path) -> None:
+    async def _downloaded(self, asset: PayloadAsset, path: Path) -> None:
         download = self._place.transfers.download
         url, refusals, failures, began = asset.url, 0, 0, time.monotonic()
         while True:
@@ -345,8 +345,8 @@ class JobRun:
         if (self._submitted or self._uploaded) and self._driven is not None:
             await forget_run(self._driven.engine, self.run_id)
 
-    def _requeue(self, reason: str) -> Report:
-        return Report("requeue", {**lease_of(self.job), "reason": reason})
+    def _requeue(self, reason: str) -> QueuedReport:
+        return QueuedReport("requeue", {**lease_of(self.job), "reason": reason})
 
 
 async def cancel_run(engine: Engine, run_id: str) -> bool:

@@ -21,10 +21,10 @@ from callsheet.wire.worker import (
     REASON,
     UPLOADING,
     AnnouncedOutput,
-    HeartbeatAnswer,
+    HeartbeatResponse,
     WorkerJob,
 )
-from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.run_trace import RunTrace
 
 log = get_logger(__name__)
@@ -132,7 +132,7 @@ class LeaseKeeper:
             self._preview = {"mime_type": mime_type, "data": base64.b64encode(picture).decode("ascii")}
             self._news.set()
 
-    async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatAnswer:
+    async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatResponse:
         """Gets the URLs to upload to; retries while the control plane is unreachable. Discards unsent progress of the
         engine, which would otherwise be sent after this."""
         self._progress = None
@@ -143,7 +143,7 @@ class LeaseKeeper:
             self._message(outputs=[each.model_dump(mode="json") for each in outputs], progress=progress)
         )
 
-    async def refresh(self) -> HeartbeatAnswer:
+    async def refresh(self) -> HeartbeatResponse:
         """Gets new URLs of the inputs."""
         return await self._insist(self._message(refresh_inputs=True))
 
@@ -159,7 +159,7 @@ class LeaseKeeper:
             except Unreachable as error:
                 failures += 1
                 log.warning("lease.not_renewed", dispatch_id=self._job.dispatch_id, reason=str(error))
-            except Refused as refused:
+            except RefusedRequest as refused:
                 if self._is_reporting and refused.status in GONE:
                     return
                 self._refused(refused)
@@ -191,20 +191,20 @@ class LeaseKeeper:
         self._progress = self._preview = None
         return request
 
-    def _hear(self, answer: HeartbeatAnswer) -> None:
+    def _hear(self, answer: HeartbeatResponse) -> None:
         self._ttl = answer.lease_ttl_seconds or self._ttl
         self._told_start = self._told_start or self._began is not None
         if answer.cancel_requested:
             self.end("canceled")
 
-    def _refused(self, refused: Refused) -> None:
+    def _refused(self, refused: RefusedRequest) -> None:
         if refused.status in GONE:
             log.warning("lease.lost", dispatch_id=self._job.dispatch_id, code=refused.code)
             self.end("lease_lost")
         else:
             log.warning("lease.heartbeat_refused", code=refused.code, reason=refused.detail)
 
-    async def _insist(self, request: Body) -> HeartbeatAnswer:
+    async def _insist(self, request: Body) -> HeartbeatResponse:
         failures = 0
         while True:
             try:
@@ -213,13 +213,13 @@ class LeaseKeeper:
                 failures += 1
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
-            except Refused as refused:
+            except RefusedRequest as refused:
                 self._refused(refused)
                 raise
             self._hear_addresses(answer)
             return answer
 
-    def _hear_addresses(self, answer: HeartbeatAnswer) -> None:
+    def _hear_addresses(self, answer: HeartbeatResponse) -> None:
         self._ttl = answer.lease_ttl_seconds or self._ttl
         if answer.cancel_requested:
             self.end("canceled")

@@ -15,7 +15,7 @@ from callsheet.wire.worker import MOST_ACTIVE_LEASES, most_leases
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class WorkerOffer:
     """`capacity` is the number of jobs that render at once. `wants`: the agent wants a job of `providers`. `prefetch`:
     that job would wait for a place."""
 
@@ -25,19 +25,19 @@ class Offer:
     prefetch: bool = False
 
 
-def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> Offer:
+def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> WorkerOffer:
     """`places` has each provider whose engines take jobs. `held` counts the jobs of all providers."""
     capacity, total = sum(places.values()), sum(held.values())
     if total < capacity:
         # A job for an idle engine has priority over a prefetched job for a busy one.
         free = tuple(each for each, count in places.items() if held.get(each, 0) < count)
-        return Offer(capacity, free, wants=True)
+        return WorkerOffer(capacity, free, wants=True)
     ahead: tuple[str, ...] = ()
     if total < most_leases(capacity, prefetch=prefetch):
         ahead = tuple(
             each for each, count in places.items() if held.get(each, 0) < most_leases(count, prefetch=prefetch)
         )
-    return Offer(capacity, ahead or tuple(places), wants=bool(ahead), prefetch=bool(ahead))
+    return WorkerOffer(capacity, ahead or tuple(places), wants=bool(ahead), prefetch=bool(ahead))
 
 
 def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:

@@ -16,7 +16,7 @@ from callsheet.providers.comfy.graphs import (
     refuse_shared_files,
 )
 from callsheet.providers.engine import Graph
-from callsheet.wire.worker import HeartbeatAnswer, WorkerJob
+from callsheet.wire.worker import HeartbeatResponse, WorkerJob
 from callsheet.worker.asset_cache import is_hash
 
 DEFAULT_PLACEHOLDER = "__INPUT_PATH__"
@@ -27,7 +27,7 @@ _PLAYLISTS = frozenset({".m3u8", ".m3u", ".mpd", ".sdp", ".ffconcat", ".pls", ".
 
 
 @dataclass(frozen=True, slots=True)
-class Asset:
+class PayloadAsset:
     key: str
     placeholder: str
     url: str
@@ -50,7 +50,7 @@ class Asset:
 @dataclass(frozen=True, slots=True)
 class EnginePayload:
     graph: Graph
-    assets: Sequence[Asset]
+    assets: Sequence[PayloadAsset]
     output_node: str | None
     extra_data: Mapping[str, Any]
     # Whether results keep the metadata that the engine wrote into them, for example the graph.
@@ -69,7 +69,7 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
     return EnginePayload(graph, assets, node, extra_data, keeps)
 
 
-def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
+def refreshed(asset: PayloadAsset, answer: HeartbeatResponse) -> str:
     """The asset's new URL, or the old one if the response has none."""
     for each in answer.inputs or []:
         if (each.key, each.placeholder) == (asset.key, asset.placeholder) or each.placeholder == asset.placeholder:
@@ -77,7 +77,7 @@ def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
     return asset.url
 
 
-def _assets(job: WorkerJob) -> list[Asset]:
+def _assets(job: WorkerJob) -> list[PayloadAsset]:
     payload = job.input_payload
     given = payload.get("assets") or []
     assets = [_asset(each, job) for each in given if isinstance(each, dict) and each.get("download_url")]
@@ -85,11 +85,11 @@ def _assets(job: WorkerJob) -> list[Asset]:
         placeholder = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
         content_hash = job.input_file.content_hash if job.input_file else None
         extension = _extension(str(payload.get("input_name") or ""), job.input_url)
-        assets.append(Asset("input", placeholder, job.input_url, content_hash, extension))
+        assets.append(PayloadAsset("input", placeholder, job.input_url, content_hash, extension))
     return assets
 
 
-def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
+def _asset(value: Mapping[str, Any], job: WorkerJob) -> PayloadAsset:
     payload = job.input_payload
     primary = bool(value.get("is_primary_input"))
     default = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
@@ -101,7 +101,7 @@ def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
     content_hash = str(given) if given else None
     shared = not primary and bool(value.get("asset_id")) and is_hash(content_hash)
     key = str(value.get("key") or "asset")
-    return Asset(key, placeholder, url, content_hash, _extension(name, url), shared)
+    return PayloadAsset(key, placeholder, url, content_hash, _extension(name, url), shared)
 
 
 def _extension(name: str, url: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest
+from callsheet.wire.worker import HeartbeatResponse, PollRequest, PollResponse
 
 
 class Unreachable(Exception):
@@ -15,7 +15,7 @@ class Unreachable(Exception):
         self.retry_after = retry_after
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """An error response that a retry does not change."""
 
     def __init__(self, status: int, code: str, detail: str):
@@ -33,9 +33,9 @@ class Plane(Protocol):
 
     async def enter(self) -> None: ...
 
-    async def poll(self, request: PollRequest) -> PollAnswer: ...
+    async def poll(self, request: PollRequest) -> PollResponse: ...
 
-    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer: ...
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse: ...
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         """Sends one report; returns the job's new status."""

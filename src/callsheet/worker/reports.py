@@ -19,7 +19,7 @@ from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.worker import CompleteRequest, FailRequest, LeaseRequest, RequeueRequest, WorkerJob
-from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
 log = get_logger(__name__)
@@ -36,13 +36,13 @@ class RunOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class QueuedReport:
     kind: str
     body: dict[str, Any]
     run: RunOf | None = None
 
 
-class ContentMismatch(Exception):
+class UploadMismatch(Exception):
     """The files in storage are not as reported: upload them again."""
 
 
@@ -53,9 +53,9 @@ class ReportBox:
 
     def write_will(self, job: WorkerJob, run_id: str) -> None:
         will = {**lease_of(job), "reason": "its worker was killed"}
-        self.write(job, Report("requeue", will, RunOf(job.provider, run_id)))
+        self.write(job, QueuedReport("requeue", will, RunOf(job.provider, run_id)))
 
-    def write(self, job: WorkerJob, report: Report) -> None:
+    def write(self, job: WorkerJob, report: QueuedReport) -> None:
         kept: dict[str, Any] = {"kind": report.kind, "body": report.body}
         if report.run is not None:
             kept["run"] = {"provider": report.run.provider, "id": report.run.run_id}
@@ -68,7 +68,7 @@ class ReportBox:
         """Removes the report of a lost lease: the control plane needs none."""
         self._path(job).unlink(missing_ok=True)
 
-    async def send(self, job: WorkerJob, report: Report) -> str | None:
+    async def send(self, job: WorkerJob, report: QueuedReport) -> str | None:
         """Saves the report, then retries until the control plane responds. Returns None if the lease is lost."""
         self.write(job, report)
         return await self._send(report, self._path(job))
@@ -79,9 +79,9 @@ class ReportBox:
         for path, report in list(self._left_over()):
             try:
                 status = await self._send(report, path)
-            except ContentMismatch:
+            except UploadMismatch:
                 # The files of that agent are deleted.
-                again = Report("requeue", {**report.body, "reason": "its worker was killed while it uploaded"})
+                again = QueuedReport("requeue", {**report.body, "reason": "its worker was killed while it uploaded"})
                 status = await self._send(again, path)
             log.info("report.sent_late", kind=report.kind, dispatch_id=report.body.get("dispatch_id"), status=status)
             if report.run is not None:
@@ -92,7 +92,7 @@ class ReportBox:
     def is_empty(self) -> bool:
         return not any(self._left_over())
 
-    async def _send(self, report: Report, path: Path) -> str | None:
+    async def _send(self, report: QueuedReport, path: Path) -> str | None:
         failures = 0
         while True:
             try:
@@ -102,15 +102,15 @@ class ReportBox:
                 log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
-            except Refused as refused:
+            except RefusedRequest as refused:
                 if refused.code == "content_mismatch":
-                    raise ContentMismatch(refused.detail) from None
+                    raise UploadMismatch(refused.detail) from None
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
                 status = None
             _remove(path)
             return status
 
-    def _left_over(self) -> Iterator[tuple[Path, Report]]:
+    def _left_over(self) -> Iterator[tuple[Path, QueuedReport]]:
         for path in sorted(self._directory.glob("*.json")):
             report = report_in(read_private(path) or {})
             if report is not None:
@@ -124,7 +124,7 @@ class ReportBox:
         return self._directory / f"{job.dispatch_id}-{job.lease_token}.json"
 
 
-def report_in(found: Mapping[str, Any]) -> Report | None:
+def report_in(found: Mapping[str, Any]) -> QueuedReport | None:
     """Reads a saved report; returns None if the control plane could not accept it."""
     kind, body = found.get("kind"), found.get("body")
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(body, dict):
@@ -133,7 +133,7 @@ def report_in(found: Mapping[str, Any]) -> Report | None:
         KINDS[kind].model_validate(body)
     except ValidationError:
         return None
-    return Report(kind, body, _run_in(found.get("run")))
+    return QueuedReport(kind, body, _run_in(found.get("run")))
 
 
 def _run_in(found: object) -> RunOf | None:
@@ -157,7 +157,7 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
     return {"dispatch_id": job.dispatch_id, "lease_token": str(job.lease_token)}
 
 
-def failure(job: WorkerJob, error: ProviderError) -> Report:
+def failure(job: WorkerJob, error: ProviderError) -> QueuedReport:
     # Messages of services may contain lone surrogates, which must not prevent the report.
     message = redact_text(error.message.encode("utf-8", "replace").decode())
     body: dict[str, Any] = {
@@ -171,4 +171,4 @@ def failure(job: WorkerJob, error: ProviderError) -> Report:
             "retryable": error.retryable,
         },
     }
-    return Report("fail", body)
+    return QueuedReport("fail", body)

@@ -34,7 +34,7 @@ class RestartRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class EngineSigns:
     """State of one engine. Times are from a monotonic clock; None: not the case now."""
 
     now: float
@@ -49,27 +49,27 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RestartVerdict:
     """`rest`: the engine gets no further job, and is restarted when its jobs are over."""
 
     action: Literal["start", "restart", "rest"]
     reason: str = ""
 
 
-def judge(rules: RestartRules, signs: Signs) -> Verdict | None:
+def judge(rules: RestartRules, signs: EngineSigns) -> RestartVerdict | None:
     """Returns None if nothing needs to be done."""
     if signs.started_at is None:
-        return Verdict("start") if signs.now >= signs.retry_at else None
+        return RestartVerdict("start") if signs.now >= signs.retry_at else None
     if not signs.has_answered:
         late = signs.now - signs.started_at > rules.start_seconds
         message = f"It did not respond within {rules.start_seconds:g} seconds of its start."
-        return Verdict("restart", message) if late else None
+        return RestartVerdict("restart", message) if late else None
     if signs.stuck_since is not None and signs.now - signs.stuck_since >= rules.stuck_seconds:
-        return Verdict("restart", "It is stuck on a run.")
+        return RestartVerdict("restart", "It is stuck on a run.")
     if signs.silent_since is not None and signs.now - signs.silent_since > rules.absent_seconds:
-        return Verdict("restart", f"It has not responded for {rules.absent_seconds:g} seconds.")
+        return RestartVerdict("restart", f"It has not responded for {rules.absent_seconds:g} seconds.")
     used, limit = signs.memory_bytes, rules.memory_bytes
     if used is not None and limit is not None and used > limit:
         message = f"It uses {used} bytes of memory, and the limit is {limit}."
-        return Verdict("rest" if signs.in_use else "restart", message)
+        return RestartVerdict("rest" if signs.in_use else "restart", message)
     return None

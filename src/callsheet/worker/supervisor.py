@@ -13,7 +13,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.worker.engine_process import EngineProcess
 from callsheet.worker.engines import DrivenEngine
-from callsheet.worker.restarts import RestartRules, Signs, Verdict, judge
+from callsheet.worker.restarts import EngineSigns, RestartRules, RestartVerdict, judge
 
 log = get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Supervisor:
             return max(0.05, min(self._rules.look_seconds, self._retry_at - self._clock()))
         return self._rules.look_seconds
 
-    def _signs(self, now: float) -> Signs:
+    def _signs(self, now: float) -> EngineSigns:
         health = self._driven.health
         if self._started_at is not None:
             if health.answers:
@@ -81,7 +81,7 @@ class Supervisor:
                 self.failed_start = None
             self._silent_since = None if health.answers else (self._silent_since or now)
             self._stuck_since = (self._stuck_since or now) if health.is_stuck else None
-        return Signs(
+        return EngineSigns(
             now=now,
             started_at=self._started_at,
             retry_at=self._retry_at,
@@ -92,7 +92,7 @@ class Supervisor:
             in_use=self._driven.in_use,
         )
 
-    async def _act(self, verdict: Verdict, now: float) -> None:
+    async def _act(self, verdict: RestartVerdict, now: float) -> None:
         match verdict.action:
             case "start":
                 await self._start(now)

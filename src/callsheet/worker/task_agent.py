@@ -13,9 +13,9 @@ from pathlib import Path
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage
-from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
+from callsheet.wire.worker import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.departure import DRAINED, Departure
-from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.task_run import TaskPlace, TaskRun
 from callsheet.worker.transfers import Transfers
 
@@ -133,7 +133,7 @@ class TaskAgent:
             try:
                 async with asking:
                     answer = await self._poll(poll_id)
-            except (Unreachable, Refused) as error:
+            except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 self._outage.failed(error)
                 await asyncio.sleep(place.plane.pause(failures, error))
@@ -151,7 +151,7 @@ class TaskAgent:
                 self.departure.begin(DRAINED, None)
             await asyncio.sleep(PAUSE_SECONDS.get(answer.reason or "empty", 1.0))
 
-    async def _poll(self, poll_id: str) -> PollAnswer:
+    async def _poll(self, poll_id: str) -> PollResponse:
         return await self.plane.poll(
             PollRequest(
                 current_load=len(self._runs),

@@ -27,8 +27,8 @@ from callsheet.wire.tasks import task_id_of
 from callsheet.wire.worker import WorkerJob
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.lease_keeper import LeaseKeeper
-from callsheet.worker.plane import Plane, Refused, Unreachable
-from callsheet.worker.reports import Report, failure, lease_of
+from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
+from callsheet.worker.reports import QueuedReport, failure, lease_of
 from callsheet.worker.transfers import Transfers
 
 log = get_logger(__name__)
@@ -75,7 +75,7 @@ class TaskRun:
         finally:
             await self._keeper.stop()
 
-    async def _outcome(self) -> Report | None:
+    async def _outcome(self) -> QueuedReport | None:
         """Returns the report of the task, or None if the lease is lost."""
         work = asyncio.create_task(self._work())
         over = asyncio.create_task(self._keeper.over.wait())
@@ -91,7 +91,7 @@ class TaskRun:
             await asyncio.gather(over, return_exceptions=True)
             await self._let_go(work)
 
-    async def _let_go(self, work: asyncio.Task[Report]) -> None:
+    async def _let_go(self, work: asyncio.Task[QueuedReport]) -> None:
         """Cancels the actor. An actor that does not stop is abandoned: its slot and the process do not wait for it."""
         if work.done() or work.cancelling():
             return
@@ -101,7 +101,7 @@ class TaskRun:
         if not work.done():
             log.error("task.would_not_stop", job_id=str(self.job.job_id), actor=self.job.actor)
 
-    async def _work(self) -> Report:
+    async def _work(self) -> QueuedReport:
         actor = self._place.actors.get(self.job.actor or "")
         if actor is None:
             # Another worker may have the actor: this one was started before the actor was added.
@@ -133,21 +133,21 @@ class TaskRun:
             input_url=job.input_url,
         )
 
-    async def _report_of(self, came: Done | Deferred) -> Report:
+    async def _report_of(self, came: Done | Deferred) -> QueuedReport:
         if isinstance(came, Deferred):
             expires_at = datetime.now(UTC) + timedelta(seconds=came.expires_seconds)
             said = {"provider_job_id": came.provider_job_id, "expires_at": expires_at.isoformat()}
-            return Report("defer", {**lease_of(self.job), **said})
+            return QueuedReport("defer", {**lease_of(self.job), **said})
         body: dict[str, Any] = {**lease_of(self.job), "result": dict(came.result)}
         if came.provider_job_id is not None:
             body["provider_job_id"] = came.provider_job_id
         if came.files:
             files = await asyncio.to_thread(lambda: [_deliverable(file) for file in came.files])
             body["outputs"] = await deliver(files, self._keeper, self._place.transfers)
-        return Report("complete", body)
+        return QueuedReport("complete", body)
 
-    def _failed(self, error: BaseException) -> Report | None:
-        if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
+    def _failed(self, error: BaseException) -> QueuedReport | None:
+        if isinstance(error, RefusedRequest) and self._keeper.ending == "lease_lost":
             return None
         if isinstance(error, InvalidRequest):
             # The control plane's validation accepted the payload, but the actor did not. A retry does not help.
@@ -163,10 +163,10 @@ class TaskRun:
             ProviderError("actor_error", "The task's actor failed.", retryable=True, details=details, traceback=lines),
         )
 
-    def _stopped(self) -> Report | None:
+    def _stopped(self) -> QueuedReport | None:
         match self._keeper.ending:
             case "interrupted":
-                return Report("requeue", {**lease_of(self.job), "reason": self._reason})
+                return QueuedReport("requeue", {**lease_of(self.job), "reason": self._reason})
             case "run_limit":
                 limit = f"The task took longer than {self.job.run_limit_seconds} seconds."
                 return failure(self.job, ProviderError("run_limit", limit))
@@ -174,7 +174,7 @@ class TaskRun:
                 return failure(self.job, ProviderError("canceled", "The task was canceled."))
         return None
 
-    async def _tell(self, report: Report) -> None:
+    async def _tell(self, report: QueuedReport) -> None:
         """Retries until the control plane responds, as long as the lease is held."""
         failures, is_bare = 0, False
         while True:
@@ -184,7 +184,7 @@ class TaskRun:
                 failures += 1
                 log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._place.plane.pause(failures, error))
-            except Refused as refused:
+            except RefusedRequest as refused:
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
                 if is_bare or refused.status in (404, 409):
                     return
@@ -199,7 +199,7 @@ class TaskRun:
                 log.debug("task.reported", job_id=str(self.job.job_id), kind=report.kind, status=status)
                 return
 
-    def _bare(self, report: Report, reason: str) -> Report:
+    def _bare(self, report: QueuedReport, reason: str) -> QueuedReport:
         """A short failure report that replaces a report that cannot be sent."""
         if report.kind == "fail":
             said = report.body["error"]
@@ -207,7 +207,7 @@ class TaskRun:
         return failure(self.job, ProviderError("result_refused", f"The control plane refused the result: {reason}"))
 
 
-def _deferred_by(work: asyncio.Task[Report]) -> Report | None:
+def _deferred_by(work: asyncio.Task[QueuedReport]) -> QueuedReport | None:
     """Returns the report of an actor that submitted to a provider while it was cancelled. It is always sent: the
     provider's job is paid for, and no other component knows its id."""
     if not work.done() or _error_of(work) is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.providers.comfy.graphs import checked_graph, with_own_outputs
-from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Graph, NodeState, Run
+from callsheet.providers.engine import Engine, EngineError, EngineRun, EngineStuck, EngineUnreachable, Graph, NodeState
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 
@@ -55,7 +55,7 @@ class WarmUp:
         log.info("engine.warms_up", engine=self._name)
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                await self._engine.run(Run(run_id, with_own_outputs(self._graph, run_id)), _Deaf())
+                await self._engine.run(EngineRun(run_id, with_own_outputs(self._graph, run_id)), _Deaf())
         except EngineUnreachable:
             # The engine ended meanwhile. The next start warms it up.
             self._is_warm = False

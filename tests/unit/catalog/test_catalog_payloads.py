@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.payloads import check_file, filled, resolve
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import Property
@@ -19,9 +19,9 @@ ASSET = uuid7()
 NOTE = {"key": "note", "type": "text", "placeholder": "{{note}}", "user_configurable": True}
 
 
-def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> Recipe:
+def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> EffectRecipe:
     chosen = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(str(ASSET)), *more]
-    return Recipe(
+    return EffectRecipe(
         effect_id=uuid7(),
         name="An effect",
         has_jobs=False,

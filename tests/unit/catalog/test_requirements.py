@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callsheet.catalog.requirements import MOST_LACKS, Inventory, lacks, missing_text, required_of
+from callsheet.catalog.requirements import MOST_LACKS, ReportedInventory, lacks, missing_text, required_of
 from callsheet.wire.catalog import Property
 from callsheet.wire.environment import Environment, Lack, Required, Requirements
 
@@ -26,8 +26,8 @@ def required(**requirements: Any) -> Required:
     return found
 
 
-def inventory(**environment: Any) -> Inventory:
-    return Inventory.of(Environment.model_validate(environment))
+def inventory(**environment: Any) -> ReportedInventory:
+    return ReportedInventory.of(Environment.model_validate(environment))
 
 
 def missing(of: Required, **environment: Any) -> list[tuple[str, str]]:

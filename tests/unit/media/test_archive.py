@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.media.archive import LONG, Entry, zipped
+from callsheet.media.archive import LONG, ArchiveEntry, zipped
 from callsheet.pipelines.export import folder_in_archive
 
 AT = datetime(2026, 5, 4, 3, 2, 2, tzinfo=UTC)
@@ -23,20 +23,20 @@ async def pieces(*content: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def listed(*entries: Entry) -> AsyncGenerator[Entry, None]:
+async def listed(*entries: ArchiveEntry) -> AsyncGenerator[ArchiveEntry, None]:
     for entry in entries:
         yield entry
 
 
-async def written(*entries: Entry) -> bytes:
+async def written(*entries: ArchiveEntry) -> bytes:
     return b"".join([piece async for piece in zipped(listed(*entries))])
 
 
 async def test_entries_are_read_back_unchanged() -> None:
     made = await written(
-        Entry("base/1.png", AT, pieces(b"one", b"two")),
-        Entry("empty.bin", AT, pieces()),
-        Entry("manifest.json", AT, pieces(json.dumps({"a": 1}).encode()), packed=True),
+        ArchiveEntry("base/1.png", AT, pieces(b"one", b"two")),
+        ArchiveEntry("empty.bin", AT, pieces()),
+        ArchiveEntry("manifest.json", AT, pieces(json.dumps({"a": 1}).encode()), packed=True),
     )
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         assert archive.testzip() is None
@@ -48,7 +48,7 @@ async def test_entries_are_read_back_unchanged() -> None:
 
 
 async def test_an_entry_that_may_be_very_large_is_written_in_the_longer_form(tmp_path: Path) -> None:
-    (tmp_path / "made.zip").write_bytes(await written(Entry("a/b.txt", AT, pieces(b"x" * 9), size=LONG + 1)))
+    (tmp_path / "made.zip").write_bytes(await written(ArchiveEntry("a/b.txt", AT, pieces(b"x" * 9), size=LONG + 1)))
     shutil.unpack_archive(tmp_path / "made.zip", tmp_path)
     assert (tmp_path / "a" / "b.txt").read_bytes() == b"x" * 9
 
@@ -59,7 +59,7 @@ async def test_an_empty_archive_is_valid() -> None:
 
 
 async def test_a_time_before_1980_becomes_the_first_time_of_a_zip() -> None:
-    made = await written(Entry("old", datetime(1970, 1, 1, tzinfo=UTC), pieces(b"x")))
+    made = await written(ArchiveEntry("old", datetime(1970, 1, 1, tzinfo=UTC), pieces(b"x")))
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         assert archive.getinfo("old").date_time == (1980, 1, 1, 0, 0, 0)
 
@@ -74,7 +74,7 @@ async def test_pieces_are_sent_as_they_are_read_and_none_is_kept() -> None:
             yield bytes(100_000)
 
     sent = 0
-    async for piece in zipped(listed(Entry("large.bin", AT, large()))):
+    async for piece in zipped(listed(ArchiveEntry("large.bin", AT, large()))):
         sent += len(piece)
         assert read * 100_000 - sent <= 0
         assert len(piece) < 200_000
@@ -87,9 +87,9 @@ async def test_a_reader_that_leaves_in_the_middle_leaves_nothing_open() -> None:
         while True:
             yield b"more"
 
-    async def watched() -> AsyncGenerator[Entry, None]:
+    async def watched() -> AsyncGenerator[ArchiveEntry, None]:
         try:
-            yield Entry("endless", AT, endless())
+            yield ArchiveEntry("endless", AT, endless())
         finally:
             closed.append(True)
 

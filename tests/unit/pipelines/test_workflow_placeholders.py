@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.catalog.effects import Recipe
+from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.payloads import filled, resolve
 from callsheet.pipelines.collector import candidate_id_of, path_of
 from callsheet.pipelines.definitions import in_order, slug_of, slugs_of
@@ -36,7 +36,7 @@ GRAPH: dict[str, Any] = {
     },
     "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
 }
-RECIPE = Recipe(
+RECIPE = EffectRecipe(
     effect_id=UUID(int=1),
     name="An effect",
     has_jobs=True,
@@ -61,7 +61,7 @@ ALL = Needs(prompt=True, variables=True)
 AT = datetime(2025, 11, 10, 0, 23, 45, tzinfo=UTC)
 
 
-def fill(prompt: str, variables: dict[str, Any], seed: int = 5, recipe: Recipe = RECIPE) -> dict[str, Any]:
+def fill(prompt: str, variables: dict[str, Any], seed: int = 5, recipe: EffectRecipe = RECIPE) -> dict[str, Any]:
     whole = completed(recipe, GRAPH, {**variables, "seed": seed})
     graph = filled(whole, GRAPH, resolve(whole, given_values(whole, ALL, prompt, variables, seed)).values)
     inputs: dict[str, Any] = graph["1"]["inputs"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.actor import Deferred, Done
-from callsheet.providers.context import Clients, Context
+from callsheet.providers.context import BuiltInContext, Clients
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, Generation
 from callsheet.providers.media_actor import NO_SOURCE_DATA, NO_STORED_PROMPTS, MediaActor
@@ -208,7 +208,7 @@ class TestWebhooks:
     @pytest.fixture
     def media(self, provider: RecordingProvider) -> MediaActor:
         config: Any = None
-        return MediaActor(Context(config, Clients(), {provider.name: provider}))
+        return MediaActor(BuiltInContext(config, Clients(), {provider.name: provider}))
 
     def task(self, directory: Path, callback: Callback | None) -> Any:
         task = media_task(directory, provider="recording")

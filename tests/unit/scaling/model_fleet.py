@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from callsheet.scaling.policy import Decision, History, Policy, Situation, Worker, decide
+from callsheet.scaling.policy import Decision, History, Policy, PolicyWorker, Situation, decide
 
 TICK = 5.0
 
@@ -22,9 +22,11 @@ class ModelWorker:
     # What is left of each job it runs.
     left: list[float] = field(default_factory=list)
 
-    def seen(self) -> Worker:
+    def seen(self) -> PolicyWorker:
         idle_since = None if self.left else self.idle_since
-        return Worker(self.id, self.slots, len(self.left), self.is_draining, self.is_spot, self.started_at, idle_since)
+        return PolicyWorker(
+            self.id, self.slots, len(self.left), self.is_draining, self.is_spot, self.started_at, idle_since
+        )
 
 
 class ModelFleet:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from callsheet.scaling.simulation.arrivals import CURVES, Arrivals, make_trace, read_curve
-from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.scaling.simulation.trace_files import LONGEST_LINE, TraceError, read_trace, write_trace
 from callsheet.toolbox.errors import OperatorError
 
 JOB = '{"seconds": 1, "run_seconds": 2}'
 
 
-def read(folder: Path, text: str | bytes, name: str = "trace.csv") -> Trace:
+def read(folder: Path, text: str | bytes, name: str = "trace.csv") -> QueueTrace:
     file = folder / name
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_trace(file)
@@ -33,9 +33,9 @@ def test_a_csv_is_read_in_the_order_of_arrival_with_its_first_job_as_the_start(t
     )
     assert trace.started_at == datetime(2026, 3, 31, 9, 30, tzinfo=UTC)
     assert list(trace.rows()) == [
-        (0.0, 3.0, LaneKey("acme", "bob", 0, "upscale")),
-        (10.0, 12.5, LaneKey("acme", "ann", -1, "upscale")),
-        (10.5, 0.0, LaneKey("", "", 0, "a, b")),
+        (0.0, 3.0, TraceLane("acme", "bob", 0, "upscale")),
+        (10.0, 12.5, TraceLane("acme", "ann", -1, "upscale")),
+        (10.5, 0.0, TraceLane("", "", 0, "a, b")),
     ]
 
 
@@ -43,15 +43,15 @@ def test_a_csv_is_read_in_the_order_of_arrival_with_its_first_job_as_the_start(t
 def test_json_lines_are_read(tmp_path: Path, name: str) -> None:
     trace = read(tmp_path, f'{JOB}\n\n{{"seconds": 0, "run_seconds": 1, "tenant": 7, "user": null, "more": [1]}}', name)
     assert trace.started_at is None
-    assert list(trace.rows()) == [(0.0, 1.0, LaneKey("7")), (1.0, 2.0, LaneKey())]
+    assert list(trace.rows()) == [(0.0, 1.0, TraceLane("7")), (1.0, 2.0, TraceLane())]
 
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.jsonl"])
 @pytest.mark.parametrize("started_at", [None, datetime(2026, 3, 31, tzinfo=UTC)])
 def test_a_written_trace_is_read_back_unchanged(tmp_path: Path, name: str, started_at: datetime | None) -> None:
-    trace = Trace(started_at)
-    trace.add(0.0, 3.5, LaneKey("a, b", 'the "user"', -3, "ünï"))
-    trace.add(1.25, 0.0, LaneKey())
+    trace = QueueTrace(started_at)
+    trace.add(0.0, 3.5, TraceLane("a, b", 'the "user"', -3, "ünï"))
+    trace.add(1.25, 0.0, TraceLane())
     write_trace(tmp_path / name, trace)
     found = read_trace(tmp_path / name)
     assert (found.started_at, list(found.rows())) == (started_at, list(trace.rows()))
@@ -59,11 +59,11 @@ def test_a_written_trace_is_read_back_unchanged(tmp_path: Path, name: str, start
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"should end in \.csv or \.jsonl"):
-        write_trace(tmp_path / "trace.txt", Trace())
+        write_trace(tmp_path / "trace.txt", QueueTrace())
     with pytest.raises(OperatorError, match="cannot be written: No such file or directory"):
-        write_trace(tmp_path / "missing" / "trace.csv", Trace())
+        write_trace(tmp_path / "missing" / "trace.csv", QueueTrace())
 
-    class Broken(Trace):
+    class Broken(QueueTrace):
         def rows(self) -> None:  # type: ignore[override]
             raise RuntimeError
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from callsheet.scaling.driver import Actual
-from callsheet.scaling.memory import Look, Memory, RegisteredWorker, look, with_orders
+from callsheet.scaling.memory import FleetObservation, Memory, RegisteredWorker, look, with_orders
 from callsheet.scaling.policy import Decision, History, Policy
 
 POLICY = Policy(maximum=5, warm_up_seconds=100)
@@ -49,7 +49,7 @@ def test_a_new_worker_fills_the_oldest_order_and_says_how_long_a_start_takes() -
 
 
 def test_jobs_that_came_and_ended_between_two_checks_count_as_load() -> None:
-    def seen(memory: Memory, now: float, leases: int, seconds: float, busy: int = 0) -> Look:
+    def seen(memory: Memory, now: float, leases: int, seconds: float, busy: int = 0) -> FleetObservation:
         worker = a_worker("a", ended_leases=leases, ended_seconds=seconds, busy=busy)
         found = look(POLICY, memory, now, [worker], exists("a"))
         return replace(found, memory=replace(found.memory, history=History(seen_at=now)))

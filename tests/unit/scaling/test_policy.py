@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from callsheet.scaling.policy import Decision, History, Policy, PolicyError, Situation, Worker, decide
+from callsheet.scaling.policy import Decision, History, Policy, PolicyError, PolicyWorker, Situation, decide
 
 POLICY = Policy(maximum=10)
 NOW = 10_000.0
@@ -14,8 +14,8 @@ NOW = 10_000.0
 QUIET = History(watched_since=0.0, seen_at=NOW - 5)
 
 
-def a_worker(name: str, busy: int = 0, **changes: object) -> Worker:
-    worker = Worker(
+def a_worker(name: str, busy: int = 0, **changes: object) -> PolicyWorker:
+    worker = PolicyWorker(
         id=name,
         slots=1,
         busy=busy,
@@ -27,7 +27,7 @@ def a_worker(name: str, busy: int = 0, **changes: object) -> Worker:
     return replace(worker, **changes)  # type: ignore[arg-type]
 
 
-def some(count: int, busy: int = 0, **changes: object) -> list[Worker]:
+def some(count: int, busy: int = 0, **changes: object) -> list[PolicyWorker]:
     return [a_worker(f"w{number}", 1 if number < busy else 0, **changes) for number in range(count)]
 
 
@@ -36,7 +36,7 @@ def look(
     *,
     jobs: int = 0,
     seconds: float = 0.0,
-    workers: list[Worker] | None = None,
+    workers: list[PolicyWorker] | None = None,
     coming: int = 0,
     history: History = QUIET,
     unknown: str | None = None,
@@ -209,6 +209,6 @@ def test_a_rule_that_cannot_be_followed_is_refused_by_name(field: str, rules: di
 
 
 def test_a_job_that_is_fetched_in_advance_needs_no_worker_of_its_own() -> None:
-    busy = [Worker(f"w{number}", 1, 2, False, True, 0.0, None) for number in range(2)]
+    busy = [PolicyWorker(f"w{number}", 1, 2, False, True, 0.0, None) for number in range(2)]
     decision = decide(Policy(maximum=9), Situation(100.0, 0, 0.0, busy, 0))
     assert decision.wanted == 2

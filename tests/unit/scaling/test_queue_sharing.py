@@ -7,7 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, ServingFleet, WaitingRoute, share_out, share_places
+from callsheet.scaling.sharing import (
+    UNMEASURED_SECONDS,
+    FleetQueue,
+    ServingFleet,
+    WaitingRoute,
+    share_out,
+    share_places,
+)
 
 
 def a_server(fleet_id: int, weight: float = 1.0, workflows: tuple[int, ...] = (1,), **changes: object) -> ServingFleet:
@@ -21,7 +28,7 @@ def a_route(jobs: int, workflow: int = 1, seconds: float | None = 10.0, free: in
 
 def test_a_fleet_has_the_queue_of_all_its_workflows() -> None:
     found = share_out([a_route(3), a_route(2, workflow=2, seconds=None)], [a_server(7, workflows=(1, 2))])
-    assert found == {7: Queue(5, 30.0 + 2 * UNMEASURED_SECONDS)}
+    assert found == {7: FleetQueue(5, 30.0 + 2 * UNMEASURED_SECONDS)}
 
 
 def test_queues_of_other_stages_and_providers_do_not_count() -> None:
@@ -31,8 +38,8 @@ def test_queues_of_other_stages_and_providers_do_not_count() -> None:
 
 
 def test_free_slots_of_other_fleets_reduce_the_share() -> None:
-    assert share_out([a_route(3, free=2)], [a_server(1)])[1] == Queue(1, 10.0)
-    assert share_out([a_route(3, free=5)], [a_server(1)])[1] == Queue()
+    assert share_out([a_route(3, free=2)], [a_server(1)])[1] == FleetQueue(1, 10.0)
+    assert share_out([a_route(3, free=5)], [a_server(1)])[1] == FleetQueue()
 
 
 def test_a_single_job_counts_for_the_fleet_that_may_grow_most() -> None:
@@ -46,13 +53,13 @@ def test_a_fleet_whose_workers_cannot_run_a_workflow_gets_no_share_of_it() -> No
         a_server(2, workflows=(1,)),
     )
     routes = [a_route(3), a_route(2, workflow=2)]
-    lacking = Queue(2, 20.0, unable=3, missing="No worker has the model a.")
-    assert share_out(routes, [unable, able]) == {1: lacking, 2: Queue(3, 30.0)}
+    lacking = FleetQueue(2, 20.0, unable=3, missing="No worker has the model a.")
+    assert share_out(routes, [unable, able]) == {1: lacking, 2: FleetQueue(3, 30.0)}
     assert share_out(routes, [unable]) == {1: lacking}
-    assert share_out([a_route(0)], [unable]) == {1: Queue()}
+    assert share_out([a_route(0)], [unable]) == {1: FleetQueue()}
     # One worker tries all of them, whatever their number and that of their workflows.
     trying = replace(unable, lacked={1: "a", 2: "b"}, is_trial_due=True)
-    assert share_out(routes, [trying]) == {1: Queue(1, 10.0, unable=5, missing="a")}
+    assert share_out(routes, [trying]) == {1: FleetQueue(1, 10.0, unable=5, missing="a")}
 
 
 def test_fleets_share_the_remaining_places() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.arrivals import Arrivals, make_trace
 from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.replay import MOST_INTERRUPTIONS, Outcome, Replay
-from callsheet.scaling.simulation.simulated_fleet import Machine, SimulatedFleet
-from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.scaling.simulation.replay import MOST_INTERRUPTIONS, ReplayOutcome, TraceReplay
+from callsheet.scaling.simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
+from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.errors import OperatorError
 from tests.support.naive_simulation import NaiveSimulation
@@ -23,14 +23,14 @@ from tests.support.naive_simulation import NaiveSimulation
 HOUR = 3600.0
 
 
-def random_trace(seed: int) -> Trace:
+def random_trace(seed: int) -> QueueTrace:
     """Some minutes of work in whole seconds, so that much happens at the same moment; with pauses to go to zero in."""
     random = Random(seed)
-    trace = Trace()
+    trace = QueueTrace()
     moment = 0
     for _ in range(random.randint(1, 80)):
         moment += random.choice([0, 0, 1, 3, 10, 10, 30, 200])
-        key = LaneKey(*map(random.choice, ("abc", "uv", (0, 0, 0, -1, 1), "xy")))
+        key = TraceLane(*map(random.choice, ("abc", "uv", (0, 0, 0, -1, 1), "xy")))
         trace.add(moment, random.choice([0, 1, 5, 20, 60, 100]), key)
     return trace
 
@@ -64,8 +64,8 @@ conditions = st.builds(
 )
 
 
-def trace_of(rows: list[tuple[float, float, LaneKey]]) -> Trace:
-    trace = Trace()
+def trace_of(rows: list[tuple[float, float, TraceLane]]) -> QueueTrace:
+    trace = QueueTrace()
     for submitted, run_seconds, key in rows:
         trace.add(submitted, run_seconds, key)
     return trace.in_order()
@@ -78,7 +78,7 @@ def test_a_slow_exhaustive_simulator_gets_the_same_result(seed: int, policy: Pol
     trace = random_trace(seed)
     naive = NaiveSimulation(trace, policy, conditions)
     waits = naive.run()
-    outcome = Replay(trace, policy, conditions).run()
+    outcome = TraceReplay(trace, policy, conditions).run()
     assert list(outcome.waits) == [waits[job] for job in range(len(trace))]
     paid = Counter[bool]()
     for machine in naive.machines:
@@ -88,16 +88,16 @@ def test_a_slow_exhaustive_simulator_gets_the_same_result(seed: int, policy: Pol
     assert outcome.ordered_workers == len(naive.machines)
 
 
-class WatchedReplay(Replay):
+class WatchedReplay(TraceReplay):
     """Checks after every event what must hold at every moment."""
 
     def __init__(self, *given: Any):
         super().__init__(*given)
         self.ended: Counter[int] = Counter()
-        self.removed: list[Machine] = []
+        self.removed: list[SimulatedMachine] = []
         remove = self._fleet.remove
 
-        def watched(machine: Machine, now: float) -> None:
+        def watched(machine: SimulatedMachine, now: float) -> None:
             assert not machine.running
             assert not machine.ahead
             assert not machine.takes_work or machine.started_at is None
@@ -106,7 +106,7 @@ class WatchedReplay(Replay):
 
         self._fleet.remove = watched  # type: ignore[method-assign]
 
-    def _end_run(self, subject: tuple[Machine, int]) -> None:
+    def _end_run(self, subject: tuple[SimulatedMachine, int]) -> None:
         self.ended[subject[1]] += subject[1] in subject[0].running
         super()._end_run(subject)
 
@@ -158,16 +158,16 @@ def test_every_job_is_served_once_and_no_busy_worker_is_ended(
     assert outcome.run_seconds <= sum(outcome.paid_seconds.values()) * given.slots + 1e-6
 
 
-def steady(gap: float, run_seconds: float, hours: float) -> Trace:
+def steady(gap: float, run_seconds: float, hours: float) -> QueueTrace:
     count = int(hours * HOUR / gap)
-    return trace_of([(number * gap, run_seconds, LaneKey()) for number in range(count)])
+    return trace_of([(number * gap, run_seconds, TraceLane()) for number in range(count)])
 
 
 @settings(max_examples=10)
 @given(st.floats(10, 280), st.floats(0.1, 200), conditions)
 def test_a_fleet_does_not_flap_under_constant_arrivals(gap: float, run_seconds: float, conditions: Conditions) -> None:
     """It overshoots once while the first workers start, comes back, and stays."""
-    outcome = Replay(steady(gap, run_seconds, 3), Policy(maximum=100), conditions).run()
+    outcome = TraceReplay(steady(gap, run_seconds, 3), Policy(maximum=100), conditions).run()
     assert outcome.turns <= 2
 
 
@@ -179,8 +179,8 @@ def test_a_fleet_with_jobs_shorter_than_the_check_interval_is_kept(
     """Jobs that are shorter than the time between two looks, at the same moment between them."""
     policy = Policy(maximum=5, idle_seconds=60, scale_in_cooldown_seconds=60, warm_up_seconds=30)
     moments = [100.0 * phase, *(1000 + phase + number * gap_looks * 5.0 for number in range(100))]
-    trace = trace_of([(moment, run_seconds, LaneKey()) for moment in moments])
-    outcome = Replay(trace, policy, Conditions(5.0, slots=slots, prefetch=prefetch)).run()
+    trace = trace_of([(moment, run_seconds, TraceLane()) for moment in moments])
+    outcome = TraceReplay(trace, policy, Conditions(5.0, slots=slots, prefetch=prefetch)).run()
     # For the first job, and for the others.
     assert (outcome.scale_outs, outcome.scale_ins, outcome.most_workers) == (2, 1, 1)
 
@@ -190,7 +190,7 @@ def test_a_fleet_with_jobs_shorter_than_the_check_interval_is_kept(
 @given(st.floats(310, 3000), conditions)
 def test_a_fleet_that_goes_to_zero_changes_once_per_job_at_most(gap: float, conditions: Conditions) -> None:
     trace = steady(gap, 5, 8)
-    outcome = Replay(trace, Policy(maximum=5), conditions).run()
+    outcome = TraceReplay(trace, Policy(maximum=5), conditions).run()
     assert outcome.scale_outs <= len(trace)
     assert outcome.scale_ins <= 8 * HOUR / 300 + 1
 
@@ -203,17 +203,17 @@ def test_the_backlog_is_bounded_while_arrivals_are_bounded(seed: int, load: floa
     rate = load * maximum * slots / run_seconds
     made = Arrivals(rate * 86_400, days=0.2, run_seconds=run_seconds, run_spread=0.5, seed=seed)
     policy = Policy(maximum=maximum, warm_up_seconds=60.0, target_seconds=60.0)
-    outcome = Replay(make_trace(made), policy, Conditions(slots=slots)).run()
+    outcome = TraceReplay(make_trace(made), policy, Conditions(slots=slots)).run()
     # What comes until the first worker has started and then the others, and what a full fleet at this load lets wait.
     until_all_start = 2 * policy.warm_up_seconds + maximum * policy.scale_out_cooldown_seconds
     assert outcome.longest_queue <= 2 * rate * until_all_start + 20 / (1 - load) + 2 * maximum * slots
 
 
 def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
-    def outcome(seed: int) -> Outcome:
+    def outcome(seed: int) -> ReplayOutcome:
         trace = make_trace(Arrivals(2000, days=0.5, tenants=3, seed=1))
         noisy = Conditions(start_spread=0.3, run_noise=0.3, interruptions_per_hour=0.5, seed=seed)
-        return Replay(trace, Policy(maximum=4), noisy).run()
+        return TraceReplay(trace, Policy(maximum=4), noisy).run()
 
     assert outcome(1) == outcome(1)
     assert outcome(1).waits != outcome(2).waits
@@ -222,25 +222,25 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
 def test_no_workers_cost_nothing_and_the_minimum_always_costs() -> None:
     """One job an hour: the worker starts for it, runs, and goes after the idle time."""
     trace = steady(HOUR, 60.0, 24)
-    to_zero = Replay(trace, Policy(maximum=1)).run()
+    to_zero = TraceReplay(trace, Policy(maximum=1)).run()
     assert set(to_zero.waits) == {180.0}
     each = sum(to_zero.paid_seconds.values()) / 24
     assert 180 + 60 + 200 < each < 180 + 60 + 325
-    kept = Replay(trace, Policy(minimum=1, maximum=1, on_demand_minimum=1)).run()
+    kept = TraceReplay(trace, Policy(minimum=1, maximum=1, on_demand_minimum=1)).run()
     assert set(kept.waits) == {0.0}
     assert kept.paid_seconds == {False: kept.seconds, True: 0.0}
 
 
 def test_a_job_that_runs_longer_than_spot_workers_live_is_reported() -> None:
-    trace = trace_of([(0.0, 8 * HOUR, LaneKey())])
+    trace = trace_of([(0.0, 8 * HOUR, TraceLane())])
     with pytest.raises(OperatorError, match=rf"A job that runs for 28800 s was interrupted {MOST_INTERRUPTIONS} times"):
-        Replay(trace, Policy(maximum=1), Conditions(interruptions_per_hour=60.0)).run()
+        TraceReplay(trace, Policy(maximum=1), Conditions(interruptions_per_hour=60.0)).run()
 
 
 def test_an_interrupted_worker_gives_its_job_back_and_the_wait_counts_until_the_run_that_completes() -> None:
-    trace = trace_of([(float(number), 100.0, LaneKey()) for number in range(50)])
+    trace = trace_of([(float(number), 100.0, TraceLane()) for number in range(50)])
     given = Conditions(interruptions_per_hour=10.0, notice_seconds=10.0)
-    outcome = Replay(trace, Policy(maximum=3), given).run()
+    outcome = TraceReplay(trace, Policy(maximum=3), given).run()
     assert outcome.interruptions > 0
     assert outcome.repeated_runs > 0
     assert outcome.run_seconds > trace.work_seconds
@@ -248,9 +248,9 @@ def test_an_interrupted_worker_gives_its_job_back_and_the_wait_counts_until_the_
 
 def test_the_simulated_queue_shares_fairly_like_the_dispatch() -> None:
     """A tenant with one job is not kept waiting by one with a hundred."""
-    flood = [(0.0, 10.0, LaneKey("flood")) for _ in range(100)]
-    trace = trace_of([*flood, (25.0, 10.0, LaneKey("newcomer"))])
-    waits = Replay(trace, Policy(minimum=1, maximum=1), Conditions(prefetch=False)).run().waits
+    flood = [(0.0, 10.0, TraceLane("flood")) for _ in range(100)]
+    trace = trace_of([*flood, (25.0, 10.0, TraceLane("newcomer"))])
+    waits = TraceReplay(trace, Policy(minimum=1, maximum=1), Conditions(prefetch=False)).run().waits
     assert waits[100] == 5.0
     assert max(waits) == 1000.0
 
@@ -267,11 +267,11 @@ def test_a_fleet_does_not_end_a_worker_that_holds_jobs() -> None:
 def test_a_worker_that_takes_longer_to_start_than_the_warm_up_is_ended_and_paid_for() -> None:
     trace = steady(HOUR, 60.0, 24)
     slow = Conditions(start_seconds=100.0, start_spread=1.0)
-    outcome = Replay(trace, Policy(maximum=1), slow).run()
+    outcome = TraceReplay(trace, Policy(maximum=1), slow).run()
     assert outcome.ordered_workers > len(trace)
     assert max(outcome.waits) > 180.0
     with pytest.raises(OperatorError, match=r"Workers take 200 s to start, .* its warm-up of 180 s"):
-        Replay(trace, Policy(maximum=1), Conditions(start_seconds=200.0))
+        TraceReplay(trace, Policy(maximum=1), Conditions(start_seconds=200.0))
 
 
 def test_the_simulation_checks_the_fleet_as_often_as_the_autoscaler() -> None:
@@ -280,7 +280,7 @@ def test_the_simulation_checks_the_fleet_as_often_as_the_autoscaler() -> None:
 
 def test_progress_is_reported_until_the_end() -> None:
     told: list[int] = []
-    Replay(steady(10, 1, 1), Policy(maximum=2)).run(told.append)
+    TraceReplay(steady(10, 1, 1), Policy(maximum=2)).run(told.append)
     assert told == [360]
 
 
@@ -296,16 +296,16 @@ def test_times_vary_around_their_mean() -> None:
 def test_a_worker_fetches_one_job_in_advance_for_each_that_it_runs(jobs: int, prefetch: bool, waiting: int) -> None:
     """Two workers that run three jobs each."""
     given = Conditions(slots=3, prefetch=prefetch)
-    outcome = Replay(steady(1.0, 100.0, jobs / HOUR), Policy(minimum=2, maximum=2), given).run()
+    outcome = TraceReplay(steady(1.0, 100.0, jobs / HOUR), Policy(minimum=2, maximum=2), given).run()
     assert outcome.longest_queue == waiting
 
 
 def test_a_prefetched_job_waits_for_the_full_worker_that_happens_to_ask_first() -> None:
     """Agents ask at moments of their own, so it is not always the worker that is done first. The same seed has the same
     result."""
-    busy = [(float(moment), 100.0, LaneKey()) for moment in range(5)]
-    trace = trace_of([*busy, (10.0, 100.0, LaneKey())])
+    busy = [(float(moment), 100.0, TraceLane()) for moment in range(5)]
+    trace = trace_of([*busy, (10.0, 100.0, TraceLane())])
     fleet = Policy(minimum=5, maximum=5)
-    waits = [Replay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]
+    waits = [TraceReplay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]
     assert set(waits) == {90.0, 91.0, 92.0, 93.0, 94.0}
-    assert waits == [Replay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]
+    assert waits == [TraceReplay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]

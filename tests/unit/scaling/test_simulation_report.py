@@ -14,15 +14,15 @@ from callsheet.cli.simulation_display import duration
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.policies import MOST_POLICIES, NamedPolicy, read_policy, variants
-from callsheet.scaling.simulation.replay import Outcome
-from callsheet.scaling.simulation.report import Prices, percentile, report
+from callsheet.scaling.simulation.replay import ReplayOutcome
+from callsheet.scaling.simulation.report import MachinePrices, percentile, report
 from callsheet.toolbox.errors import OperatorError
 
 HOUR = 3600.0
 
 
-def an_outcome() -> Outcome:
-    return Outcome(
+def an_outcome() -> ReplayOutcome:
+    return ReplayOutcome(
         waits=array("d", [float(number) for number in range(1, 101)]),
         seconds=24 * HOUR,
         run_seconds=12 * HOUR,
@@ -33,7 +33,7 @@ def an_outcome() -> Outcome:
 
 
 def test_a_report_has_waits_by_percentile_cost_and_idle_share() -> None:
-    found = report("mine", Policy(), an_outcome(), wait_limit=60.0, prices=Prices(2.0, 0.5))
+    found = report("mine", Policy(), an_outcome(), wait_limit=60.0, prices=MachinePrices(2.0, 0.5))
     waits = found.wait_seconds
     assert (waits.mean, waits.p50, waits.p90, waits.p95, waits.p99, waits.longest) == (50.5, 50, 90, 95, 99, 100)
     assert (waits.over_limit, waits.over_limit_share) == (40, 0.4)
@@ -44,9 +44,9 @@ def test_a_report_has_waits_by_percentile_cost_and_idle_share() -> None:
 
 def test_without_a_price_there_is_no_cost_and_spot_costs_as_much_without_its_own() -> None:
     assert report("", Policy(), an_outcome(), 60.0).cost is None
-    assert report("", Policy(), an_outcome(), 60.0, Prices(1.0)).cost == 12.0
+    assert report("", Policy(), an_outcome(), 60.0, MachinePrices(1.0)).cost == 12.0
     with pytest.raises(OperatorError, match="--spot-price is -1: it should be 0 or more"):
-        Prices(1.0, -1.0)
+        MachinePrices(1.0, -1.0)
 
 
 def test_a_percentile_is_a_value_that_was_measured() -> None:

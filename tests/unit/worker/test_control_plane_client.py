@@ -14,8 +14,8 @@ from aiohttp import web
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollRequest
-from callsheet.worker.control_plane import ControlPlane
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.control_plane import ControlPlaneClient
+from callsheet.worker.plane import RefusedRequest, Unreachable
 
 Said = tuple[int, dict[str, Any], dict[str, str]]
 REGISTERED: Said = (
@@ -52,7 +52,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> AsyncIterator[ControlPlane]:
+async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> AsyncIterator[ControlPlaneClient]:
     app = web.Application()
     app.router.add_post("/api/worker/{name}", scripted.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -60,7 +60,7 @@ async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> 
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     request = RegisterRequest(worker_id=worker_id, workflow_slugs=["a"])
-    plane = ControlPlane(url, "secret", directory / "token.json", lambda: request)
+    plane = ControlPlaneClient(url, "secret", directory / "token.json", lambda: request)
     try:
         yield plane
     finally:
@@ -149,7 +149,7 @@ async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
     scripted = Scripted(register=[REGISTERED], heartbeat=[problem(409, "lease_lost")])
     async with talking(scripted, tmp_path) as plane:
         await plane.enter()
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedRequest) as refused:
             await plane.heartbeat({})
     assert (refused.value.status, refused.value.code) == (409, "lease_lost")
 

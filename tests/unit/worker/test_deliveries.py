@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from callsheet.providers.engine import EngineError
-from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput, HeartbeatAnswer, Upload
+from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
 from callsheet.worker import deliveries
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.lease_keeper import LeaseKeeper
@@ -23,10 +23,10 @@ class Keeper:
     def __init__(self) -> None:
         self.announced: list[int] = []
 
-    async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatAnswer:
+    async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatResponse:
         self.announced.append(len(outputs))
         uploads = [Upload(name=each.name, url=f"http://store/{each.name}", headers={}) for each in outputs]
-        return HeartbeatAnswer(
+        return HeartbeatResponse(
             lease_expires_at=datetime.now(UTC), lease_ttl_seconds=9, cancel_requested=False, uploads=uploads
         )
 

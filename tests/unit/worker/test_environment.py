@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
-from callsheet.wire.environment import MOST_MODELS, Environment, EnvironmentAnswer
+from callsheet.wire.environment import MOST_MODELS, Environment, EnvironmentResponse
 from callsheet.worker import environment
-from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.plane import RefusedRequest, Unreachable
 
 ONE, OTHER = "ab" * 32, "cd" * 32
 
@@ -88,11 +88,11 @@ class FakePlane:
         self.reports: list[Environment] = []
         self.error: Exception | None = None
 
-    async def report_environment(self, environment: Environment) -> EnvironmentAnswer:
+    async def report_environment(self, environment: Environment) -> EnvironmentResponse:
         if self.error is not None:
             raise self.error
         self.reports.append(environment)
-        return EnvironmentAnswer(cannot_run=[])
+        return EnvironmentResponse(cannot_run=[])
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def plane() -> FakePlane:
 
 async def read_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
     await watch.read()
-    await watch.report(cast("ControlPlane", plane))
+    await watch.report(cast("ControlPlaneClient", plane))
 
 
 async def test_only_a_changed_environment_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
@@ -136,7 +136,7 @@ async def test_only_a_report_that_did_not_arrive_is_repeated(engine: FakeEngine,
     await read_and_report(watch, plane)
     assert len(plane.reports) == 1
     engine.has = inventory("B")
-    plane.error = Refused(404, "not_found", "Not found.")
+    plane.error = RefusedRequest(404, "not_found", "Not found.")
     await read_and_report(watch, plane)
     plane.error = None
     await read_and_report(watch, plane)
@@ -150,18 +150,18 @@ async def test_a_report_is_repeated_without_reading_the_engine_again(
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     attempts: list[Environment] = []
 
-    async def report(reported: Environment) -> EnvironmentAnswer:
+    async def report(reported: Environment) -> EnvironmentResponse:
         attempts.append(reported)
         if len(attempts) < 3:
             raise Unreachable("away")
         plane.reports.append(reported)
         reported_at_last.set()
-        return EnvironmentAnswer(cannot_run=[])
+        return EnvironmentResponse(cannot_run=[])
 
     reported_at_last = asyncio.Event()
     monkeypatch.setattr(plane, "report_environment", report)
     watch.request_reading()
-    watching = asyncio.create_task(watch.read_and_report(cast("ControlPlane", plane)))
+    watching = asyncio.create_task(watch.read_and_report(cast("ControlPlaneClient", plane)))
     await reported_at_last.wait()
     watching.cancel()
     assert (len(attempts), len(plane.reports), engine.readings) == (3, 1, 1)

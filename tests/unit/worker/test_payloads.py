@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.wire.worker import WorkerJob
-from callsheet.worker.payloads import Asset, _extension, engine_payload
+from callsheet.worker.payloads import PayloadAsset, _extension, engine_payload
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_file_keeps_its_extension_unless_it_makes_it_a_list_of_other_files(
     name: str, url: str, extension: str
 ) -> None:
     assert _extension(name, url) == extension
-    assert Asset("in/../put", "__X__", url, None, extension).file_name(1) == f"1-in-..-put{extension}"
+    assert PayloadAsset("in/../put", "__X__", url, None, extension).file_name(1) == f"1-in-..-put{extension}"
 
 
 HASH = "a" * 64

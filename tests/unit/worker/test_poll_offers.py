@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.wire.worker import MOST_ACTIVE_LEASES, PollRequest, most_leases
-from callsheet.worker.offer import Offer, named_leases, offer_of
+from callsheet.worker.offer import WorkerOffer, named_leases, offer_of
 
 ONE = {"self_hosted": 1}
 THREE = {"self_hosted": 3}
@@ -20,30 +20,30 @@ MIXED = {"self_hosted": 2, "cloud": 1}
 @pytest.mark.parametrize(
     ("places", "held", "expected"),
     [
-        (ONE, {}, Offer(1, ("self_hosted",), wants=True)),
-        (ONE, {"self_hosted": 1}, Offer(1, ("self_hosted",), wants=True, prefetch=True)),
-        (ONE, {"self_hosted": 2}, Offer(1, ("self_hosted",), wants=False)),
-        (THREE, {"self_hosted": 2}, Offer(3, ("self_hosted",), wants=True)),
-        (THREE, {"self_hosted": 5}, Offer(3, ("self_hosted",), wants=True, prefetch=True)),
-        (THREE, {"self_hosted": 6}, Offer(3, ("self_hosted",), wants=False)),
+        (ONE, {}, WorkerOffer(1, ("self_hosted",), wants=True)),
+        (ONE, {"self_hosted": 1}, WorkerOffer(1, ("self_hosted",), wants=True, prefetch=True)),
+        (ONE, {"self_hosted": 2}, WorkerOffer(1, ("self_hosted",), wants=False)),
+        (THREE, {"self_hosted": 2}, WorkerOffer(3, ("self_hosted",), wants=True)),
+        (THREE, {"self_hosted": 5}, WorkerOffer(3, ("self_hosted",), wants=True, prefetch=True)),
+        (THREE, {"self_hosted": 6}, WorkerOffer(3, ("self_hosted",), wants=False)),
         # Two engines fell out: what was fetched ahead for them is more than the third may hold.
-        (ONE, {"self_hosted": 6}, Offer(1, ("self_hosted",), wants=False)),
-        (MIXED, {"self_hosted": 2}, Offer(3, ("cloud",), wants=True)),
-        (MIXED, {"self_hosted": 3}, Offer(3, ("self_hosted", "cloud"), wants=True, prefetch=True)),
-        (MIXED, {"self_hosted": 4}, Offer(3, ("cloud",), wants=True, prefetch=True)),
+        (ONE, {"self_hosted": 6}, WorkerOffer(1, ("self_hosted",), wants=False)),
+        (MIXED, {"self_hosted": 2}, WorkerOffer(3, ("cloud",), wants=True)),
+        (MIXED, {"self_hosted": 3}, WorkerOffer(3, ("self_hosted", "cloud"), wants=True, prefetch=True)),
+        (MIXED, {"self_hosted": 4}, WorkerOffer(3, ("cloud",), wants=True, prefetch=True)),
         # Jobs of an engine that is away are held, too.
-        (ONE, {"cloud": 1}, Offer(1, ("self_hosted",), wants=True, prefetch=True)),
+        (ONE, {"cloud": 1}, WorkerOffer(1, ("self_hosted",), wants=True, prefetch=True)),
     ],
 )
 def test_the_offer_of_a_poll_follows_from_free_places(
-    places: dict[str, int], held: dict[str, int], expected: Offer
+    places: dict[str, int], held: dict[str, int], expected: WorkerOffer
 ) -> None:
     assert offer_of(places, held, prefetch=True) == expected
 
 
 @pytest.mark.parametrize(("held", "wants"), [(2, True), (3, False)])
 def test_without_prefetch_no_job_waits_for_a_place(held: int, wants: bool) -> None:
-    assert offer_of(THREE, {"self_hosted": held}, prefetch=False) == Offer(3, ("self_hosted",), wants=wants)
+    assert offer_of(THREE, {"self_hosted": held}, prefetch=False) == WorkerOffer(3, ("self_hosted",), wants=wants)
 
 
 @given(

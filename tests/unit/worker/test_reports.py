@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.worker.reports import Report, RunOf, report_in
+from callsheet.worker.reports import QueuedReport, RunOf, report_in
 
 LEASE: dict[str, Any] = {"dispatch_id": 7, "lease_token": str(uuid4())}
 RUN = str(uuid4())
@@ -15,7 +15,7 @@ RUN = str(uuid4())
 
 def test_a_stored_report_is_read_again() -> None:
     kept = {"kind": "requeue", "body": {**LEASE, "reason": "killed"}, "run": {"provider": "self_hosted", "id": RUN}}
-    assert report_in(kept) == Report("requeue", {**LEASE, "reason": "killed"}, RunOf("self_hosted", RUN))
+    assert report_in(kept) == QueuedReport("requeue", {**LEASE, "reason": "killed"}, RunOf("self_hosted", RUN))
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_a_damaged_report_is_not_read(damaged: dict[str, Any]) -> None:
     "run", [None, [], {"id": RUN}, {"provider": "self_hosted", "id": "../../etc"}, {"provider": 1}]
 )
 def test_an_invalid_run_in_a_report_is_ignored(run: object) -> None:
-    assert report_in({"kind": "requeue", "body": LEASE, "run": run}) == Report("requeue", LEASE)
+    assert report_in({"kind": "requeue", "body": LEASE, "run": run}) == QueuedReport("requeue", LEASE)

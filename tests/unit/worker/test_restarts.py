@@ -22,7 +22,7 @@ from callsheet.worker.engines import DrivenEngine
 from callsheet.worker.ports import Ports, is_free
 from callsheet.worker.private_files import write_private
 from callsheet.worker.processes import memory_bytes, started_at
-from callsheet.worker.restarts import RestartRules, Signs, judge
+from callsheet.worker.restarts import EngineSigns, RestartRules, judge
 from callsheet.worker.supervisor import Supervisor
 from callsheet.worker.warm_up import WarmUp, graph_in
 from tests.support.ports import free_port
@@ -33,23 +33,23 @@ RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memo
 @pytest.mark.parametrize(
     ("signs", "action"),
     [
-        (Signs(now=5, started_at=None, retry_at=6), None),
-        (Signs(now=6, started_at=None, retry_at=6), "start"),
-        (Signs(now=60, started_at=0), None),
-        (Signs(now=61, started_at=0), "restart"),
-        (Signs(now=999, started_at=0, has_answered=True), None),
-        (Signs(now=109, started_at=0, has_answered=True, stuck_since=100), None),
-        (Signs(now=110, started_at=0, has_answered=True, stuck_since=100), "restart"),
-        (Signs(now=130, started_at=0, has_answered=True, silent_since=100), None),
-        (Signs(now=131, started_at=0, has_answered=True, silent_since=100), "restart"),
-        (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1000), None),
-        (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001, in_use=1), "rest"),
-        (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001), "restart"),
+        (EngineSigns(now=5, started_at=None, retry_at=6), None),
+        (EngineSigns(now=6, started_at=None, retry_at=6), "start"),
+        (EngineSigns(now=60, started_at=0), None),
+        (EngineSigns(now=61, started_at=0), "restart"),
+        (EngineSigns(now=999, started_at=0, has_answered=True), None),
+        (EngineSigns(now=109, started_at=0, has_answered=True, stuck_since=100), None),
+        (EngineSigns(now=110, started_at=0, has_answered=True, stuck_since=100), "restart"),
+        (EngineSigns(now=130, started_at=0, has_answered=True, silent_since=100), None),
+        (EngineSigns(now=131, started_at=0, has_answered=True, silent_since=100), "restart"),
+        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1000), None),
+        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1001, in_use=1), "rest"),
+        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1001), "restart"),
         # Models are loaded before the engine responds; the memory it uses then does not count as growth.
-        (Signs(now=9, started_at=0, memory_bytes=1001), None),
+        (EngineSigns(now=9, started_at=0, memory_bytes=1001), None),
     ],
 )
-def test_an_engine_is_restarted_only_for_a_reason(signs: Signs, action: str | None) -> None:
+def test_an_engine_is_restarted_only_for_a_reason(signs: EngineSigns, action: str | None) -> None:
     verdict = judge(RULES, signs)
     assert (None if verdict is None else verdict.action) == action
 

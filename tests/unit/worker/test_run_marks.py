@@ -9,7 +9,7 @@ import pytest
 from callsheet.providers.comfy.errors import cached_nodes
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.outputs import outputs_of
-from callsheet.providers.engine import EngineError, FetchedOutput, Run
+from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput
 from tests.support.engines import sample
 from tests.support.graphs import node
 
@@ -17,10 +17,10 @@ GRAPH = {"1": node("EmptyImage"), "2": node("PreviewImage", images=["1", 0])}
 FETCHED = FetchedOutput(3, "a" * 64)
 
 
-def recorded(name: str) -> list[tuple[Run, list[Any], set[str]]]:
+def recorded(name: str) -> list[tuple[EngineRun, list[Any], set[str]]]:
     """The runs of that name: their outputs, and which nodes came from the cache."""
     return [
-        (Run(each["prompt_id"], GRAPH, "2"), outputs_of(each["outputs"], "2"), cached_nodes(each))
+        (EngineRun(each["prompt_id"], GRAPH, "2"), outputs_of(each["outputs"], "2"), cached_nodes(each))
         for each in sample("output_marker_and_refusals")[name]
     ]
 
@@ -48,7 +48,7 @@ def test_a_cached_output_of_an_unmarked_node_is_taken_only_if_it_was_seen_before
     with pytest.raises(EngineError, match="cache"):
         earlier.fetched(same[0], FetchedOutput(3, "b" * 64))
     # The same name, made of something else.
-    other = Run("another", GRAPH | {"1": node("EmptyImage", color=1)}, "2")
+    other = EngineRun("another", GRAPH | {"1": node("EmptyImage", color=1)}, "2")
     with pytest.raises(EngineError, match="cache"):
         earlier.check(same, other, from_cache)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy.stalls import Place, Signs, is_idle, memory_in, place_in
+from callsheet.providers.comfy.stalls import QueuePlace, RunSigns, is_idle, memory_in, place_in
 from tests.support.engines import sample
 
 MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]
@@ -15,14 +15,14 @@ MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]
 @pytest.mark.parametrize(
     ("running", "pending", "expected"),
     [
-        ([MINE], [OTHER], Place(True, ("mine",))),
-        ([OTHER], [MINE], Place(False, ("other",))),
-        ([], [MINE], Place(False, ())),
+        ([MINE], [OTHER], QueuePlace(True, ("mine",))),
+        ([OTHER], [MINE], QueuePlace(False, ("other",))),
+        ([], [MINE], QueuePlace(False, ())),
         ([OTHER], [], None),
         (None, "nonsense", None),
     ],
 )
-def test_the_place_of_a_run_in_the_queue_is_found(running: Any, pending: Any, expected: Place | None) -> None:
+def test_the_place_of_a_run_in_the_queue_is_found(running: Any, pending: Any, expected: QueuePlace | None) -> None:
     assert place_in({"queue_running": running, "queue_pending": pending}, "mine") == expected
 
 
@@ -34,13 +34,13 @@ def test_runs_behind_a_run_are_not_a_sign_of_progress() -> None:
 @pytest.mark.parametrize(
     ("place", "is_at_node", "expected"),
     [
-        (Place(True, ("mine",)), False, True),
-        (Place(True, ("mine",)), True, False),
-        (Place(False, ("other",)), False, False),
-        (Place(False, ()), False, True),
+        (QueuePlace(True, ("mine",)), False, True),
+        (QueuePlace(True, ("mine",)), True, False),
+        (QueuePlace(False, ("other",)), False, False),
+        (QueuePlace(False, ()), False, True),
     ],
 )
-def test_an_engine_is_idle_if_no_run_or_no_node_is_active(place: Place, is_at_node: bool, expected: bool) -> None:
+def test_an_engine_is_idle_if_no_run_or_no_node_is_active(place: QueuePlace, is_at_node: bool, expected: bool) -> None:
     assert is_idle(place, is_at_node) is expected
 
 
@@ -54,5 +54,5 @@ def test_memory_of_a_gpu_counts_and_that_of_the_machine_does_not() -> None:
 
 
 def test_memory_is_a_sign_of_progress_from_the_second_check_on() -> None:
-    signs = Signs()
+    signs = RunSigns()
     assert [signs.has_changed(memory) for memory in [(1,), (1,), (2,), (2,), ()]] == [False, False, True, False, True]

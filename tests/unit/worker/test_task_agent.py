@@ -16,10 +16,10 @@ import pytest
 from callsheet.providers.actor import Deferred, Done, Plan, Task
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
 from callsheet.providers.submitting import found_or_submitted
-from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest, WorkerJob
+from callsheet.wire.worker import HeartbeatResponse, PollRequest, PollResponse, WorkerJob
 from callsheet.worker import task_agent, task_run
 from callsheet.worker.departure import DRAINED_EXIT_CODE
-from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.plane import RefusedRequest, Unreachable
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -63,7 +63,7 @@ class ScriptedPlane:
     async def enter(self) -> None:
         self.is_registered = True
 
-    async def poll(self, request: PollRequest) -> PollAnswer:
+    async def poll(self, request: PollRequest) -> PollResponse:
         self.asked.append(request)
         if not self.script:
             await asyncio.Event().wait()
@@ -71,12 +71,14 @@ class ScriptedPlane:
             case Exception() as error:
                 raise error
             case WorkerJob() as given:
-                return PollAnswer(job=given)
+                return PollResponse(job=given)
             case reason:
-                return PollAnswer(job=None, reason=reason)
+                return PollResponse(job=None, reason=reason)
 
-    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
-        return HeartbeatAnswer(lease_expires_at=datetime.now(UTC), lease_ttl_seconds=30, cancel_requested=self.cancels)
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse:
+        return HeartbeatResponse(
+            lease_expires_at=datetime.now(UTC), lease_ttl_seconds=30, cancel_requested=self.cancels
+        )
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         self.reports.append((kind, body))
@@ -148,7 +150,7 @@ async def working(
 
 
 async def test_a_poll_whose_response_was_lost_is_repeated_with_the_same_id(tmp_path: Path) -> None:
-    plane = ScriptedPlane([Unreachable("lost"), Refused(500, "odd", "odd"), job()])
+    plane = ScriptedPlane([Unreachable("lost"), RefusedRequest(500, "odd", "odd"), job()])
     async with working(tmp_path, plane):
         await until(lambda: len(plane.asked) == 4)
     ids = [request.poll_id for request in plane.asked]
@@ -228,7 +230,9 @@ async def test_an_actor_that_cancels_itself_fails_its_task_and_keeps_the_slot(tm
     assert (kind, body["error"]["type"]) == ("fail", "actor_error")
 
 
-@pytest.mark.parametrize("error", [Refused(413, "body_too_large", "too large"), TypeError("no JSON"), ValueError()])
+@pytest.mark.parametrize(
+    "error", [RefusedRequest(413, "body_too_large", "too large"), TypeError("no JSON"), ValueError()]
+)
 async def test_a_refused_report_is_followed_by_a_failure_report(tmp_path: Path, error: Exception) -> None:
     plane = ScriptedPlane([job()], refuses={"complete": error})
     async with working(tmp_path, plane):
@@ -241,7 +245,7 @@ async def test_a_failure_report_that_is_refused_is_sent_once_more_and_then_dropp
     async def breaks(task: Task) -> None:
         raise RuntimeError
 
-    plane = ScriptedPlane([job()], refuses={"fail": Refused(422, "invalid_request", "odd")})
+    plane = ScriptedPlane([job()], refuses={"fail": RefusedRequest(422, "invalid_request", "odd")})
     async with working(tmp_path, plane, breaks):
         await until(lambda: len(plane.asked) == 2)
     assert [kind for kind, _ in plane.reports] == ["fail", "fail"]

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
 POSTPROCESSING = "comfy_extras.nodes_post_processing"
@@ -21,10 +21,10 @@ class ImageInvert(Node):
     name = "ImageInvert"
     display_name = "Invert Image"
     module = "nodes"
-    inputs: ClassVar = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames) -> Result:
+    def run(self, context: NodeContext, *, image: Frames) -> Result:
         def invert(picture: Picture) -> Picture:
             return 255 - picture
 
@@ -38,13 +38,13 @@ class ImageBlur(Node):
     module = POSTPROCESSING
     newer_schema = True
     inputs: ClassVar = {
-        "image": Input("IMAGE", {}),
-        "blur_radius": Input("INT", RADIUS),
-        "sigma": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.1}),
+        "image": NodeInput("IMAGE", {}),
+        "blur_radius": NodeInput("INT", RADIUS),
+        "sigma": NodeInput("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.1}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, blur_radius: int, sigma: float) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, blur_radius: int, sigma: float) -> Result:
         # ComfyUI cuts the bell off at the radius, so a small radius is a small blur whatever sigma says.
         softness = ImageFilter.GaussianBlur(min(sigma, blur_radius))
         return Result((image.map(lambda picture: np.asarray(Image.fromarray(picture).filter(softness))),))
@@ -56,14 +56,14 @@ class ImageSharpen(Node):
     module = POSTPROCESSING
     newer_schema = True
     inputs: ClassVar = {
-        "image": Input("IMAGE", {}),
-        "sharpen_radius": Input("INT", RADIUS),
-        "sigma": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.01}),
-        "alpha": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 5.0, "step": 0.01}),
+        "image": NodeInput("IMAGE", {}),
+        "sharpen_radius": NodeInput("INT", RADIUS),
+        "sigma": NodeInput("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.01}),
+        "alpha": NodeInput("FLOAT", {"default": 1.0, "min": 0.0, "max": 5.0, "step": 0.01}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, sharpen_radius: int, sigma: float, alpha: float) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, sharpen_radius: int, sigma: float, alpha: float) -> Result:
         # ComfyUI weighs the edges with alpha times ten.
         mask = ImageFilter.UnsharpMask(min(sigma, sharpen_radius), round(alpha * 100), threshold=0)
         return Result((image.map(lambda picture: np.asarray(Image.fromarray(picture).filter(mask))),))
@@ -75,14 +75,14 @@ class ImageFlip(Node):
     module = "comfy_extras.nodes_images"
     newer_schema = True
     inputs: ClassVar = {
-        "image": Input("IMAGE", {}),
-        "flip_method": Input(
+        "image": NodeInput("IMAGE", {}),
+        "flip_method": NodeInput(
             "COMBO", {"multiselect": False, "options": ["x-axis: vertically", "y-axis: horizontally"]}
         ),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, flip_method: str) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, flip_method: str) -> Result:
         upside_down = flip_method.startswith("x")
         return Result((image.map(lambda picture: picture[::-1] if upside_down else picture[:, ::-1]),))
 
@@ -93,18 +93,18 @@ class ColorGrade(Node):
     description = "Brightness, contrast, gamma, warmth and saturation; each 1 (warmth 0) leaves the image as it is."
     category = "image/color"
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "brightness": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
-        "contrast": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
-        "gamma": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 5.0, "step": 0.05}),
-        "saturation": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
-        "warmth": Input("FLOAT", {"default": 0.0, "min": -1.0, "max": 1.0, "step": 0.05}),
+        "image": NodeInput("IMAGE"),
+        "brightness": NodeInput("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
+        "contrast": NodeInput("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
+        "gamma": NodeInput("FLOAT", {"default": 1.0, "min": 0.1, "max": 5.0, "step": 0.05}),
+        "saturation": NodeInput("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
+        "warmth": NodeInput("FLOAT", {"default": 0.0, "min": -1.0, "max": 1.0, "step": 0.05}),
     }
     outputs = (IMAGE,)
 
     def run(
         self,
-        context: Context,
+        context: NodeContext,
         *,
         image: Frames,
         brightness: float,

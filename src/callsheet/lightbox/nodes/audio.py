@@ -10,12 +10,12 @@ import av
 from av.audio.stream import AudioStream
 
 from callsheet.lightbox.folders import written
-from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.nodes.saving import graph_texts, shown_file
 from callsheet.lightbox.sound import Sound, silence
 
 MODULE = "comfy_extras.nodes_audio"
-AUDIO = Output("AUDIO", "AUDIO")
+AUDIO = NodeOutput("AUDIO", "AUDIO")
 CODECS = {"flac": "flac", "mp3": "libmp3lame"}
 
 
@@ -26,17 +26,17 @@ class EmptyAudio(Node):
     module = MODULE
     newer_schema = True
     inputs: ClassVar = {
-        "duration": Input("FLOAT", {"default": 60.0, "min": 0.0, "max": 86_400.0, "step": 0.01}),
-        "sample_rate": Input("INT", {"default": 44100, "min": 1, "max": 192000}),
-        "channels": Input("INT", {"default": 2, "min": 1, "max": 2}),
+        "duration": NodeInput("FLOAT", {"default": 60.0, "min": 0.0, "max": 86_400.0, "step": 0.01}),
+        "sample_rate": NodeInput("INT", {"default": 44100, "min": 1, "max": 192000}),
+        "channels": NodeInput("INT", {"default": 2, "min": 1, "max": 2}),
     }
     outputs = (AUDIO,)
 
-    def run(self, context: Context, *, duration: float, sample_rate: int, channels: int) -> Result:
+    def run(self, context: NodeContext, *, duration: float, sample_rate: int, channels: int) -> Result:
         return Result((silence(duration, sample_rate, channels),))
 
 
-def _save(context: Context, audio: Sound, prefix: str, kind: str, ending: str) -> Result:
+def _save(context: NodeContext, audio: Sound, prefix: str, kind: str, ending: str) -> Result:
     place = context.folders.place_for(prefix, kind)
     name = place.file_name(ending)
     with written(place.folder / name) as part, av.open(str(part), "w", format=ending) as container:
@@ -59,11 +59,11 @@ class SaveAudio(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "audio": Input("AUDIO", {}),
-        "filename_prefix": Input("STRING", {"default": "audio/ComfyUI", "multiline": False}),
+        "audio": NodeInput("AUDIO", {}),
+        "filename_prefix": NodeInput("STRING", {"default": "audio/ComfyUI", "multiline": False}),
     }
 
-    def run(self, context: Context, *, audio: Sound, filename_prefix: str) -> Result:
+    def run(self, context: NodeContext, *, audio: Sound, filename_prefix: str) -> Result:
         return _save(context, audio, filename_prefix, "output", "flac")
 
 
@@ -77,10 +77,10 @@ class SaveAudioMP3(Node):
     writes_metadata = True
     inputs: ClassVar = {
         **SaveAudio.inputs,
-        "quality": Input("COMBO", {"default": "V0", "multiselect": False, "options": ["V0", "128k", "320k"]}),
+        "quality": NodeInput("COMBO", {"default": "V0", "multiselect": False, "options": ["V0", "128k", "320k"]}),
     }
 
-    def run(self, context: Context, *, audio: Sound, filename_prefix: str, quality: str) -> Result:
+    def run(self, context: NodeContext, *, audio: Sound, filename_prefix: str, quality: str) -> Result:
         return _save(context, audio, filename_prefix, "output", "mp3")
 
 
@@ -92,9 +92,9 @@ class PreviewAudio(Node):
     newer_schema = True
     is_output = True
     writes_metadata = True
-    inputs: ClassVar = {"audio": Input("AUDIO", {})}
+    inputs: ClassVar = {"audio": NodeInput("AUDIO", {})}
 
-    def run(self, context: Context, **values: Any) -> Result:
+    def run(self, context: NodeContext, **values: Any) -> Result:
         # Not a secret: keeps the previews of several runs apart.
         mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
         return _save(context, values["audio"], f"ComfyUI_temp_{mark}", "temp", "flac")

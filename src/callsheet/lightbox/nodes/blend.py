@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
 Blend = Callable[[Image.Image, Image.Image], Image.Image]
@@ -53,14 +53,16 @@ class ImageBlend(Node):
     module = "comfy_extras.nodes_post_processing"
     newer_schema = True
     inputs: ClassVar = {
-        "image1": Input("IMAGE", {}),
-        "image2": Input("IMAGE", {}),
-        "blend_factor": Input("FLOAT", {"default": 0.5, "min": 0.0, "max": 1.0, "step": 0.01}),
-        "blend_mode": Input("COMBO", {"multiselect": False, "options": list(MODES)}),
+        "image1": NodeInput("IMAGE", {}),
+        "image2": NodeInput("IMAGE", {}),
+        "blend_factor": NodeInput("FLOAT", {"default": 0.5, "min": 0.0, "max": 1.0, "step": 0.01}),
+        "blend_mode": NodeInput("COMBO", {"multiselect": False, "options": list(MODES)}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image1: Frames, image2: Frames, blend_factor: float, blend_mode: str) -> Result:
+    def run(
+        self, context: NodeContext, *, image1: Frames, image2: Frames, blend_factor: float, blend_mode: str
+    ) -> Result:
         mode, width, height = MODES[blend_mode], image1.width, image1.height
         if image2.expected == 1:
             # Scaled once, not once for every frame.
@@ -79,18 +81,18 @@ class ImageCompositeMasked(Node):
     category = "image"
     module = "comfy_extras.nodes_mask"
     inputs: ClassVar = {
-        "destination": Input("IMAGE"),
-        "source": Input("IMAGE"),
-        "x": Input("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
-        "y": Input("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
-        "resize_source": Input("BOOLEAN", {"default": False}),
-        "mask": Input("MASK", optional=True),
+        "destination": NodeInput("IMAGE"),
+        "source": NodeInput("IMAGE"),
+        "x": NodeInput("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
+        "y": NodeInput("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
+        "resize_source": NodeInput("BOOLEAN", {"default": False}),
+        "mask": NodeInput("MASK", optional=True),
     }
     outputs = (IMAGE,)
 
     def run(
         self,
-        context: Context,
+        context: NodeContext,
         *,
         destination: Frames,
         source: Frames,

@@ -10,7 +10,7 @@ from PIL import Image, ImageFilter
 
 from callsheet.lightbox.frames import Frames, Picture
 from callsheet.lightbox.landscapes import Landscape
-from callsheet.lightbox.node import NUMBER_LIMIT, Context, Input, Node, Result
+from callsheet.lightbox.node import NUMBER_LIMIT, Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
 # How far an image is from being done shows as this much blur, as a share of its shorter side.
@@ -23,17 +23,17 @@ class TextToImage(Node):
     description = "A landscape that the words and the seed decide; the same two always give the same image."
     category = "generate"
     inputs: ClassVar = {
-        "text": Input("STRING", {"default": "", "multiline": True, "dynamicPrompts": True}),
-        "seed": Input("INT", {"default": 0, "min": 0, "max": NUMBER_LIMIT, "control_after_generate": True}),
-        "width": Input("INT", {"default": 768, "min": 16, "max": 4096, "step": 8}),
-        "height": Input("INT", {"default": 512, "min": 16, "max": 4096, "step": 8}),
-        "steps": Input("INT", {"default": 8, "min": 1, "max": 1000}),
-        "batch_size": Input("INT", {"default": 1, "min": 1, "max": 64}, optional=True),
+        "text": NodeInput("STRING", {"default": "", "multiline": True, "dynamicPrompts": True}),
+        "seed": NodeInput("INT", {"default": 0, "min": 0, "max": NUMBER_LIMIT, "control_after_generate": True}),
+        "width": NodeInput("INT", {"default": 768, "min": 16, "max": 4096, "step": 8}),
+        "height": NodeInput("INT", {"default": 512, "min": 16, "max": 4096, "step": 8}),
+        "steps": NodeInput("INT", {"default": 8, "min": 1, "max": 1000}),
+        "batch_size": NodeInput("INT", {"default": 1, "min": 1, "max": 64}, optional=True),
     }
     outputs = (IMAGE,)
 
     def run(
-        self, context: Context, *, text: str, seed: int, width: int, height: int, steps: int, batch_size: int = 1
+        self, context: NodeContext, *, text: str, seed: int, width: int, height: int, steps: int, batch_size: int = 1
     ) -> Result:
         picture = Landscape.imagined(text, seed).paint(width, height)
         for step in range(1, steps + 1):

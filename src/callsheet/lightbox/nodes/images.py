@@ -12,12 +12,12 @@ from PIL import Image, ImageOps, ImageSequence
 
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import Frames, Picture, check_size, repeated
-from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.untrusted_files import opened_picture
 
 SIZE = {"default": 512, "min": 1, "max": 16384, "step": 1}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
-IMAGE = Output("IMAGE", "IMAGE")
+IMAGE = NodeOutput("IMAGE", "IMAGE")
 RESAMPLING = {
     "nearest-exact": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -51,10 +51,10 @@ class LoadImage(LoadFile):
     name = "LoadImage"
     display_name = "Load Image"
     module = "nodes"
-    inputs: ClassVar = {"image": Input((), {"image_upload": True})}
-    outputs = (IMAGE, Output("MASK", "MASK"))
+    inputs: ClassVar = {"image": NodeInput((), {"image_upload": True})}
+    outputs = (IMAGE, NodeOutput("MASK", "MASK"))
 
-    def run(self, context: Context, *, image: str) -> Result:
+    def run(self, context: NodeContext, *, image: str) -> Result:
         return Result(load_picture(context.folders.named_in_graph(image)))
 
 
@@ -93,14 +93,14 @@ class EmptyImage(Node):
     name = "EmptyImage"
     module = "nodes"
     inputs: ClassVar = {
-        "width": Input("INT", SIZE),
-        "height": Input("INT", SIZE),
-        "batch_size": Input("INT", {"default": 1, "min": 1, "max": 4096}),
-        "color": Input("INT", {"default": 0, "min": 0, "max": 16777215, "step": 1, "display": "color"}),
+        "width": NodeInput("INT", SIZE),
+        "height": NodeInput("INT", SIZE),
+        "batch_size": NodeInput("INT", {"default": 1, "min": 1, "max": 4096}),
+        "color": NodeInput("INT", {"default": 0, "min": 0, "max": 16777215, "step": 1, "display": "color"}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, width: int, height: int, batch_size: int, color: int) -> Result:
+    def run(self, context: NodeContext, *, width: int, height: int, batch_size: int, color: int) -> Result:
         check_size(width, height)
         picture = np.empty((height, width, 3), np.uint8)
         picture[:] = (color >> 16 & 255, color >> 8 & 255, color & 255)
@@ -113,16 +113,16 @@ class ImageScale(Node):
     category = "image/upscaling"
     module = "nodes"
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "upscale_method": Input(tuple(RESAMPLING)),
-        "width": Input("INT", {"default": 512, "min": 0, "max": 16384, "step": 1}),
-        "height": Input("INT", {"default": 512, "min": 0, "max": 16384, "step": 1}),
-        "crop": Input(("disabled", "center")),
+        "image": NodeInput("IMAGE"),
+        "upscale_method": NodeInput(tuple(RESAMPLING)),
+        "width": NodeInput("INT", {"default": 512, "min": 0, "max": 16384, "step": 1}),
+        "height": NodeInput("INT", {"default": 512, "min": 0, "max": 16384, "step": 1}),
+        "crop": NodeInput(("disabled", "center")),
     }
     outputs = (IMAGE,)
 
     def run(
-        self, context: Context, *, image: Frames, upscale_method: str, width: int, height: int, crop: str
+        self, context: NodeContext, *, image: Frames, upscale_method: str, width: int, height: int, crop: str
     ) -> Result:
         if width == 0 and height == 0:
             return Result((image,))
@@ -139,13 +139,13 @@ class ImageScaleBy(Node):
     category = "image/upscaling"
     module = "nodes"
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "upscale_method": Input(tuple(RESAMPLING)),
-        "scale_by": Input("FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0, "step": 0.01}),
+        "image": NodeInput("IMAGE"),
+        "upscale_method": NodeInput(tuple(RESAMPLING)),
+        "scale_by": NodeInput("FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0, "step": 0.01}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, upscale_method: str, scale_by: float) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, upscale_method: str, scale_by: float) -> Result:
         width, height = max(1, round(image.width * scale_by)), max(1, round(image.height * scale_by))
         return Result((_resized(image, width, height, RESAMPLING[upscale_method], None),))
 
@@ -176,15 +176,15 @@ class ImageCrop(Node):
     module = "comfy_extras.nodes_images"
     newer_schema = True
     inputs: ClassVar = {
-        "image": Input("IMAGE", {}),
-        "width": Input("INT", SIZE),
-        "height": Input("INT", SIZE),
-        "x": Input("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
-        "y": Input("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
+        "image": NodeInput("IMAGE", {}),
+        "width": NodeInput("INT", SIZE),
+        "height": NodeInput("INT", SIZE),
+        "x": NodeInput("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
+        "y": NodeInput("INT", {"default": 0, "min": 0, "max": 16384, "step": 1}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, width: int, height: int, x: int, y: int) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, width: int, height: int, x: int, y: int) -> Result:
         left, top = min(x, image.width - 1), min(y, image.height - 1)
         right, bottom = min(left + width, image.width), min(top + height, image.height)
         return Result((image.map(lambda picture: picture[top:bottom, left:right], right - left, bottom - top),))
@@ -195,10 +195,13 @@ class RepeatImageBatch(Node):
     category = "image/batch"
     module = "comfy_extras.nodes_images"
     newer_schema = True
-    inputs: ClassVar = {"image": Input("IMAGE", {}), "amount": Input("INT", {"default": 1, "min": 1, "max": 4096})}
+    inputs: ClassVar = {
+        "image": NodeInput("IMAGE", {}),
+        "amount": NodeInput("INT", {"default": 1, "min": 1, "max": 4096}),
+    }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, amount: int) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, amount: int) -> Result:
         def again() -> Iterator[Picture]:
             for _ in range(amount):
                 yield from image

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from callsheet.lightbox.frames import Frames, Picture, repeated
-from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.nodes.images import IMAGE, LoadFile
 from callsheet.lightbox.untrusted_files import opened_picture
 
-MASK = Output("MASK", "MASK")
+MASK = NodeOutput("MASK", "MASK")
 CHANNELS = ("alpha", "red", "green", "blue")
 
 
@@ -20,10 +20,10 @@ class LoadImageMask(LoadFile):
     display_name = "Load Image (as Mask)"
     category = "mask"
     module = "nodes"
-    inputs: ClassVar = {"image": Input((), {"image_upload": True}), "channel": Input(CHANNELS, {})}
+    inputs: ClassVar = {"image": NodeInput((), {"image_upload": True}), "channel": NodeInput(CHANNELS, {})}
     outputs = (MASK,)
 
-    def run(self, context: Context, *, image: str, channel: str) -> Result:
+    def run(self, context: NodeContext, *, image: str, channel: str) -> Result:
         with opened_picture(context.folders.named_in_graph(image)) as opened:
             plane = np.asarray(opened.convert("RGBA").getchannel(channel[0].upper()))
         return Result((repeated(255 - plane if channel == "alpha" else plane),))
@@ -34,10 +34,10 @@ class MaskToImage(Node):
     display_name = "Convert Mask to Image"
     category = "mask"
     module = "comfy_extras.nodes_mask"
-    inputs: ClassVar = {"mask": Input("MASK")}
+    inputs: ClassVar = {"mask": NodeInput("MASK")}
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, mask: Frames) -> Result:
+    def run(self, context: NodeContext, *, mask: Frames) -> Result:
         return Result((mask.map(lambda plane: np.repeat(plane[..., None], 3, axis=2)),))
 
 
@@ -45,10 +45,10 @@ class InvertMask(Node):
     name = "InvertMask"
     category = "mask"
     module = "comfy_extras.nodes_mask"
-    inputs: ClassVar = {"mask": Input("MASK")}
+    inputs: ClassVar = {"mask": NodeInput("MASK")}
     outputs = (MASK,)
 
-    def run(self, context: Context, *, mask: Frames) -> Result:
+    def run(self, context: NodeContext, *, mask: Frames) -> Result:
         def invert(plane: Picture) -> Picture:
             return 255 - plane
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from callsheet.lightbox.clips import Clip
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.video import CATEGORY, VIDEO
 
 SPEED_DENOMINATOR = 1000
@@ -24,13 +24,13 @@ class VideoSpeed(Node):
     description = "Slows a video down (below 1) or speeds it up, at the same frame rate and with the pitch kept."
     category = CATEGORY
     inputs: ClassVar = {
-        "video": Input("VIDEO"),
-        "speed": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.05}),
-        "keep_audio": Input("BOOLEAN", {"default": True}, optional=True),
+        "video": NodeInput("VIDEO"),
+        "speed": NodeInput("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.05}),
+        "keep_audio": NodeInput("BOOLEAN", {"default": True}, optional=True),
     }
     outputs = (VIDEO,)
 
-    def run(self, context: Context, *, video: Clip, speed: float, keep_audio: bool = True) -> Result:
+    def run(self, context: NodeContext, *, video: Clip, speed: float, keep_audio: bool = True) -> Result:
         if speed == 1 and keep_audio:
             return Result((video,))
         exact = Fraction(speed).limit_denominator(SPEED_DENOMINATOR)

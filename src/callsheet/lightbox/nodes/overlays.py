@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
 POSITIONS = (
@@ -63,10 +63,10 @@ class Overlay(Node):
     display_name = "Overlay Image"
     description = "Puts an image, with its transparency, on every frame."
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "overlay": Input("IMAGE"),
-        "position": Input(POSITIONS, {"default": "bottom-right"}),
-        "size": Input(
+        "image": NodeInput("IMAGE"),
+        "overlay": NodeInput("IMAGE"),
+        "position": NodeInput(POSITIONS, {"default": "bottom-right"}),
+        "size": NodeInput(
             "FLOAT",
             {
                 "default": 0.25,
@@ -76,14 +76,14 @@ class Overlay(Node):
                 "tooltip": "Width as a share of the image's width.",
             },
         ),
-        "opacity": Input("FLOAT", OPACITY),
-        "mask": Input("MASK", {"tooltip": "What is transparent, as Load Image gives it."}, optional=True),
+        "opacity": NodeInput("FLOAT", OPACITY),
+        "mask": NodeInput("MASK", {"tooltip": "What is transparent, as Load Image gives it."}, optional=True),
     }
     outputs = (IMAGE,)
 
     def run(
         self,
-        context: Context,
+        context: NodeContext,
         *,
         image: Frames,
         overlay: Frames,
@@ -108,10 +108,10 @@ class TextOverlay(Node):
     display_name = "Text Overlay"
     description = "Writes text on every frame; long lines are broken."
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "text": Input("STRING", {"default": "", "multiline": True}),
-        "position": Input(POSITIONS, {"default": "bottom"}),
-        "size": Input(
+        "image": NodeInput("IMAGE"),
+        "text": NodeInput("STRING", {"default": "", "multiline": True}),
+        "position": NodeInput(POSITIONS, {"default": "bottom"}),
+        "size": NodeInput(
             "FLOAT",
             {
                 "default": 0.08,
@@ -121,13 +121,13 @@ class TextOverlay(Node):
                 "tooltip": "Height as a share of the image's height.",
             },
         ),
-        "color": Input("STRING", {"default": "#ffffff"}),
-        "opacity": Input("FLOAT", OPACITY),
+        "color": NodeInput("STRING", {"default": "#ffffff"}),
+        "opacity": NodeInput("FLOAT", OPACITY),
     }
     outputs = (IMAGE,)
 
     def run(
-        self, context: Context, *, image: Frames, text: str, position: str, size: float, color: str, opacity: float
+        self, context: NodeContext, *, image: Frames, text: str, position: str, size: float, color: str, opacity: float
     ) -> Result:
         if not text.strip():
             return Result((image,))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy
 
 from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Blocker, Context, Input, Node, Result
+from callsheet.lightbox.node import Blocker, Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
 CATEGORY = "probe"
@@ -49,16 +49,16 @@ class ProbeSleep(Node):
     name = "ProbeSleep"
     category = CATEGORY
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "seconds": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 3600.0}),
-        "steps": Input("INT", {"default": 10, "min": 1, "max": 10000}),
-        "preview": Input("BOOLEAN", {"default": False}),
-        "salt": Input("STRING", {"default": ""}, optional=True),
+        "image": NodeInput("IMAGE"),
+        "seconds": NodeInput("FLOAT", {"default": 1.0, "min": 0.0, "max": 3600.0}),
+        "steps": NodeInput("INT", {"default": 10, "min": 1, "max": 10000}),
+        "preview": NodeInput("BOOLEAN", {"default": False}),
+        "salt": NodeInput("STRING", {"default": ""}, optional=True),
     }
     outputs = (IMAGE,)
 
     def run(
-        self, context: Context, *, image: Frames, seconds: float, steps: int, preview: bool, salt: str = ""
+        self, context: NodeContext, *, image: Frames, seconds: float, steps: int, preview: bool, salt: str = ""
     ) -> Result:
         context.previews = preview
         for step in range(1, steps + 1):
@@ -72,12 +72,12 @@ class ProbeHang(Node):
     category = CATEGORY
     description = "Runs without progress messages and cannot be interrupted."
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "seconds": Input("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0}),
+        "image": NodeInput("IMAGE"),
+        "seconds": NodeInput("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0}),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, seconds: float) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, seconds: float) -> Result:
         time.sleep(seconds)
         return Result((image,))
 
@@ -86,23 +86,23 @@ class ProbeFail(Node):
     name = "ProbeFail"
     category = CATEGORY
     inputs: ClassVar = {
-        "image": Input("IMAGE"),
-        "message": Input("STRING", {"default": "boom"}),
-        "kind": Input(tuple(FAULTS)),
+        "image": NodeInput("IMAGE"),
+        "message": NodeInput("STRING", {"default": "boom"}),
+        "kind": NodeInput(tuple(FAULTS)),
     }
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, message: str, kind: str) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, message: str, kind: str) -> Result:
         raise FAULTS[kind](message)
 
 
 class ProbeBlock(Node):
     name = "ProbeBlock"
     category = CATEGORY
-    inputs: ClassVar = {"image": Input("IMAGE"), "message": Input("STRING", {"default": ""})}
+    inputs: ClassVar = {"image": NodeInput("IMAGE"), "message": NodeInput("STRING", {"default": ""})}
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, image: Frames, message: str) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, message: str) -> Result:
         return Result((Blocker(message or None),))
 
 
@@ -110,9 +110,9 @@ class ProbeUI(Node):
     name = "ProbeUI"
     category = CATEGORY
     is_output = True
-    inputs: ClassVar = {"image": Input("IMAGE"), "mode": Input(tuple(SHOWN))}
+    inputs: ClassVar = {"image": NodeInput("IMAGE"), "mode": NodeInput(tuple(SHOWN))}
 
-    def run(self, context: Context, *, image: Frames, mode: str) -> Result:
+    def run(self, context: NodeContext, *, image: Frames, mode: str) -> Result:
         return Result(shown=SHOWN[mode])
 
 

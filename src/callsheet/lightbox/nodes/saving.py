@@ -16,7 +16,7 @@ from callsheet.lightbox.animation_metadata import add_to_png, add_to_webp
 from callsheet.lightbox.animations import GIF, Style, animated_png, webp, write_animation
 from callsheet.lightbox.folders import SavePlace, written
 from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 
 PREFIX_TOOLTIP = (
     "The prefix for the file to save. This may include formatting information such as %date:yyyy-MM-dd% or "
@@ -35,21 +35,21 @@ def shown_animation(place: SavePlace, name: str) -> Mapping[str, list[Any]]:
     return {"images": [shown_file(place, name, "output")], "animated": [True]}
 
 
-def graph_texts(context: Context) -> dict[str, str]:
+def graph_texts(context: NodeContext) -> dict[str, str]:
     """What every saved file carries: the graph, and what else the prompt came with."""
     # Must be an object: a string fails the run here, as it does in ComfyUI.
     extra = {key: context.extra_pnginfo[key] for key in context.extra_pnginfo or ()}
     return {key: json.dumps(value) for key, value in {"prompt": context.prompt, **extra}.items()}
 
 
-def _metadata(context: Context) -> PngInfo:
+def _metadata(context: NodeContext) -> PngInfo:
     info = PngInfo()
     for key, text in graph_texts(context).items():
         info.add_text(key, text)
     return info
 
 
-def _save_pictures(context: Context, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
+def _save_pictures(context: NodeContext, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
     # A constant in the place of images fails here, in the words ComfyUI fails with.
     _, height, width = images.shape
     place = context.folders.place_for(prefix, kind, width, height)
@@ -74,11 +74,11 @@ class SaveImage(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "images": Input("IMAGE", {"tooltip": "The images to save."}),
-        "filename_prefix": Input("STRING", {"default": "ComfyUI", "tooltip": PREFIX_TOOLTIP}),
+        "images": NodeInput("IMAGE", {"tooltip": "The images to save."}),
+        "filename_prefix": NodeInput("STRING", {"default": "ComfyUI", "tooltip": PREFIX_TOOLTIP}),
     }
 
-    def run(self, context: Context, *, images: Frames, filename_prefix: str) -> Result:
+    def run(self, context: NodeContext, *, images: Frames, filename_prefix: str) -> Result:
         return _save_pictures(context, images, filename_prefix, "output", compress_level=4)
 
 
@@ -89,9 +89,9 @@ class PreviewImage(Node):
     module = "nodes"
     is_output = True
     writes_metadata = True
-    inputs: ClassVar = {"images": Input("IMAGE")}
+    inputs: ClassVar = {"images": NodeInput("IMAGE")}
 
-    def run(self, context: Context, *, images: Frames) -> Result:
+    def run(self, context: NodeContext, *, images: Frames) -> Result:
         # Not a secret: keeps the previews of several runs apart.
         mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
         return _save_pictures(context, images, f"ComfyUI_temp_{mark}", "temp", compress_level=1)
@@ -102,9 +102,9 @@ class SaveImageWebsocket(Node):
     category = "api/image"
     module = "custom_nodes.websocket_image_save"
     is_output = True
-    inputs: ClassVar = {"images": Input("IMAGE")}
+    inputs: ClassVar = {"images": NodeInput("IMAGE")}
 
-    def run(self, context: Context, *, images: Frames) -> Result:
+    def run(self, context: NodeContext, *, images: Frames) -> Result:
         for position, picture in enumerate(images):
             context.progress(position, images.expected, picture, always=True)
         return Result()
@@ -118,7 +118,7 @@ AddTexts = Callable[[Path, Mapping[str, str]], None]
 
 
 def _save_animation(
-    context: Context,
+    context: NodeContext,
     images: Frames,
     prefix: str,
     ending: str,
@@ -143,17 +143,17 @@ class SaveAnimatedWEBP(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "images": Input("IMAGE", {}),
-        "filename_prefix": Input("STRING", PREFIX),
-        "fps": Input("FLOAT", FPS),
-        "lossless": Input("BOOLEAN", {"default": True}),
-        "quality": Input("INT", {"default": 80, "min": 0, "max": 100}),
-        "method": Input("COMBO", {"multiselect": False, "options": ["default", "fastest", "slowest"]}),
+        "images": NodeInput("IMAGE", {}),
+        "filename_prefix": NodeInput("STRING", PREFIX),
+        "fps": NodeInput("FLOAT", FPS),
+        "lossless": NodeInput("BOOLEAN", {"default": True}),
+        "quality": NodeInput("INT", {"default": 80, "min": 0, "max": 100}),
+        "method": NodeInput("COMBO", {"multiselect": False, "options": ["default", "fastest", "slowest"]}),
     }
 
     def run(
         self,
-        context: Context,
+        context: NodeContext,
         *,
         images: Frames,
         filename_prefix: str,
@@ -175,13 +175,15 @@ class SaveAnimatedPNG(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "images": Input("IMAGE", {}),
-        "filename_prefix": Input("STRING", PREFIX),
-        "fps": Input("FLOAT", FPS),
-        "compress_level": Input("INT", {"default": 4, "min": 0, "max": 9}),
+        "images": NodeInput("IMAGE", {}),
+        "filename_prefix": NodeInput("STRING", PREFIX),
+        "fps": NodeInput("FLOAT", FPS),
+        "compress_level": NodeInput("INT", {"default": 4, "min": 0, "max": 9}),
     }
 
-    def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float, compress_level: int) -> Result:
+    def run(
+        self, context: NodeContext, *, images: Frames, filename_prefix: str, fps: float, compress_level: int
+    ) -> Result:
         style = animated_png(compress_level)
         return _save_animation(context, images, filename_prefix, "png", fps, style, add_to_png)
 
@@ -192,13 +194,13 @@ class SaveAnimatedGIF(Node):
     category = "image/animation"
     is_output = True
     inputs: ClassVar = {
-        "images": Input("IMAGE"),
-        "filename_prefix": Input("STRING", PREFIX),
+        "images": NodeInput("IMAGE"),
+        "filename_prefix": NodeInput("STRING", PREFIX),
         # A GIF counts hundredths of a second; players slow down anything under two of them.
-        "fps": Input("FLOAT", {"default": 12.0, "min": 0.1, "max": 50.0, "step": 0.1}),
+        "fps": NodeInput("FLOAT", {"default": 12.0, "min": 0.1, "max": 50.0, "step": 0.1}),
     }
 
-    def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float) -> Result:
+    def run(self, context: NodeContext, *, images: Frames, filename_prefix: str, fps: float) -> Result:
         return _save_animation(context, images, filename_prefix, "gif", fps, GIF)
 
 

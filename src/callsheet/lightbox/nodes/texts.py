@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 
-STRING = Output("STRING", "STRING")
+STRING = NodeOutput("STRING", "STRING")
 
 
 class PrimitiveString(Node):
@@ -16,10 +16,10 @@ class PrimitiveString(Node):
     category = "utils/primitive"
     module = "comfy_extras.nodes_primitive"
     newer_schema = True
-    inputs: ClassVar = {"value": Input("STRING", {"multiline": False})}
+    inputs: ClassVar = {"value": NodeInput("STRING", {"multiline": False})}
     outputs = (STRING,)
 
-    def run(self, context: Context, *, value: str) -> Result:
+    def run(self, context: NodeContext, *, value: str) -> Result:
         return Result((value,))
 
 
@@ -30,13 +30,13 @@ class StringConcatenate(Node):
     module = "comfy_extras.nodes_string"
     newer_schema = True
     inputs: ClassVar = {
-        "string_a": Input("STRING", {"multiline": True}),
-        "string_b": Input("STRING", {"multiline": True}),
-        "delimiter": Input("STRING", {"multiline": False, "default": ""}),
+        "string_a": NodeInput("STRING", {"multiline": True}),
+        "string_b": NodeInput("STRING", {"multiline": True}),
+        "delimiter": NodeInput("STRING", {"multiline": False, "default": ""}),
     }
     outputs = (STRING,)
 
-    def run(self, context: Context, *, string_a: str, string_b: str, delimiter: str) -> Result:
+    def run(self, context: NodeContext, *, string_a: str, string_b: str, delimiter: str) -> Result:
         return Result((f"{string_a}{delimiter}{string_b}",))
 
 
@@ -46,9 +46,9 @@ class PreviewAny(Node):
     category = "utils"
     module = "comfy_extras.nodes_preview_any"
     is_output = True
-    inputs: ClassVar = {"source": Input("*", {})}
+    inputs: ClassVar = {"source": NodeInput("*", {})}
 
-    def run(self, context: Context, *, source: Any) -> Result:
+    def run(self, context: NodeContext, *, source: Any) -> Result:
         if isinstance(source, str):
             text = source
         elif isinstance(source, int | float | bool):

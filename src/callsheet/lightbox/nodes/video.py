@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 from callsheet.lightbox.clips import MP4, Clip, copy_streams, is_plain_mp4, open_clip, webm, write_clip
 from callsheet.lightbox.folders import Folders, written
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, graph_texts, shown_animation
 from callsheet.lightbox.sound import Sound
 
 MODULE = "comfy_extras.nodes_video"
 CATEGORY = "image/video"
-VIDEO = Output("VIDEO", "VIDEO")
+VIDEO = NodeOutput("VIDEO", "VIDEO")
 VIDEO_ENDINGS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".gif", ".mpg", ".mpeg", ".ts", ".3gp", ".wmv")
 # 30000/1001, the odd rate of television, is exact with this.
 RATE_DENOMINATOR = 1001
@@ -29,7 +29,7 @@ class LoadVideo(Node):
     module = MODULE
     newer_schema = True
     judged = ("file",)
-    inputs: ClassVar = {"file": Input("COMBO", {"multiselect": False, "options": [], "video_upload": True})}
+    inputs: ClassVar = {"file": NodeInput("COMBO", {"multiselect": False, "options": [], "video_upload": True})}
     outputs = (VIDEO,)
 
     @classmethod
@@ -47,7 +47,7 @@ class LoadVideo(Node):
         found = folders.named_in_graph(values["file"]).stat()
         return [found.st_mtime_ns, found.st_size]
 
-    def run(self, context: Context, *, file: str) -> Result:
+    def run(self, context: NodeContext, *, file: str) -> Result:
         return Result((open_clip(context.folders.named_in_graph(file)),))
 
 
@@ -58,10 +58,10 @@ class GetVideoComponents(Node):
     category = CATEGORY
     module = MODULE
     newer_schema = True
-    inputs: ClassVar = {"video": Input("VIDEO", {"tooltip": "The video to extract components from."})}
-    outputs = (Output("IMAGE", "images"), Output("AUDIO", "audio"), Output("FLOAT", "fps"))
+    inputs: ClassVar = {"video": NodeInput("VIDEO", {"tooltip": "The video to extract components from."})}
+    outputs = (NodeOutput("IMAGE", "images"), NodeOutput("AUDIO", "audio"), NodeOutput("FLOAT", "fps"))
 
-    def run(self, context: Context, *, video: Clip) -> Result:
+    def run(self, context: NodeContext, *, video: Clip) -> Result:
         return Result((video.frames, video.sound, float(video.rate)))
 
 
@@ -73,13 +73,13 @@ class CreateVideo(Node):
     module = MODULE
     newer_schema = True
     inputs: ClassVar = {
-        "images": Input("IMAGE", {"tooltip": "The images to create a video from."}),
-        "fps": Input("FLOAT", {"default": 30.0, "min": 1.0, "max": 120.0, "step": 1.0}),
-        "audio": Input("AUDIO", {"tooltip": "The audio to add to the video."}, optional=True),
+        "images": NodeInput("IMAGE", {"tooltip": "The images to create a video from."}),
+        "fps": NodeInput("FLOAT", {"default": 30.0, "min": 1.0, "max": 120.0, "step": 1.0}),
+        "audio": NodeInput("AUDIO", {"tooltip": "The audio to add to the video."}, optional=True),
     }
     outputs = (VIDEO,)
 
-    def run(self, context: Context, *, images: Frames, fps: float, audio: Sound | None = None) -> Result:
+    def run(self, context: NodeContext, *, images: Frames, fps: float, audio: Sound | None = None) -> Result:
         return Result((Clip(images, _rate(fps), audio),))
 
 
@@ -97,10 +97,12 @@ class SaveVideo(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "video": Input("VIDEO", {"tooltip": "The video to save."}),
-        "filename_prefix": Input("STRING", {"tooltip": PREFIX_TOOLTIP, "default": "video/ComfyUI", "multiline": False}),
+        "video": NodeInput("VIDEO", {"tooltip": "The video to save."}),
+        "filename_prefix": NodeInput(
+            "STRING", {"tooltip": PREFIX_TOOLTIP, "default": "video/ComfyUI", "multiline": False}
+        ),
         # webm and its codecs are not in ComfyUI's list; with them a video keeps its sound.
-        "format": Input(
+        "format": NodeInput(
             "COMBO",
             {
                 "tooltip": "The format to save the video as.",
@@ -109,7 +111,7 @@ class SaveVideo(Node):
                 "options": ["auto", "mp4", "webm"],
             },
         ),
-        "codec": Input(
+        "codec": NodeInput(
             "COMBO",
             {
                 "tooltip": "The codec to use for the video.",
@@ -120,7 +122,7 @@ class SaveVideo(Node):
         ),
     }
 
-    def run(self, context: Context, *, video: Clip, filename_prefix: str, format: str, codec: str) -> Result:
+    def run(self, context: NodeContext, *, video: Clip, filename_prefix: str, format: str, codec: str) -> Result:
         ending = "mp4" if format == "auto" else format
         if codec != "auto" and (codec == "h264") != (ending == "mp4"):
             raise ValueError(f"a {ending} file does not take {codec}")
@@ -144,11 +146,11 @@ class SaveWEBM(Node):
     is_output = True
     writes_metadata = True
     inputs: ClassVar = {
-        "images": Input("IMAGE", {}),
-        "filename_prefix": Input("STRING", PREFIX),
-        "codec": Input("COMBO", {"multiselect": False, "options": ["vp9", "av1"]}),
-        "fps": Input("FLOAT", {"default": 24.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
-        "crf": Input(
+        "images": NodeInput("IMAGE", {}),
+        "filename_prefix": NodeInput("STRING", PREFIX),
+        "codec": NodeInput("COMBO", {"multiselect": False, "options": ["vp9", "av1"]}),
+        "fps": NodeInput("FLOAT", {"default": 24.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
+        "crf": NodeInput(
             "FLOAT",
             {
                 "tooltip": "Higher crf means lower quality with a smaller file size, lower crf means higher quality "
@@ -162,7 +164,7 @@ class SaveWEBM(Node):
     }
 
     def run(
-        self, context: Context, *, images: Frames, filename_prefix: str, codec: str, fps: float, crf: float
+        self, context: NodeContext, *, images: Frames, filename_prefix: str, codec: str, fps: float, crf: float
     ) -> Result:
         place = context.folders.place_for(filename_prefix, "output", images.width, images.height)
         name = place.file_name("webm")
@@ -177,10 +179,10 @@ class VideoFirstFrame(Node):
     display_name = "First Frame"
     description = "The first image of a batch or a video's frames, as a still."
     category = CATEGORY
-    inputs: ClassVar = {"images": Input("IMAGE")}
+    inputs: ClassVar = {"images": NodeInput("IMAGE")}
     outputs = (IMAGE,)
 
-    def run(self, context: Context, *, images: Frames) -> Result:
+    def run(self, context: NodeContext, *, images: Frames) -> Result:
         first: Picture = images.first()
         return Result((Frames(images.width, images.height, 1, lambda: iter((first,)), held=True),))
 

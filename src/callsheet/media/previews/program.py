@@ -66,7 +66,7 @@ class NoPreview(Exception):
     """No preview can be made of this file. The message contains the reason."""
 
 
-class Source(io.RawIOBase):
+class PreviewSource(io.RawIOBase):
     """The file. The parent sends the requested parts."""
 
     def __init__(self, answers: BinaryIO, requests: BinaryIO, size: int) -> None:
@@ -185,7 +185,7 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
             raise NoPreview(f"the codec {context.codec.name[:40]} is not supported")
         _require_few_pixels(context.width, context.height)
         context.thread_count = 1
-        clip = Clip(side, _ratio(stream))
+        clip = PreviewClip(side, _ratio(stream))
         for frame in _sampled(container, stream, seconds):
             clip.add(frame)
         if clip.poster is None:
@@ -259,7 +259,7 @@ def _frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFra
             return
 
 
-class Clip:
+class PreviewClip:
     """Encodes frames as a silent H.264 video, which every browser plays. One frame becomes the poster."""
 
     def __init__(self, side: int, ratio: float) -> None:
@@ -351,7 +351,7 @@ def main() -> int:
     answers, target = sys.stdin.buffer, sys.stdout.buffer
     task = json.loads(answers.readline())
     _limit(task["cpu_seconds"], task["niceness"])
-    source = Source(answers, target, task["size"])
+    source = PreviewSource(answers, target, task["size"])
     try:
         made, facts = previews_of(task["kind"], source, task["side"], task["seconds"])
     except NoPreview as reason:

@@ -11,7 +11,7 @@ from callsheet.media.previews.program import CLIP, LARGE, SMALL
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import SignatureExpired, SignatureInvalid
-from callsheet.wire.media import Shown, Thumbnails
+from callsheet.wire.media import MediaPreviews, Thumbnails
 
 PATH = "/api/previews/"
 _PURPOSE = "preview-urls"
@@ -25,12 +25,14 @@ class PreviewUrls:
         self._keys = SigningKeys(secret, _PURPOSE)
         self._clock = clock or SystemClock()
 
-    def shown(self, folder: str, *, width: int, height: int, duration_seconds: float | None, has_clip: bool) -> Shown:
+    def shown(
+        self, folder: str, *, width: int, height: int, duration_seconds: float | None, has_clip: bool
+    ) -> MediaPreviews:
         """The signed URLs of the previews in a folder."""
         expires = (int(self._clock.now().timestamp()) // DAY_SECONDS + 2) * DAY_SECONDS
         query = f"?expires={expires}&signature={self._keys.sign(folder, str(expires))}"
         small, large = f"{PATH}{folder}/{SMALL}{query}", f"{PATH}{folder}/{LARGE}{query}"
-        return Shown(
+        return MediaPreviews(
             preview_status="ready",
             poster_url=large if has_clip else None,
             preview_url=f"{PATH}{folder}/{CLIP}{query}" if has_clip else None,

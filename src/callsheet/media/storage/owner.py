@@ -15,7 +15,7 @@ from callsheet.media.storage.port import Storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.ownership import SQL
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.base import Answer
+from callsheet.wire.base import ResponseModel
 from callsheet.wire.errors import ContentMismatch, NotFound, Unavailable
 
 log = get_logger(__name__)
@@ -25,7 +25,7 @@ MOST_BYTES = 1000
 TRUSTED_SECONDS = 30.0
 
 
-class Marker(Answer):
+class Marker(ResponseModel):
     installation: UUID
 
 

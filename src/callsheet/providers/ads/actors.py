@@ -16,7 +16,7 @@ from callsheet.providers.ads.copywriting import NAME as COPYWRITING
 from callsheet.providers.ads.copywriting import Copywriter, ModelWriter, TemplateWriter
 from callsheet.providers.ads.prompts import ProviderRequest, film_asked, picture_asked, speech_asked
 from callsheet.providers.ads.scraping import Scraper
-from callsheet.providers.context import Context
+from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
 from callsheet.providers.media_actor import FIELD
@@ -69,7 +69,7 @@ class CopyActor:
         {"product": EXAMPLE_PRODUCT, "style": "playful"},
     )
 
-    def __init__(self, context: Context):
+    def __init__(self, context: BuiltInContext):
         self._config = context.config.copywriting
         self._writer: Copywriter = TemplateWriter()
         if self._config.api_key is not None:
@@ -102,7 +102,7 @@ class ScrapeActor:
         "Reads the product from a web page.", model_schema(ScrapeInput), {"url": "https://shop.example/lamp"}
     )
 
-    def __init__(self, context: Context):
+    def __init__(self, context: BuiltInContext):
         self._config = context.config.scraping
         self._scraper = Scraper(self._config, context.clients.guarded(timeout_seconds=self._config.timeout_seconds))
 
@@ -130,7 +130,7 @@ class _CallingBack(Generic[Input]):
     paid: ClassVar[bool] = False
     makes_pictures: ClassVar[bool] = True
 
-    def __init__(self, context: Context):
+    def __init__(self, context: BuiltInContext):
         self._context = context
 
     def asked(self, wanted: Input) -> ProviderRequest:

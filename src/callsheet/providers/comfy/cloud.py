@@ -30,13 +30,13 @@ from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
-    Description,
+    EngineDescription,
     EngineError,
+    EngineRun,
     EngineUnreachable,
     FetchedOutput,
     NotBegun,
     Output,
-    Run,
     Watcher,
 )
 from callsheet.toolbox.logs import get_logger
@@ -93,7 +93,7 @@ class ComfyCloud:
         await self._http.close()
         await self._keyless.close()
 
-    async def describe(self) -> Description:
+    async def describe(self) -> EngineDescription:
         if self._refusal is not None and time.monotonic() - self._refusal[0] < REFUSED_SECONDS:
             raise self._refusal[1]
         answer = await self._http.call("GET", "/api/jobs?limit=1")
@@ -101,7 +101,7 @@ class ComfyCloud:
             raise refused(answer.status_code)
         if answer.status_code >= 500:
             raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=answer.status_code)
-        return Description("Comfy Cloud v1")
+        return EngineDescription("Comfy Cloud v1")
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         # The service stores files by content: folders are ignored, and the returned name counts.
@@ -127,7 +127,7 @@ class ComfyCloud:
         async with self._http.stream("GET", f"/api/view?{query}", follow_redirects=False) as answer:
             return answer.status_code == 200 or answer.status_code in _REDIRECTS
 
-    async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+    async def run(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         while True:
             try:
                 return await self._attempt(run, watcher)
@@ -138,7 +138,7 @@ class ComfyCloud:
                 self._ids.pop(run.id, None)
                 self._sent.discard(run.id)
 
-    async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+    async def _attempt(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         following = Following(run, watcher, self._socket_images)
         following.missed = not await self._socket.ready()
         with ExitStack() as stack:
@@ -146,7 +146,7 @@ class ComfyCloud:
                 remote = self._ids[run.id] = await submitted(
                     lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent
                 )
-                following.run = Run(remote, run.graph, run.output_node)
+                following.run = EngineRun(remote, run.graph, run.output_node)
                 stack.enter_context(self._socket.following(following))
             job = await self._finished(following, run.id)
             # If the response to a submission was lost, its run may have ended without a message to this socket.
@@ -202,7 +202,7 @@ class ComfyCloud:
                 raise unreadable(answer.status_code)
         return await self._keyless.save(urljoin(f"{self._http.url}{path}", location), target, follow_redirects=True)
 
-    async def _send(self, run: Run) -> str:
+    async def _send(self, run: EngineRun) -> str:
         if run.id in self._sent:
             # A run that is not found the first time may still appear later.
             self._doubtful.add(run.id)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from callsheet.providers.comfy.graphs import MARK, needed_by, with_marks
-from callsheet.providers.engine import EngineError, FetchedOutput, Graph, Output, Run
+from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput, Graph, Output
 
 # Highest number of remembered files: few node classes refuse the mark.
 MOST_REMEMBERED = 1000
@@ -26,7 +26,7 @@ class Marks:
     def __init__(self) -> None:
         self.refusing: set[str] = set()
 
-    def put(self, run: Run) -> Graph:
+    def put(self, run: EngineRun) -> Graph:
         return with_marks(run.graph, run.id, run.output_node, self.refusing)
 
     def learn(self, error: EngineError, graph: Graph) -> bool:
@@ -48,7 +48,7 @@ class EarlierOutputs:
     def __init__(self) -> None:
         self._seen: OrderedDict[Place, _Seen] = OrderedDict()
 
-    def check(self, outputs: Sequence[Output], run: Run, cached: Collection[str]) -> None:
+    def check(self, outputs: Sequence[Output], run: EngineRun, cached: Collection[str]) -> None:
         """Refuses files from the cache whose inputs are unknown, because they may belong to another user."""
         for output in outputs:
             if _is_here(output) or run.id in f"{output.folder}/{output.name}":

@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from callsheet.providers.comfy.config import ComfyUIConfig
-from callsheet.providers.context import Context
+from callsheet.providers.context import BuiltInContext
 from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation, MediaProvider
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.forms import REQUIRED
@@ -21,7 +21,7 @@ EFFECT: Final = "effect"
 PROMPT: Final = "prompt"
 
 
-def configured(context: Context) -> Iterable[MediaProvider]:
+def configured(context: BuiltInContext) -> Iterable[MediaProvider]:
     return [ComfyUIQueue(context.config.comfyui)]
 
 

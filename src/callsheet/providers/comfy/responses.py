@@ -9,11 +9,11 @@ from typing import Any
 
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.run_messages import Following
-from callsheet.providers.comfy.stalls import Place
-from callsheet.providers.engine import EngineError, EngineUnreachable, NotBegun, Run
+from callsheet.providers.comfy.stalls import QueuePlace
+from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NotBegun
 
 
-def refuse_unless_taken(status: int, body: object, run: Run) -> None:
+def refuse_unless_taken(status: int, body: object, run: EngineRun) -> None:
     if status >= 502:
         raise EngineUnreachable("The engine does not accept the run.", status=status)
     if status != 200 or not isinstance(body, dict):
@@ -23,7 +23,7 @@ def refuse_unless_taken(status: int, body: object, run: Run) -> None:
         raise problem
 
 
-def waits_in(place: Place | None, following: Following) -> bool:
+def waits_in(place: QueuePlace | None, following: Following) -> bool:
     """Whether the run never left the queue, as far as it was seen."""
     return place is not None and not place.is_running and not following.has_begun
 

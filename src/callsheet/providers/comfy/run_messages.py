@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.providers.comfy.socket_images import SocketImages
-from callsheet.providers.engine import EngineError, Output, Run, Watcher
+from callsheet.providers.engine import EngineError, EngineRun, Output, Watcher
 
 # The only node whose images come over the socket and are not stored anywhere.
 SENDS_PICTURES = "SaveImageWebsocket"
@@ -20,7 +20,7 @@ MOST_PERCENT = 99.0
 class Following:
     """Gets every message of the run from the socket. The run must also work without it, because sockets are lost."""
 
-    def __init__(self, run: Run, watcher: Watcher, socket_images: SocketImages):
+    def __init__(self, run: EngineRun, watcher: Watcher, socket_images: SocketImages):
         self.run = run
         # Whether messages may have been missed.
         self.missed = False

@@ -32,17 +32,17 @@ from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.shared_files import remove_unused
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import SocketImages
-from callsheet.providers.comfy.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
+from callsheet.providers.comfy.stalls import QueuePlace, RunSigns, ids_in, is_idle, memory_in, place_in
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
-    Description,
+    EngineDescription,
     EngineError,
+    EngineRun,
     EngineStuck,
     EngineUnreachable,
     FetchedOutput,
     Inventory,
     Output,
-    Run,
     Watcher,
 )
 from callsheet.toolbox.logs import get_logger
@@ -109,7 +109,7 @@ class ComfyUI:
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
-        self._stuck_on: tuple[str, Place] | None = None
+        self._stuck_on: tuple[str, QueuePlace] | None = None
         # Runs that did not stop on request. Their history and files are removed when they have ended.
         self._unstopped: set[str] = set()
         # Runs of other clients that blocked a run of this agent until its limit.
@@ -123,7 +123,7 @@ class ComfyUI:
         await self._socket.close()
         await self._http.close()
 
-    async def describe(self) -> Description:
+    async def describe(self) -> EngineDescription:
         stats = await self._http.get_object("/system_stats")
         system = stats.get("system") if isinstance(stats.get("system"), dict) else {}
         assert isinstance(system, dict)
@@ -137,7 +137,7 @@ class ComfyUI:
         if self._version is not None and self._version < OLDEST:
             raise too_old(str(version))
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
-        return Description(str(version) if version else None, {"devices": devices})
+        return EngineDescription(str(version) if version else None, {"devices": devices})
 
     async def inventory(self) -> Inventory:
         stats = await self._http.get_object("/system_stats")
@@ -176,7 +176,7 @@ class ComfyUI:
     async def share(self, path: Path, name: str) -> str:
         return await self._files.share(path, name)
 
-    async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+    async def run(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         while True:
             try:
                 return await self._attempt(run, watcher)
@@ -188,7 +188,7 @@ class ComfyUI:
                 await self.cancel(run.id)
                 await self._forget_entry(run.id)
 
-    async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+    async def _attempt(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         following = Following(run, watcher, self._socket_images)
         with self._socket.following(following):
             following.missed = not await self._socket.ready()
@@ -262,7 +262,7 @@ class ComfyUI:
             return [each for each in files_of(entry.get("outputs")) if each.node_id in marked]
         return []
 
-    async def _send(self, run: Run) -> str:
+    async def _send(self, run: EngineRun) -> str:
         body = {
             "prompt": self._marks.put(run),
             "prompt_id": run.id,
@@ -287,7 +287,7 @@ class ComfyUI:
     async def _finished(self, following: Following) -> Mapping[str, Any]:
         run_id, misses, looks = following.run.id, 0, 0
         reached = time.monotonic()
-        signs = Signs()
+        signs = RunSigns()
         while True:
             looks = await self._wait(following, looks)
             try:
@@ -309,7 +309,7 @@ class ComfyUI:
             if place is not None:
                 await self._look_after(following, place, signs)
 
-    async def _look_after(self, following: Following, place: Place, signs: Signs) -> None:
+    async def _look_after(self, following: Following, place: QueuePlace, signs: RunSigns) -> None:
         """Raises if the run makes no progress."""
         now = time.monotonic()
         if place != signs.place:
@@ -335,7 +335,7 @@ class ComfyUI:
                 return 1
         return 0
 
-    async def _refuse_to_stall(self, following: Following, place: Place, signs: Signs) -> None:
+    async def _refuse_to_stall(self, following: Following, place: QueuePlace, signs: RunSigns) -> None:
         patience = self._patience
         # If the connection is lost, any node may be running.
         is_heard = self._socket.is_settled(patience.idle / SETTLED) and not self._socket.is_silent(following.since)
@@ -391,7 +391,7 @@ class ComfyUI:
             )
         self._behind = frozenset()
 
-    async def _refuse_while_stuck(self, run_id: str, before: Place) -> None:
+    async def _refuse_while_stuck(self, run_id: str, before: QueuePlace) -> None:
         """Refuses jobs while the engine is stuck. The run stays in the queue as a sign: an engine that works again
         moves it.
         """
@@ -411,7 +411,7 @@ class ComfyUI:
         found = (await self._http.get_object(f"/history/{quote(run_id, safe='')}")).get(run_id)
         return found if isinstance(found, dict) else None
 
-    async def _place(self, run_id: str) -> Place | None:
+    async def _place(self, run_id: str) -> QueuePlace | None:
         return place_in(await self._http.get_object("/queue"), run_id)
 
 

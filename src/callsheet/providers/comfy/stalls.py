@@ -17,7 +17,7 @@ _COUNTED = ("cuda", "xpu", "npu", "mlu")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePlace:
     """The place of a run in an engine's queue, without the number of waiting runs, which any client can change."""
 
     is_running: bool
@@ -25,10 +25,10 @@ class Place:
 
 
 @dataclass(slots=True)
-class Signs:
+class RunSigns:
     """The signs of one run at the last check."""
 
-    place: Place | None = None
+    place: QueuePlace | None = None
     queued_since: float = field(default_factory=time.monotonic)
     _memory: tuple[object, ...] = ()
     _looked: float = 0.0
@@ -52,11 +52,11 @@ class Signs:
         return changed
 
 
-def place_in(queue: Mapping[str, Any], run_id: str) -> Place | None:
+def place_in(queue: Mapping[str, Any], run_id: str) -> QueuePlace | None:
     running, pending = (_ids(queue.get(name)) for name in ("queue_running", "queue_pending"))
     if run_id in running:
-        return Place(True, running)
-    return Place(False, running) if run_id in pending else None
+        return QueuePlace(True, running)
+    return QueuePlace(False, running) if run_id in pending else None
 
 
 def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
     return _ids(queue.get("queue_running")) + _ids(queue.get("queue_pending"))
 
 
-def is_idle(place: Place, is_at_node: bool) -> bool:
+def is_idle(place: QueuePlace, is_at_node: bool) -> bool:
     """Whether nothing is being computed, as far as it is known. A silence then means more."""
     return not is_at_node if place.is_running else not place.running
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from callsheet.providers.context import Clients, Context
-from callsheet.providers.downloads import Limits, download
+from callsheet.providers.context import BuiltInContext, Clients
+from callsheet.providers.downloads import DownloadLimits, download
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.http.config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
 from callsheet.providers.http.templates import Values, dug, dug_texts, filled, filled_path, percent_of
@@ -38,7 +38,7 @@ LARGEST_ANSWER: Final = 2_097_152
 MARGIN_SECONDS: Final = 30
 
 
-def configured(context: Context) -> Iterable[MediaProvider]:
+def configured(context: BuiltInContext) -> Iterable[MediaProvider]:
     return [HttpProvider(name, config, context.clients) for name, config in context.config.http.items()]
 
 
@@ -216,7 +216,7 @@ class HttpProvider:
 
     async def _fetched(self, url: str, directory: Path, stem: str) -> MadeFile:
         wanted = self._config.download
-        limits = Limits(wanted.types, wanted.max_bytes, wanted.limit_seconds)
+        limits = DownloadLimits(wanted.types, wanted.max_bytes, wanted.limit_seconds)
         own = wanted.send_headers and urlsplit(url)[:2] == urlsplit(self._config.base_url)[:2]
         headers = self._headers if own else {}
         for attempt in range(1, DOWNLOAD_ATTEMPTS):

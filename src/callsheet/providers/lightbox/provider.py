@@ -16,9 +16,9 @@ from typing import Any, Final
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.comfy.self_hosted import ComfyUI
-from callsheet.providers.context import Clients, Context
-from callsheet.providers.downloads import Limits, download
-from callsheet.providers.engine import Engine, EngineStuck, EngineUnreachable, NodeState, Output, Run
+from callsheet.providers.context import BuiltInContext, Clients
+from callsheet.providers.downloads import DownloadLimits, download
+from callsheet.providers.engine import Engine, EngineRun, EngineStuck, EngineUnreachable, NodeState, Output
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.lightbox.config import LightboxProviderConfig
 from callsheet.providers.lightbox.graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
@@ -34,7 +34,7 @@ DOWNLOAD_SECONDS: Final = 60.0
 MOST_FILES: Final = 100
 
 
-def configured(context: Context) -> Iterable[MediaProvider]:
+def configured(context: BuiltInContext) -> Iterable[MediaProvider]:
     return [Lightbox(context.config.lightbox, context.clients)]
 
 
@@ -111,7 +111,7 @@ class Lightbox:
         if generation.action == IMG2IMG:
             picture = await self._picture_at_engine(engine, run_id, generation, directory)
         graph, output_node = graph_of(generation, picture)
-        run = Run(run_id, with_own_outputs(graph, run_id), output_node)
+        run = EngineRun(run_id, with_own_outputs(graph, run_id), output_node)
         outputs = await engine.run(run, _Watching(say))
         return await _fetched(engine, outputs[:MOST_FILES], directory)
 
@@ -119,7 +119,7 @@ class Lightbox:
         url = generation.params["image_url"]
         is_own = url == generation.own_url
         client = self._own_pictures if is_own else self._pictures
-        limits = Limits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
+        limits = DownloadLimits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
         try:
             given = await download(
                 client, "image_url", url, directory, "given", limits, {}, follow_redirects=not is_own

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
-from callsheet.providers.context import Context
+from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Finish, Generation, Prediction
 from callsheet.providers.replicate.config import INPUT_NAME, ReplicateConfig, ReplicateModel
@@ -197,7 +197,7 @@ class Replicate:
         return await self._service.call(method, path, body)
 
 
-def configured(context: Context) -> Iterable[Replicate]:
+def configured(context: BuiltInContext) -> Iterable[Replicate]:
     config = context.config.replicate
     # The provider exists also without a token: its tasks are refused with the missing setting.
     yield Replicate(config, context.clients.trusted())

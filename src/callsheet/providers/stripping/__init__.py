@@ -17,11 +17,11 @@ from callsheet.providers.stripping.containers import matroska, mp4
 from callsheet.providers.stripping.documents import glb, safetensors, svg
 from callsheet.providers.stripping.heif import still
 from callsheet.providers.stripping.images import gif, jpeg, png
-from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, copied, planned, searched
+from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable, copied, planned, searched
 from callsheet.providers.stripping.riff import riff
 from callsheet.providers.stripping.sounds import flac, mp3, ogg
 
-Walker = Callable[[Source], Iterator[Piece]]
+Walker = Callable[[OldFile], Iterator[Piece]]
 BEGINNING = 16
 # Brands of images that use the boxes of videos. The box of a video's tags is the list of their pixels.
 STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1")
@@ -65,7 +65,7 @@ class GraphRemains(Exception):
 def strip(path: Path, stop: threading.Event) -> FetchedOutput | None:
     """The new file; None if there was nothing to remove."""
     with path.open("rb") as file:
-        source = Source(file, stop)
+        source = OldFile(file, stop)
         walker, is_broken = walker_of(source.beginning(BEGINNING)), False
         try:
             plan = planned(source, walker)

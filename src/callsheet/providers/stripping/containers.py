@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zeros
+from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable, Zeros
 
 _HOLDS_TAGS = (b"moov", b"trak")
 _TAGS = (b"udta", b"meta")
@@ -19,11 +19,11 @@ _MATROSKA_SEGMENT, _MATROSKA_TAGS = bytes.fromhex("18538067"), bytes.fromhex("12
 _VOID = 0xEC
 
 
-def mp4(source: Source) -> Iterator[Piece]:
+def mp4(source: OldFile) -> Iterator[Piece]:
     return _boxes(source, 0, source.size, 0)
 
 
-def _boxes(source: Source, at: int, limit: int, depth: int) -> Iterator[Piece]:
+def _boxes(source: OldFile, at: int, limit: int, depth: int) -> Iterator[Piece]:
     if depth > DEEPEST:
         raise Unreadable("its boxes are nested too deeply")
     while at < limit:
@@ -44,7 +44,7 @@ def _boxes(source: Source, at: int, limit: int, depth: int) -> Iterator[Piece]:
         at = end
 
 
-def matroska(source: Source) -> Iterator[Piece]:
+def matroska(source: OldFile) -> Iterator[Piece]:
     at = 0
     while at < source.size:
         name = source.read(at, _length_of_number(source.number(at, 1), 4))

@@ -7,14 +7,14 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from callsheet.providers.stripping.pieces import Piece, Source, Unreadable
+from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable
 
 # A parsed document takes twenty times as much memory.
 LARGEST_DOCUMENT = 8 * 1024 * 1024
 _METADATA, _METADATA_END = b"<metadata", b"</metadata>"
 
 
-def glb(source: Source) -> Iterator[Piece]:
+def glb(source: OldFile) -> Iterator[Piece]:
     length, kind = struct.unpack("<I4s", source.read(12, 8))
     if kind != b"JSON":
         raise Unreadable("it does not start with a description")
@@ -27,7 +27,7 @@ def glb(source: Source) -> Iterator[Piece]:
     return _with_json(source, 20, length, without_extras)
 
 
-def safetensors(source: Source) -> Iterator[Piece]:
+def safetensors(source: OldFile) -> Iterator[Piece]:
     def without_metadata(document: dict[str, Any]) -> None:
         found = document.pop("__metadata__", None)
         if isinstance(found, dict) and "format" in found:
@@ -37,7 +37,7 @@ def safetensors(source: Source) -> Iterator[Piece]:
     return _with_json(source, 8, source.number(0, 8, little=True), without_metadata)
 
 
-def _with_json(source: Source, at: int, length: int, change: Callable[[dict[str, Any]], None]) -> Iterator[Piece]:
+def _with_json(source: OldFile, at: int, length: int, change: Callable[[dict[str, Any]], None]) -> Iterator[Piece]:
     """Replaces a document by the changed one, padded with spaces: what follows must keep its place."""
     if length > LARGEST_DOCUMENT:
         raise Unreadable("its description is too large")
@@ -59,7 +59,7 @@ def _with_json(source: Source, at: int, length: int, change: Callable[[dict[str,
     yield source.span(at + length, source.size)
 
 
-def svg(source: Source) -> Iterator[Piece]:
+def svg(source: OldFile) -> Iterator[Piece]:
     if source.size > LARGEST_DOCUMENT:
         raise Unreadable("it is too large for a drawing")
     at, text = 0, source.read(0, source.size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zeros
+from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable, Zeros
 
 _METADATA = (b"Exif", b"mime")
 # EXIF without fields, after the place where it starts. If the image is rotated, another box contains that.
@@ -14,7 +14,7 @@ MOST_ITEMS = 10_000
 Box = tuple[bytes, int, int]
 
 
-def still(source: Source) -> Iterator[Piece]:
+def still(source: OldFile) -> Iterator[Piece]:
     boxes = {name: (start, end) for name, start, end in _boxes(source, 0, source.size)}
     if b"meta" not in boxes:
         raise Unreadable("its items are not listed")
@@ -39,7 +39,7 @@ def still(source: Source) -> Iterator[Piece]:
     yield source.span(at, source.size)
 
 
-def _boxes(source: Source, at: int, limit: int) -> Iterator[Box]:
+def _boxes(source: OldFile, at: int, limit: int) -> Iterator[Box]:
     """Name, start and end of the content of each box."""
     while at < limit:
         length, name = struct.unpack(">I4s", source.read(at, 8))
@@ -51,7 +51,7 @@ def _boxes(source: Source, at: int, limit: int) -> Iterator[Box]:
         at += length
 
 
-def _metadata_items(source: Source, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+def _metadata_items(source: OldFile, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     count = 4 if source.number(start, 1) else 2
     for name, at, _ in _boxes(source, start + 4 + count, end):
         version = source.number(at, 1)
@@ -63,7 +63,7 @@ def _metadata_items(source: Source, start: int, end: int) -> Iterator[tuple[int,
             yield source.number(at + 4, width), kind
 
 
-def _places(source: Source, at: int, items: dict[int, bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _places(source: OldFile, at: int, items: dict[int, bytes]) -> Iterator[tuple[int, int, bytes]]:
     """Start and end of the parts of these items."""
     version, sizes = source.number(at, 1), source.number(at + 4, 2)
     offset, length, base, index = sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, sizes & 15

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 
 from callsheet.providers.stripping.exif import PREFIX, only_orientation
-from callsheet.providers.stripping.pieces import Piece, Source, Unreadable
+from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable
 
 # EXIF of a camera has some kilobytes, with the orientation at the beginning.
 EXIF_BYTES = 65_536
@@ -29,7 +29,7 @@ _GIF_COMMENT, _GIF_APPLICATION = 0xFE, 0xFF
 _GIF_REPEATS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
-def png(source: Source) -> Iterator[Piece]:
+def png(source: OldFile) -> Iterator[Piece]:
     at = 8
     yield source.span(0, at)
     name = b""
@@ -47,7 +47,7 @@ def png(source: Source) -> Iterator[Piece]:
         at = end
 
 
-def jpeg(source: Source) -> Iterator[Piece]:
+def jpeg(source: OldFile) -> Iterator[Piece]:
     at = 2
     yield source.span(0, at)
     while True:
@@ -73,7 +73,7 @@ def jpeg(source: Source) -> Iterator[Piece]:
         at = end
 
 
-def gif(source: Source) -> Iterator[Piece]:
+def gif(source: OldFile) -> Iterator[Piece]:
     at = 13 + _palette(source.number(10, 1))
     yield source.span(0, at)
     while True:
@@ -101,7 +101,7 @@ def _palette(flags: int) -> int:
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _sub_blocks_end(source: Source, at: int) -> int:
+def _sub_blocks_end(source: OldFile, at: int) -> int:
     while length := source.number(at, 1):
         at += 1 + length
     return at + 1

@@ -34,7 +34,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FileSpan:
     """A part of the old file."""
 
     start: int
@@ -46,10 +46,10 @@ class Zeros:
     length: int
 
 
-Piece = Span | Zeros | bytes
+Piece = FileSpan | Zeros | bytes
 
 
-class Source:
+class OldFile:
     """The old file, read at any place. Nothing is read beyond its end."""
 
     def __init__(self, file: BinaryIO, stop: threading.Event | None = None):
@@ -77,13 +77,13 @@ class Source:
     def number(self, at: int, length: int, *, little: bool = False) -> int:
         return int.from_bytes(self.read(at, length), "little" if little else "big")
 
-    def span(self, start: int, end: int) -> Span:
+    def span(self, start: int, end: int) -> FileSpan:
         """A part of the file. Raises Unreadable if it is not in the file."""
         if not 0 <= start <= end <= self.size:
             raise Unreadable("a part of it lies outside the file")
-        return Span(start, end - start)
+        return FileSpan(start, end - start)
 
-    def blocks(self, span: Span) -> Iterator[bytes]:
+    def blocks(self, span: FileSpan) -> Iterator[bytes]:
         self._file.seek(span.start)
         left = span.length
         while left:
@@ -99,23 +99,23 @@ class Source:
             raise Stopped
 
 
-def planned(source: Source, walker: Callable[[Source], Iterator[Piece]] | None) -> list[Piece] | None:
+def planned(source: OldFile, walker: Callable[[OldFile], Iterator[Piece]] | None) -> list[Piece] | None:
     """The pieces of the new file; None if it would equal the old one."""
     if walker is None:
         return None
     plan: list[Piece] = []
     for piece in walker(source):
         last = plan[-1] if plan else None
-        if isinstance(piece, Span) and isinstance(last, Span) and last.start + last.length == piece.start:
-            plan[-1] = Span(last.start, last.length + piece.length)
+        if isinstance(piece, FileSpan) and isinstance(last, FileSpan) and last.start + last.length == piece.start:
+            plan[-1] = FileSpan(last.start, last.length + piece.length)
         else:
             plan.append(piece)
         if len(plan) > MOST_PIECES:
             raise Unreadable("too many of its parts would be removed")
-    return None if plan == [Span(0, source.size)] else plan
+    return None if plan == [FileSpan(0, source.size)] else plan
 
 
-def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, str, bool]:
+def copied(source: OldFile, plan: Sequence[Piece], target: Path) -> tuple[int, str, bool]:
     """Size and checksum of the new file, and whether it still contains a graph."""
     digest, search, size = hashlib.sha256(), Search(), 0
     with target.open("xb") as file:
@@ -128,10 +128,10 @@ def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, st
     return size, digest.hexdigest(), search.found
 
 
-def searched(source: Source, *, may_be_packed: bool) -> bool:
+def searched(source: OldFile, *, may_be_packed: bool) -> bool:
     """Whether the old file contains a graph."""
     search = Search((*MARKS, *PACKED_MARKS) if may_be_packed else MARKS)
-    for block in source.blocks(Span(0, source.size)):
+    for block in source.blocks(FileSpan(0, source.size)):
         search.add(block)
     return search.found
 
@@ -150,11 +150,11 @@ class Search:
         self._end = text[-_OVERLAP:]
 
 
-def _blocks(source: Source, piece: Piece) -> Iterator[bytes]:
+def _blocks(source: OldFile, piece: Piece) -> Iterator[bytes]:
     match piece:
         case bytes():
             yield piece
-        case Span():
+        case FileSpan():
             yield from source.blocks(piece)
         case Zeros():
             for at in range(0, piece.length, BLOCK):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from callsheet.providers.stripping.exif import only_orientation
 from callsheet.providers.stripping.images import EXIF_BYTES
-from callsheet.providers.stripping.pieces import Piece, Source, Span, Unreadable, Zeros
+from callsheet.providers.stripping.pieces import FileSpan, OldFile, Piece, Unreadable, Zeros
 
 _HEADER = 12
 _WEBP_KEPT = (b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP")
@@ -17,7 +17,7 @@ _TAGS = (b"id3 ", b"ID3 ", b"iXML", b"bext", b"_PMX")
 Chunk = tuple[bytes, int, int]
 
 
-def riff(source: Source) -> Iterator[Piece]:
+def riff(source: OldFile) -> Iterator[Piece]:
     kind = source.read(8, 4)
     if kind == b"WEBP":
         return _webp(source)
@@ -26,7 +26,7 @@ def riff(source: Source) -> Iterator[Piece]:
     raise Unreadable("it is of no known kind")
 
 
-def _chunks(source: Source) -> Iterator[Chunk]:
+def _chunks(source: OldFile) -> Iterator[Chunk]:
     """Name, start and end of each chunk."""
     at = _HEADER
     while at < source.size:
@@ -38,9 +38,9 @@ def _chunks(source: Source) -> Iterator[Chunk]:
         at = end
 
 
-def _webp(source: Source) -> Iterator[Piece]:
+def _webp(source: OldFile) -> Iterator[Piece]:
     pieces: list[Piece] = []
-    extended: Span | None = None
+    extended: FileSpan | None = None
     exif = b""
     for name, start, end in _chunks(source):
         span = source.span(start, end)
@@ -62,7 +62,7 @@ def _webp(source: Source) -> Iterator[Piece]:
     yield from pieces
 
 
-def _features(source: Source, span: Span, *, has_exif: bool) -> Piece:
+def _features(source: OldFile, span: FileSpan, *, has_exif: bool) -> Piece:
     chunk = bytearray(source.read(span.start, min(span.length, 64)))
     if len(chunk) < 9 or len(chunk) != span.length:
         raise Unreadable("its list of features is broken")
@@ -73,7 +73,7 @@ def _features(source: Source, span: Span, *, has_exif: bool) -> Piece:
     return bytes(chunk)
 
 
-def _blanked(source: Source) -> Iterator[Piece]:
+def _blanked(source: OldFile) -> Iterator[Piece]:
     """WAV and AVI with blanked chunks. The index of an AVI counts from the start of the file, so nothing is moved."""
     yield source.span(0, _HEADER)
     for name, start, end in _chunks(source):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from callsheet.providers.stripping.pieces import Piece, Source, Span, Unreadable, Zeros
+from callsheet.providers.stripping.pieces import FileSpan, OldFile, Piece, Unreadable, Zeros
 
 _PADDING, _APPLICATION, _COMMENTS = 1, 2, 4
 _LAST = 0x80
@@ -22,7 +22,7 @@ LARGEST_COMMENTS = 8 * 1024 * 1024
 _COMMENT_HEADS = (b"OpusTags", b"\x03vorbis")
 
 
-def flac(source: Source) -> Iterator[Piece]:
+def flac(source: OldFile) -> Iterator[Piece]:
     at, is_last = 4, False
     yield source.span(0, at)
     while not is_last:
@@ -39,7 +39,7 @@ def flac(source: Source) -> Iterator[Piece]:
     yield source.span(at, source.size)
 
 
-def mp3(source: Source) -> Iterator[Piece]:
+def mp3(source: OldFile) -> Iterator[Piece]:
     """An MP3 without its tags. If the content after ID3 is not an MP3, it is kept: some programs put ID3 before
     other audio.
     """
@@ -79,7 +79,7 @@ class _Comments:
     parts: list[tuple[_Page, int, int]] = field(default_factory=list)
 
 
-def ogg(source: Source) -> Iterator[Piece]:
+def ogg(source: OldFile) -> Iterator[Piece]:
     pages: list[_Page] = []
     streams: dict[bytes, _Comments] = {}
     at = held = 0
@@ -104,7 +104,7 @@ def ogg(source: Source) -> Iterator[Piece]:
     yield source.span(at, source.size)
 
 
-def _page(source: Source, at: int) -> _Page:
+def _page(source: OldFile, at: int) -> _Page:
     header = source.read(at, _PAGE_HEADER)
     if header[:4] != b"OggS":
         raise Unreadable("a page is missing")
@@ -123,7 +123,7 @@ def _sort_in(page: _Page, comments: _Comments) -> None:
         at += length
 
 
-def _empty(source: Source, comments: _Comments) -> None:
+def _empty(source: OldFile, comments: _Comments) -> None:
     """Replaces the comments by empty ones, padded with zeros, which every reader skips."""
     packet = b"".join(source.read(start, end - start) for _, start, end in comments.parts)
     head = next((each for each in _COMMENT_HEADS if packet.startswith(each)), None)
@@ -141,13 +141,13 @@ def _empty(source: Source, comments: _Comments) -> None:
         at += end - start
 
 
-def _rewritten(source: Source, page: _Page) -> Iterator[Piece]:
+def _rewritten(source: OldFile, page: _Page) -> Iterator[Piece]:
     content = bytearray(source.read(page.start, page.end - page.start))
     before = bytes(content)
     for start, part in page.changed.items():
         content[start - page.start : start - page.start + len(part)] = part
     if content == before:
-        yield Span(page.start, page.end - page.start)
+        yield FileSpan(page.start, page.end - page.start)
         return
     content[22:26] = bytes(4)
     content[22:26] = _checksum(content).to_bytes(4, "little")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 
-from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.toolbox.errors import OperatorError
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -70,10 +70,10 @@ def read_curve(text: str) -> tuple[float, ...]:
     return curve
 
 
-def make_trace(arrivals: Arrivals) -> Trace:
+def make_trace(arrivals: Arrivals) -> QueueTrace:
     random = Random(arrivals.seed)  # noqa: S311 (a simulation)
-    trace = Trace()
-    numbers = [trace.number_of(LaneKey(tenant=f"tenant-{each + 1}")) for each in range(arrivals.tenants)]
+    trace = QueueTrace()
+    numbers = [trace.number_of(TraceLane(tenant=f"tenant-{each + 1}")) for each in range(arrivals.tenants)]
     shares = list(accumulate(1 / (each + 1) for each in range(arrivals.tenants)))
     spread = math.sqrt(math.log1p(arrivals.run_spread**2))
     middle = math.log(arrivals.run_seconds) - spread**2 / 2

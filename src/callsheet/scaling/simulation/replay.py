@@ -18,8 +18,8 @@ from typing import Any
 from callsheet.scaling.policy import Decision, History, Policy, Situation, decide, unchanged_until, watched_on
 from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.run_times import Averages, RunTimeDistribution
-from callsheet.scaling.simulation.simulated_fleet import Machine, SimulatedFleet
-from callsheet.scaling.simulation.trace import Trace
+from callsheet.scaling.simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
+from callsheet.scaling.simulation.trace import QueueTrace
 from callsheet.scaling.simulation.waiting_jobs import WaitingJobs
 from callsheet.toolbox.errors import OperatorError
 
@@ -35,7 +35,7 @@ Event = tuple[float, int, Callable[[Any], None], Any]
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReplayOutcome:
     """The measurements of a replay. Times are in seconds."""
 
     # Wait of each job, from its arrival to the start of the run that was completed.
@@ -59,8 +59,8 @@ class Outcome:
     repeated_runs: int = 0
 
 
-class Replay:
-    def __init__(self, trace: Trace, policy: Policy, conditions: Conditions | None = None):
+class TraceReplay:
+    def __init__(self, trace: QueueTrace, policy: Policy, conditions: Conditions | None = None):
         self._trace = trace
         self._policy = policy
         self._conditions = conditions = conditions or Conditions()
@@ -89,9 +89,9 @@ class Replay:
         self._history = History()
         self._last_change = 0
         self._interrupted: Counter[int] = Counter()
-        self._outcome = Outcome(array("d", bytes(8 * len(trace))), slots=conditions.slots)
+        self._outcome = ReplayOutcome(array("d", bytes(8 * len(trace))), slots=conditions.slots)
 
-    def run(self, on_progress: OnProgress = lambda arrived: None) -> Outcome:
+    def run(self, on_progress: OnProgress = lambda arrived: None) -> ReplayOutcome:
         """Runs until every job has been served. The fleet starts with its minimum of workers."""
         for _ in range(self._policy.minimum):
             self._start(self._fleet.order(self._now, self._policy.on_demand(self._policy.minimum)))
@@ -121,7 +121,7 @@ class Replay:
         on_progress(total)
         return self._settled()
 
-    def _settled(self) -> Outcome:
+    def _settled(self) -> ReplayOutcome:
         fleet, outcome = self._fleet, self._outcome
         for machine in fleet.machines:
             fleet.pay(machine, self._now)
@@ -154,13 +154,13 @@ class Replay:
         """A test replaces this by what it measured for each job."""
         return self._conditions.pickup_seconds
 
-    def _begin(self, machine: Machine, job: int, moment: float) -> None:
+    def _begin(self, machine: SimulatedMachine, job: int, moment: float) -> None:
         """The run starts at `moment`; until then the worker fetches its files."""
         machine.running[job] = moment
         self._outcome.waits[job] = moment - self._submitted[job]
         self._schedule(moment + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
 
-    def _end_run(self, subject: tuple[Machine, int]) -> None:
+    def _end_run(self, subject: tuple[SimulatedMachine, int]) -> None:
         machine, job = subject
         started = machine.running.pop(job, None)
         if started is None:
@@ -183,7 +183,7 @@ class Replay:
 
     # Workers
 
-    def _start(self, machine: Machine) -> None:
+    def _start(self, machine: SimulatedMachine) -> None:
         if machine not in self._fleet.starting:
             # The worker was ended because its start took too long.
             return
@@ -193,7 +193,7 @@ class Replay:
             self._schedule(self._now + lives, self._interrupt, machine)
         self._hand_out()
 
-    def _interrupt(self, machine: Machine) -> None:
+    def _interrupt(self, machine: SimulatedMachine) -> None:
         if machine not in self._fleet.machines:
             return
         self._outcome.interruptions += 1
@@ -205,7 +205,7 @@ class Replay:
         self._schedule(self._now + self._conditions.notice_seconds, self._cut_off, machine)
         self._hand_out()
 
-    def _cut_off(self, machine: Machine) -> None:
+    def _cut_off(self, machine: SimulatedMachine) -> None:
         """The notice period is over: running jobs are requeued in their old places."""
         if machine not in self._fleet.machines:
             return
@@ -247,7 +247,7 @@ class Replay:
         """A test replaces this by the times that it measured."""
         return number * self._conditions.interval_seconds
 
-    def _leave_out_looks(self, machines: list[Machine]) -> None:
+    def _leave_out_looks(self, machines: list[SimulatedMachine]) -> None:
         """Skips looks that see and decide the same as the last one, until an event happens. A test compares this with
         every look being made."""
         policy, interval = self._policy, self._conditions.interval_seconds
@@ -277,7 +277,7 @@ class Replay:
         self._history = watched_on(self._history, (number - 1) * interval)
         self._look, self._next_look, self._leaves_out = number, number * interval, False
 
-    def _follow(self, decision: Decision, machines: list[Machine]) -> bool:
+    def _follow(self, decision: Decision, machines: list[SimulatedMachine]) -> bool:
         """Applies the decision; returns whether anything has changed."""
         fleet = self._fleet
         # One look drains a worker; a later look ends it when it holds no job.

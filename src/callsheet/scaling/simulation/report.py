@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.simulation.replay import HOUR, Outcome
+from callsheet.scaling.simulation.replay import HOUR, ReplayOutcome
 from callsheet.toolbox.errors import OperatorError
 
 DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class MachinePrices:
     """Prices per worker and hour, in any currency. Without a spot price, spot workers cost the same as on-demand."""
 
     on_demand: float
@@ -30,7 +30,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitFigures:
     """Waits in seconds, from a job's arrival to the start of its run."""
 
     mean: float
@@ -46,12 +46,12 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimulationReport:
     name: str
     policy: Policy
     jobs: int
     days: float
-    wait_seconds: Waits
+    wait_seconds: WaitFigures
     worker_hours: float
     on_demand_hours: float
     spot_hours: float
@@ -73,12 +73,14 @@ class Report:
     repeated_runs: int
 
 
-def report(name: str, policy: Policy, outcome: Outcome, wait_limit: float, prices: Prices | None = None) -> Report:
+def report(
+    name: str, policy: Policy, outcome: ReplayOutcome, wait_limit: float, prices: MachinePrices | None = None
+) -> SimulationReport:
     jobs = len(outcome.waits)
     on_demand, spot = outcome.paid_seconds[False] / HOUR, outcome.paid_seconds[True] / HOUR
     paid = (on_demand + spot) * HOUR
     cost = None if prices is None else prices.cost(on_demand, spot)
-    return Report(
+    return SimulationReport(
         name=name,
         policy=policy,
         jobs=jobs,
@@ -103,12 +105,12 @@ def report(name: str, policy: Policy, outcome: Outcome, wait_limit: float, price
     )
 
 
-def waits(seconds: Sequence[float], limit: float) -> Waits:
+def waits(seconds: Sequence[float], limit: float) -> WaitFigures:
     ordered = sorted(seconds)
     over = sum(wait > limit for wait in ordered)
     p50, p90, p95, p99 = (percentile(ordered, percent) for percent in (50, 90, 95, 99))
     mean = math.fsum(ordered) / len(ordered)
-    return Waits(mean, p50, p90, p95, p99, ordered[-1], limit, over, over / len(ordered))
+    return WaitFigures(mean, p50, p90, p95, p99, ordered[-1], limit, over, over / len(ordered))
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

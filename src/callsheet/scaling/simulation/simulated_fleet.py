@@ -6,11 +6,11 @@ from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 
 from callsheet.scaling.memory import unseen_slots
-from callsheet.scaling.policy import Worker
+from callsheet.scaling.policy import PolicyWorker
 from callsheet.wire.worker import most_leases
 
 
-class Machine:
+class SimulatedMachine:
     """One worker, compared by identity. `seen` is the policy's view of it, rebuilt only after a change."""
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Machine:
         self.is_leaving = False
         # The place among the full workers that may prefetch; None for a worker that may not.
         self.turn: int | None = None
-        self.seen: Worker | None = None
+        self.seen: PolicyWorker | None = None
         # Jobs held at the last look; runs that ended since then, and their total seconds.
         self.held = 0
         self.ended_runs = 0
@@ -65,7 +65,7 @@ class Machine:
     def takes_work(self) -> bool:
         return not self.is_draining and not self.is_leaving
 
-    def look_at(self, elapsed: float) -> Worker:
+    def look_at(self, elapsed: float) -> PolicyWorker:
         """The policy's view of the worker, `elapsed` seconds after the last look."""
         assert self.started_at is not None, "the policy sees a worker when it has started"
         busy = len(self.running) + len(self.ahead)
@@ -74,7 +74,7 @@ class Machine:
             unseen = unseen_slots(self.slots, self.ended_runs, self.ended_seconds, self.held, elapsed)
             self.ended_runs, self.ended_seconds = 0, 0.0
         self.held = busy
-        worker = Worker(
+        worker = PolicyWorker(
             self.id,
             self.slots,
             busy,
@@ -106,21 +106,21 @@ class FullWorkers:
 
     def __init__(self) -> None:
         # Numbers are unique, so machines are never compared.
-        self._order: list[tuple[int, int, Machine]] = []
+        self._order: list[tuple[int, int, SimulatedMachine]] = []
 
     def __bool__(self) -> bool:
         return bool(self._order)
 
-    def add(self, machine: Machine, turn: int) -> None:
+    def add(self, machine: SimulatedMachine, turn: int) -> None:
         machine.turn = turn
         insort(self._order, (turn, machine.number, machine))
 
-    def discard(self, machine: Machine) -> None:
+    def discard(self, machine: SimulatedMachine) -> None:
         if machine.turn is not None:
             del self._order[bisect_left(self._order, (machine.turn, machine.number))]
             machine.turn = None
 
-    def take(self) -> Machine:
+    def take(self) -> SimulatedMachine:
         _, _, machine = self._order.pop(0)
         machine.turn = None
         return machine
@@ -132,10 +132,10 @@ class SimulatedFleet:
         self._seed = seed
         self._most_held = most_leases(slots, prefetch=prefetch)
         # In the order in which they were ordered.
-        self.machines: dict[Machine, None] = {}
-        self.starting: dict[Machine, None] = {}
+        self.machines: dict[SimulatedMachine, None] = {}
+        self.starting: dict[SimulatedMachine, None] = {}
         # Workers with a free slot: first come, first served.
-        self.free: OrderedDict[Machine, None] = OrderedDict()
+        self.free: OrderedDict[SimulatedMachine, None] = OrderedDict()
         self.fetching = FullWorkers()
         self.ordered = 0
         self.most = 0
@@ -143,16 +143,16 @@ class SimulatedFleet:
         self.paid_seconds = {False: 0.0, True: 0.0}
         self.starting_seconds = 0.0
 
-    def order(self, now: float, on_demand: int) -> Machine:
+    def order(self, now: float, on_demand: int) -> SimulatedMachine:
         """`on_demand`: how many of the workers that take jobs should be on-demand; the others are spot."""
         have = sum(not machine.is_spot for machine in self.machines if machine.takes_work)
         self.ordered += 1
-        machine = Machine(self.ordered, self._slots, now, is_spot=have >= on_demand)
+        machine = SimulatedMachine(self.ordered, self._slots, now, is_spot=have >= on_demand)
         self.machines[machine] = self.starting[machine] = None
         self.most = max(self.most, len(self.machines))
         return machine
 
-    def start(self, machine: Machine, now: float) -> None:
+    def start(self, machine: SimulatedMachine, now: float) -> None:
         del self.starting[machine]
         self.starting_seconds += now - machine.ordered_at
         machine.started_at = machine.idle_since = now
@@ -164,17 +164,17 @@ class SimulatedFleet:
             del self.starting[machine]
             self.remove(machine, now)
 
-    def drain(self, machine: Machine) -> None:
+    def drain(self, machine: SimulatedMachine) -> None:
         machine.is_draining = True
         machine.seen = None
         self.free.pop(machine, None)
         self.fetching.discard(machine)
 
-    def undrain(self, machine: Machine) -> None:
+    def undrain(self, machine: SimulatedMachine) -> None:
         machine.is_draining = False
         self.offer(machine)
 
-    def offer(self, machine: Machine) -> None:
+    def offer(self, machine: SimulatedMachine) -> None:
         """Puts the worker among those that wait for a job, if it may take one."""
         machine.seen = None
         self.fetching.discard(machine)
@@ -186,12 +186,12 @@ class SimulatedFleet:
             newest_job = next(reversed(machine.running))
             self.fetching.add(machine, turn_of(self._seed, machine.number, newest_job, len(machine.ahead)))
 
-    def remove(self, machine: Machine, now: float) -> None:
+    def remove(self, machine: SimulatedMachine, now: float) -> None:
         assert machine.is_empty, "a worker that holds jobs is never ended"
         del self.machines[machine]
         self.pay(machine, now)
 
-    def pay(self, machine: Machine, now: float) -> None:
+    def pay(self, machine: SimulatedMachine, now: float) -> None:
         self.paid_seconds[machine.is_spot] += now - machine.ordered_at
         if machine.started_at is None:
             self.starting_seconds += now - machine.ordered_at

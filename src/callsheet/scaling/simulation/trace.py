@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
-class LaneKey(NamedTuple):
+class TraceLane(NamedTuple):
     """The key by which the queue distinguishes jobs. Jobs with the same key wait in the order of their arrival."""
 
     tenant: str = ""
@@ -18,7 +18,7 @@ class LaneKey(NamedTuple):
     workflow: str = ""
 
 
-class Trace:
+class QueueTrace:
     """One row per job, in columns: 20 bytes per job, so that a year of ten million jobs fits into memory."""
 
     __slots__ = ("_key_numbers", "key_of", "keys", "run_seconds", "started_at", "submitted")
@@ -30,36 +30,36 @@ class Trace:
         self.run_seconds = array("d")
         # Index of the job's key in `keys`.
         self.key_of = array("i")
-        self.keys: list[LaneKey] = []
-        self._key_numbers: dict[LaneKey, int] = {}
+        self.keys: list[TraceLane] = []
+        self._key_numbers: dict[TraceLane, int] = {}
 
     def __len__(self) -> int:
         return len(self.submitted)
 
-    def number_of(self, key: LaneKey) -> int:
+    def number_of(self, key: TraceLane) -> int:
         number = self._key_numbers.get(key)
         if number is None:
             number = self._key_numbers[key] = len(self.keys)
             self.keys.append(key)
         return number
 
-    def add(self, submitted: float, run_seconds: float, key: LaneKey) -> None:
+    def add(self, submitted: float, run_seconds: float, key: TraceLane) -> None:
         self.submitted.append(submitted)
         self.run_seconds.append(run_seconds)
         self.key_of.append(self.number_of(key))
 
-    def rows(self) -> Iterator[tuple[float, float, LaneKey]]:
+    def rows(self) -> Iterator[tuple[float, float, TraceLane]]:
         keys = self.keys
         for submitted, run_seconds, number in zip(self.submitted, self.run_seconds, self.key_of, strict=True):
             yield submitted, run_seconds, keys[number]
 
-    def in_order(self) -> Trace:
+    def in_order(self) -> QueueTrace:
         """Sorted by arrival; jobs of the same moment keep their order."""
         submitted = self.submitted
         if all(earlier <= later for earlier, later in pairwise(submitted)):
             return self
         order = sorted(range(len(self)), key=submitted.__getitem__)
-        ordered = Trace(self.started_at)
+        ordered = QueueTrace(self.started_at)
         ordered.keys, ordered._key_numbers = self.keys, self._key_numbers
         ordered.submitted = array("d", (submitted[place] for place in order))
         ordered.run_seconds = array("d", (self.run_seconds[place] for place in order))

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.toolbox.errors import OperatorError
 
 DATE, SECONDS, RUN = "submitted_at", "seconds", "run_seconds"
@@ -40,7 +40,7 @@ class TraceError(OperatorError):
         super().__init__(f"{file}, line {line}: {reason}" if line is not None else f"{file}: {reason}")
 
 
-def read_trace(file: Path, on_read: OnRead = lambda done, size: None) -> Trace:
+def read_trace(file: Path, on_read: OnRead = lambda done, size: None) -> QueueTrace:
     """Reads the whole file, sorted by arrival; raises TraceError for the first invalid row."""
     try:
         with file.open("rb") as content:
@@ -57,7 +57,7 @@ def check_name(file: Path) -> None:
         raise OperatorError(f"{file} should end in .csv or .jsonl, so that its format is known.")
 
 
-def write_trace(file: Path, trace: Trace) -> None:
+def write_trace(file: Path, trace: QueueTrace) -> None:
     """Writes the file atomically: it gets its name when it is complete."""
     check_name(file)
     part = file.with_name(f".{uuid.uuid4().hex}.part")
@@ -79,8 +79,8 @@ class _Reading:
         self._size = os.fstat(content.fileno()).st_size
         self._line = 0
 
-    def trace(self) -> Trace:
-        trace = Trace()
+    def trace(self) -> QueueTrace:
+        trace = QueueTrace()
         moment_field: str | None = None
         for row in self._rows():
             if moment_field is None:
@@ -91,7 +91,7 @@ class _Reading:
             self._count_from_first(trace)
         return trace
 
-    def _count_from_first(self, trace: Trace) -> None:
+    def _count_from_first(self, trace: QueueTrace) -> None:
         first = min(trace.submitted)
         trace.started_at = datetime.fromtimestamp(first, UTC)
         for place, moment in enumerate(trace.submitted):
@@ -188,9 +188,9 @@ class _Reading:
             raise self._wrong(f"{name} is {_shown(value)}: it should be a number of seconds, 0 or more.")
         return seconds
 
-    def _key(self, row: Mapping[str, Any]) -> LaneKey:
+    def _key(self, row: Mapping[str, Any]) -> TraceLane:
         tenant, user, workflow = (self._text(row, name) for name in ("tenant", "user", "workflow"))
-        return LaneKey(tenant, user, self._priority(row), workflow)
+        return TraceLane(tenant, user, self._priority(row), workflow)
 
     def _text(self, row: Mapping[str, Any], name: str) -> str:
         value = row.get(name)
@@ -225,7 +225,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 50 else f"{text[:47]}..."
 
 
-def _write_csv(content: IO[str], trace: Trace) -> None:
+def _write_csv(content: IO[str], trace: QueueTrace) -> None:
     writer = csv.writer(content, lineterminator="\n")
     for number, row in enumerate(_written_rows(trace)):
         if not number:
@@ -233,12 +233,12 @@ def _write_csv(content: IO[str], trace: Trace) -> None:
         writer.writerow(row.values())
 
 
-def _write_lines(content: IO[str], trace: Trace) -> None:
+def _write_lines(content: IO[str], trace: QueueTrace) -> None:
     for row in _written_rows(trace):
         content.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _written_rows(trace: Trace) -> Iterable[dict[str, object]]:
+def _written_rows(trace: QueueTrace) -> Iterable[dict[str, object]]:
     start = trace.started_at
     for submitted, run_seconds, key in trace.rows():
         moment: dict[str, object] = (

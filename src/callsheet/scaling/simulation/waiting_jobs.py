@@ -9,7 +9,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.user_queues import Terms
-from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 
 # Every worker of the fleet may run every job of the trace.
 WORKFLOW, STAGE, PROVIDER = 1, "production", "self_hosted"
@@ -28,7 +28,7 @@ class WaitingJobs:
 
     __slots__ = ("_key_of", "_lanes", "_view", "_waiting", "_workflows", "by_workflow", "length", "workflows")
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: QueueTrace):
         self._view = QueueView(Criteria((WORKFLOW,), STAGE, (PROVIDER,)), lambda tenant_id: TERMS)
         self._key_of = trace.key_of
         self._lanes = _lanes(trace.keys)
@@ -87,7 +87,7 @@ class WaitingJobs:
         return self._waiting[number][0]
 
 
-def _lanes(keys: Sequence[LaneKey]) -> list[Lane]:
+def _lanes(keys: Sequence[TraceLane]) -> list[Lane]:
     """A lane for each key, with the key's index as id."""
     tenants: dict[str, UUID] = {}
     users: dict[tuple[str, str], UUID] = {}
