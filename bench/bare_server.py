@@ -1,7 +1,7 @@
 """What there would be without Callsheet: the same framework on the same server, a process of its own.
 
 `/bare` returns a small JSON object, `/select` returns one row found by an index. Nothing else: no edge, no
-authentication.
+authentication. With a payload in its order it has the bare worker protocol too.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import Any
 from uuid import UUID
 
 import uvloop
 from fastapi import FastAPI
 from pydantic import BaseModel
 
+from bench.bare_protocol import add_protocol
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.server import HttpServer
 from callsheet.settings import DatabaseSettings, ServerSettings
@@ -47,10 +49,13 @@ def application(database: Database, user_id: UUID) -> FastAPI:
     return app
 
 
-async def _serve(dsn: str, user_id: UUID, port: int) -> None:
+async def _serve(dsn: str, user_id: UUID, port: int, payload: dict[str, Any] | None) -> None:
     database = Database("central", "central", dsn, DatabaseSettings())
     await database.open()
-    server = HttpServer(application(database, user_id), ServerSettings(port=port))
+    app = application(database, user_id)
+    if payload is not None:
+        add_protocol(app, database, payload)
+    server = HttpServer(app, ServerSettings(port=port))
     await server.start()
     print("ready", flush=True)
     # The parent closes our standard input when it is done with us, also when it is killed.
@@ -61,7 +66,7 @@ async def _serve(dsn: str, user_id: UUID, port: int) -> None:
 
 def main() -> None:
     order = json.loads(sys.stdin.readline())
-    uvloop.run(_serve(order["dsn"], UUID(order["user_id"]), order["port"]))
+    uvloop.run(_serve(order["dsn"], UUID(order["user_id"]), order["port"], order["payload"]))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from bench.load_generator import Load, run_load
@@ -105,7 +106,8 @@ async def create_user(databases: Databases) -> tuple[UUID, str]:
 
 
 @asynccontextmanager
-async def bare_server(dsn: str, user_id: UUID) -> AsyncIterator[tuple[int, int]]:
+async def bare_server(dsn: str, user_id: UUID, payload: dict[str, Any] | None = None) -> AsyncIterator[tuple[int, int]]:
+    """With a payload it has the bare worker protocol too (bench/bare_protocol.py)."""
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.bare_server", stdin=PIPE, stdout=PIPE, cwd=ROOT, env=dict(os.environ)
@@ -113,7 +115,8 @@ async def bare_server(dsn: str, user_id: UUID) -> AsyncIterator[tuple[int, int]]
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(json.dumps({"dsn": dsn, "user_id": str(user_id), "port": port}).encode() + b"\n")
+        order = {"dsn": dsn, "user_id": str(user_id), "port": port, "payload": payload}
+        process.stdin.write(json.dumps(order).encode() + b"\n")
         if await process.stdout.readline() != b"ready\n":
             raise RuntimeError("the bare server did not start; what it said is above")
         yield process.pid, port

@@ -2,6 +2,7 @@
 
 The ceiling is the same server and framework with one indexed SELECT for each request; the peer is the control plane
 that does the same (`GET /api/me`). Neither writes or decodes a file, so the outputs are in memory and get no previews.
+`http.protocol.bare` compares with bare statements: the same requests with as many statements and commits.
 `http.protocol.disk` is the product as it is installed: with previews, and with outputs on the disk of this machine,
 each made durable before its job is completed. The databases are on that disk in both. And a queue that fifty workers
 drain, on the disk: nothing lost or done twice, no worker idle while work waits.
@@ -20,8 +21,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 
+from bench.bare_protocol import SETUP
 from bench.database_counters import Counter, counting
 from bench.http_me import HOST, Target, bare_server, create_user
 from bench.installation import TOKENS, unread_logs
@@ -88,6 +91,8 @@ class Site:
     tenant_id: Any
     users: Sequence[Any]
     workers: dict[str, str]
+    # The bare worker protocol, which always has a job.
+    is_bare: bool = False
 
     async def fill(self, jobs: int) -> None:
         await asyncio.gather(*(self._submit(number) for number in range(jobs)))
@@ -134,13 +139,15 @@ async def _measure(seconds: float, round_jobs: int, in_memory: bool, queue: int 
             }
             async with (
                 serving(home, port, settings) as plane,
-                bare_server(databases.central.dsn, user_id) as (bare_pid, other),
+                bare_server(databases.central.dsn, user_id, PAYLOAD) as (bare_pid, other),
                 counting(databases) as counter,
             ):
+                await _create_bare_tables(databases)
                 site = await open_site(databases, plane.pid, port)
+                bare = replace(site, pid=bare_pid, port=other, is_bare=True)
                 select = Target(bare_pid, other, "/select")
                 me = Target(plane.pid, port, "/api/me", {"Authorization": f"Bearer {key}"})
-                results = await _pairs(site, counter, me, select, seconds, round_jobs)
+                results = await _pairs(site, bare, counter, me, select, seconds, round_jobs)
                 return [*results, *(await _drain(site, queue) if queue else [])]
         finally:
             await databases.close()
@@ -158,14 +165,28 @@ def _outputs(home: Path, in_memory: bool) -> Iterator[None]:
         yield
 
 
-async def _pairs(site: Site, counter: Counter, me: Target, select: Target, seconds: float, jobs: int) -> list[Result]:
-    rounds = Rounds()
+async def _create_bare_tables(databases: Databases) -> None:
+    assert databases.embedded is not None
+    # As the superuser: the role of the control plane creates no tables.
+    connection = await asyncpg.connect(databases.embedded.dsn(databases.central.name))
+    try:
+        await connection.execute(SETUP)
+    finally:
+        await connection.close()
+
+
+async def _pairs(
+    site: Site, bare: Site, counter: Counter, me: Target, select: Target, seconds: float, jobs: int
+) -> list[Result]:
+    rounds, bare_rounds = Rounds(), Rounds()
     # Before anything counts: connections are opened, statements prepared.
-    await _round(site, jobs, Rounds(), counter)
+    for each in (site, bare):
+        await _round(each, jobs, Rounds(), counter)
     for _ in range(max(1, round(seconds / 4))):
         await select.slice(min(1.0, seconds))
         await _round(site, jobs, rounds, counter)
         await me.slice(min(1.0, seconds))
+        await _round(bare, jobs, bare_rounds, counter)
     return [
         Result(
             name=name,
@@ -184,6 +205,18 @@ async def _pairs(site: Site, counter: Counter, me: Target, select: Target, secon
             peer=me.cpu(),
         ),
         Result(
+            name=f"{name}.bare",
+            value=statistics.median(rounds.per_second),
+            unit=f"pairs/s; bare: {statistics.median(bare_rounds.statements):.2f} statements/pair",
+            ceiling=statistics.median(bare_rounds.per_second),
+        ),
+        Result(
+            name=f"{name}.bare_cpu",
+            value=statistics.median(rounds.cpu_microseconds),
+            unit="µs CPU/pair",
+            ceiling=statistics.median(bare_rounds.cpu_microseconds),
+        ),
+        Result(
             name=f"{name}.statements",
             value=statistics.median(rounds.statements),
             unit=f"statements/pair, {WORKERS} workers",
@@ -192,7 +225,8 @@ async def _pairs(site: Site, counter: Counter, me: Target, select: Target, secon
 
 
 async def _round(site: Site, jobs: int, rounds: Rounds, counter: Counter) -> None:
-    await site.fill(jobs)
+    if not site.is_bare:
+        await site.fill(jobs)
     before = await counter.statements()
     report = await site.simulate("pairs", jobs, WORKERS)
     rounds.statements.append((await counter.statements() - before) / jobs)

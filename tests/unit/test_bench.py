@@ -99,7 +99,8 @@ def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path
     # It ends with an error where a job is lost or done twice, or a worker is idle while work waits.
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1800)
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
-    assert results.keys() == {f"http.protocol{part}" for part in ("", ".disk", ".cpu", ".statements", ".drain")}
+    parts = ("", ".disk", ".cpu", ".bare", ".bare_cpu", ".statements", ".drain")
+    assert results.keys() == {f"http.protocol{part}" for part in parts}
     assert {"ceiling", "peer", "ratio_to_ceiling", "p99_ms"} <= results["http.protocol"].keys()
     # Eight for a worker that is alone, shared by those that arrive together.
     assert results["http.protocol.statements"]["value"] < 8
