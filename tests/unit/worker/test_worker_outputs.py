@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.providers.comfy.errors import cached_nodes, of_history, of_node_errors, of_refused_prompt
+from callsheet.providers.comfy.errors import (
+    cached_nodes,
+    of_execution_error,
+    of_history,
+    of_node_errors,
+    of_refused_prompt,
+)
 from callsheet.providers.comfy.outputs import mime_type_of, outputs_of, public_names, remove_files
 from callsheet.providers.engine import Output
 from tests.support.engines import SAMPLES, sample
@@ -55,6 +61,13 @@ def test_every_recorded_history_is_read() -> None:
         "history_runtime_error_builtin": ("execution_error", False),
         "history_success_no_client_id": None,
     }
+
+
+def test_a_full_disk_of_the_engine_is_not_the_fault_of_the_job() -> None:
+    said = {"exception_type": "OSError", "exception_message": "[Errno 28] No space left on device: '/opt/output/x.png'"}
+    error = of_execution_error(said)
+    assert (error.type, error.retryable) == ("engine_disk_full", True)
+    assert error.message == "The disk of the engine is full."
 
 
 def test_every_recorded_refusal_is_read_and_shows_no_choices_and_no_paths() -> None:

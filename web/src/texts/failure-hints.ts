@@ -13,6 +13,7 @@ export const failureHints: Readonly<Record<string, string>> = {
   canceled: "It was canceled. Replay is not possible; its user can submit it again.",
   // Engines
   out_of_memory: "The engine ran out of memory. Use smaller inputs or batches, a worker with more memory, or fewer engines on one GPU.",
+  engine_disk_full: "The disk of the engine's machine is full. Delete files there, for example old outputs and unused models, then replay the job.",
   execution_error: "A node of the graph failed. Read the traceback, then look at this node's inputs in the graph. If it is a custom node, update it on the workers.",
   invalid_workflow: "The engine refused the graph. Install the missing nodes or model files on the workers of this workflow, or correct the workflow and publish it again.",
   engine_stuck: "The engine stopped working and had to be restarted. If it happens again with this workflow, look at the node that it stopped in.",

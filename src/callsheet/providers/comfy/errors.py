@@ -26,6 +26,8 @@ INSTALL_NODE = "Install the custom node package that has this class on ComfyUI's
 INSTALL_FILE = "Put the file into ComfyUI's models folder, or change the workflow to one that is there."
 # Parts of the names of out-of-memory errors; the last one is Comfy Cloud's.
 _OUT_OF_MEMORY = ("outofmemory", "oomerror")
+# The message of the operating system, as Python prints it.
+_DISK_FULL = "no space left on device"
 # Faults of the machine or of the account's files, not of the job.
 _RETRYABLE_IN_CLOUD = frozenset({"ModelDownloadError", "ImageDownloadError"})
 TOO_LARGE = 413
@@ -91,6 +93,9 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
     message = raw.partition("TIPS:")[0].strip() if memory else raw
     details = {name: data.get(name) for name in ("node_id", "node_type", "exception_type") if data.get(name)}
     frames = data.get("traceback")
+    if _DISK_FULL in raw.lower():
+        # A fault of the machine, like a lack of memory: another worker may have the space.
+        return EngineError("engine_disk_full", "The disk of the engine is full.", retryable=True, details=details)
     return EngineError(
         "out_of_memory" if memory else "execution_error",
         message or ("The engine ran out of memory." if memory else f"A node failed ({kind})."),
