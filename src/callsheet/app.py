@@ -50,7 +50,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """Everything one control-plane process is made of."""
+    """All parts of one control-plane process."""
 
     settings: Settings
     databases: Databases
@@ -110,7 +110,7 @@ async def running_control_plane(
         server = HttpServer(plane.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)
-        # After the server, because tasks upload their results to it.
+        # The runner starts after the server, because tasks upload their results to it.
         if plane.task_runner is not None:
             plane.task_runner.start()
         try:
@@ -126,7 +126,7 @@ async def running_control_plane(
 
 
 def openapi_document(settings: Settings) -> dict[str, Any]:
-    """What `/openapi.json` returns. No database is connected: only the routes and their models are needed."""
+    """The content of `/openapi.json`. No database is connected: only the routes and their models are needed."""
     central = Database("central", CENTRAL, "", settings.database)
     databases = Databases(settings, central, None, role=DatabaseRole(migrates=False, holds_leases=False))
     secret, owner = b"signs nothing", StorageOwner(databases)

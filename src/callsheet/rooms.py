@@ -75,7 +75,7 @@ class Rooms:
     credentials: Credentials
     webhooks: WebhooksRoom
     protocol: WorkerProtocol
-    # None where tasks are left to other machines.
+    # None if tasks are left to other machines.
     task_runner: TaskRunner | None
     tasks: TasksRoom
     pipelines: PipelinesRoom
@@ -110,7 +110,7 @@ class Rooms:
 
     @property
     def vouch(self) -> Vouch:
-        """Whose large bodies are read: those of clients with the credentials that the path needs."""
+        """Decides whose large bodies are read: those of clients with the credentials that the path needs."""
         users = self.identity.authentication
         by_prefix = {
             WORKERS: vouch_for_workers(self.fleet, self.credentials, users),
@@ -129,7 +129,7 @@ def open_rooms(
     registry: CollectorRegistry,
     providers: ActorRegistry,
 ) -> Rooms:
-    """What a lower room needs of a higher one is passed as a function, at construction."""
+    """Opens all rooms. A lower room gets the functions of a higher room at construction."""
     identity = open_identity(databases, settings, secret)
     media = open_media(databases, storage, settings, secret, owner, identity.quotas)
     catalog = open_catalog(
@@ -169,7 +169,7 @@ def open_rooms(
 
 
 def open_alerts_of(rooms: Rooms, settings: Settings, databases: Databases, loops: Sequence[Loop]) -> AlertsRoom:
-    """`loops`: the loops that an alert is raised about if they fail."""
+    """Opens the alerts. `loops`: an alert is raised if one of these loops fails."""
     overview = _overview(rooms, databases, loops)
     identity, capacity = rooms.identity, rooms.fleet.capacity
     current = CurrentAlerts(databases, overview, capacity, identity.links.mails, rooms.media.owner, settings)
@@ -188,7 +188,9 @@ def all_routers(
     providers: ActorRegistry,
     loops: Sequence[Loop],
 ) -> list[APIRouter]:
-    """The first router that has the path gets the request; workers send most requests."""
+    """All routers. The first router that has the path gets the request. Workers send most requests, so their routers
+    come first.
+    """
     identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication
     api = open_jobs_api(databases, jobs, identity, media, rooms.fleet.capacity.of, rooms.webhooks.gate, settings.jobs)
     work = JobsAndRunsOfUser(databases, rooms.pipelines.runs, jobs.cancellation)

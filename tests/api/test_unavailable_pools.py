@@ -134,7 +134,7 @@ async def test_operators_see_which_pool_is_unavailable_and_why(pool_outage: Pool
     alerts = (await pool_outage.get(pool_outage.ann, "/api/admin/alerts")).json()["alerts"]
     [alert] = [alert for alert in alerts if alert["code"] == "pool_unavailable"]
     assert (alert["severity"], alert["subject"]) == ("critical", "pool_2")
-    assert "Is PostgreSQL running there" in alert["message"]
+    assert "Check that PostgreSQL is running there" in alert["message"]
     found = [finding for finding in await examine(pool_outage.settings) if finding.part == "database"]
     assert [finding.status for finding in found] == ["ok", "problem"]
     assert found[1].message.startswith("Pool pool_2 is not served. Database pool_2 at 127.0.0.1:")
@@ -186,5 +186,5 @@ async def test_a_pool_counts_as_unavailable_after_the_second_failed_renewal(
     pool_2 = await databases.pool("pool_2")
     assert await served(ConnectionResetError("gone")) == ["pool_1", "pool_2"]
     assert await served(ConnectionRefusedError("gone")) == ["pool_1"]
-    assert "Is PostgreSQL running there" in databases.unavailable["pool_2"]
+    assert "Check that PostgreSQL is running there" in databases.unavailable["pool_2"]
     assert await served(None) == ["pool_1", "pool_2"]

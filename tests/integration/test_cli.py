@@ -404,7 +404,7 @@ def test_serve_says_why_it_cannot_start(callsheet: Callsheet, monkeypatch: pytes
         port = str(taken.getsockname()[1])
         assert f"Cannot listen on 127.0.0.1:{port}: " in callsheet.call("serve", "--port", port).sentence
     unknown = callsheet.having(FAILPOINTS="no.such").call("serve").sentence
-    assert unknown.startswith("CALLSHEET_FAILPOINTS names no.such, which is none. There are: ")
+    assert unknown.startswith("CALLSHEET_FAILPOINTS names unknown failpoints: no.such. Available: ")
     assert "CALLSHEET_SERVER__PORT is -5 (from the command line)" in callsheet.call("serve", "--port", "-5").sentence
 
 

@@ -173,7 +173,7 @@ async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Set
     assert ended.code == 1
     [line] = [line for line in ended.out.splitlines() if line.startswith("problem")]
     assert "database" in line
-    assert "Is PostgreSQL running there, and is the URL right?" in line
+    assert "Check that PostgreSQL is running there, and that the URL is right." in line
     assert "hidden" not in ended.out + ended.err
 
 

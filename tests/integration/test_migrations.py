@@ -198,9 +198,9 @@ async def test_a_database_of_another_program_is_refused_and_stays_as_it_is(serve
 
 async def test_one_database_cannot_be_two_pools(server: Server, empty: str, tmp_path: Path) -> None:
     await migrate(server.dsn(empty), "pool", "pool_1")
-    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
+    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already. It cannot be pool 'pool_2' too"):
         await migrate(server.dsn(empty), "pool", "pool_2")
-    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already; it cannot be central 'central' too"):
+    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already. It cannot be central 'central' too"):
         await open_databases(settings_for(server.dsn(empty), tmp_path))
     assert "tenants" not in await server.tables(empty)
 
@@ -296,7 +296,7 @@ async def test_a_start_without_permission_to_migrate_names_the_command_to_run(
         await open_databases(settings)
     assert await server.tables(empty) == set()
     await migrate(server.dsn(empty), "central", "central")
-    with pytest.raises(DatabaseError, match="no pool for tenants to live in yet"):
+    with pytest.raises(DatabaseError, match="no pool for the data of tenants yet"):
         await open_databases(settings)
     await migrate_all(settings, server.dsn(empty))
     await server.run("DELETE FROM schema_migrations WHERE version = 1", f"{empty}_pool_1")
@@ -402,7 +402,10 @@ async def test_a_role_that_may_not_migrate_gets_the_name_of_the_owner(server: Se
     [
         ("postgresql://user:hidden/word@localhost/name", "cannot be read"),
         ("mysql://user:hidden@localhost/name", "cannot be read"),
-        ("postgresql://user:hidden@127.0.0.1:1/name", r"at 127.0.0.1:1/name cannot be used: .*Is PostgreSQL running"),
+        (
+            "postgresql://user:hidden@127.0.0.1:1/name",
+            r"at 127.0.0.1:1/name cannot be used: .*Check that PostgreSQL is running",
+        ),
         ("postgresql://user@127.0.0.1:1/name?password=hidden", "at 127.0.0.1:1/name cannot be used"),
         ("postgresql://user:hidden@no-such-host.invalid/name", "at no-such-host.invalid/name cannot be used"),
     ],

@@ -110,5 +110,5 @@ def test_a_failpoint_armed_by_settings_ends_the_process_without_cleanup() -> Non
 def test_a_misspelt_failpoint_is_refused_with_those_that_exist() -> None:
     with pytest.raises(OperatorError) as refused:
         arm_for_process(f"{SOME}, migrate.betwen")
-    assert "CALLSHEET_FAILPOINTS names migrate.betwen, which is none." in str(refused.value)
+    assert "CALLSHEET_FAILPOINTS names unknown failpoints: migrate.betwen." in str(refused.value)
     assert all(point in str(refused.value) for point in Failpoint)

@@ -38,14 +38,14 @@ log = get_logger(__name__)
 
 Result = TypeVar("Result")
 Request = TypeVar("Request", bound=BaseModel)
-# Shorter than over HTTP: only the database can be unreachable from here.
+# These are shorter than over HTTP, because only the database can be unreachable.
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.2, 5.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
 
 @dataclass(slots=True)
 class InProcessPlane:
-    """`worker.plane.Plane`, served by the same code as the routes of the protocol."""
+    """An implementation of `worker.plane.Plane`, with the same code as the routes of the protocol."""
 
     worker_id: str
     workflow_slugs: Sequence[str]
@@ -54,7 +54,7 @@ class InProcessPlane:
     registry: WorkerRegistry
     authentication: WorkerAuthentication
     protocol: WorkerProtocol
-    # Largest request, as for all other workers.
+    # Maximum size of a request, as for all other workers.
     most_bytes: int
     _header: str | None = None
     _has_left: bool = False
@@ -112,7 +112,7 @@ class InProcessPlane:
         return await _with_worker_errors(ask(await self._registered(instead_of=header)))
 
     async def _registered(self, instead_of: str | None = None) -> str:
-        """The header of the registration. Of several concurrent calls that find none, one registers."""
+        """The Authorization header. If several concurrent calls find no registration, one of them registers."""
         if self._header is not None and self._header != instead_of:
             return self._header
         async with self._entering:

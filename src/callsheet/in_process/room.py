@@ -19,7 +19,7 @@ from callsheet.wire.tasks import workflow_slug
 def open_task_runner(
     settings: Settings, fleet: FleetRoom, protocol: WorkerProtocol, providers: ActorRegistry
 ) -> TaskRunner | None:
-    """None if the settings leave tasks to other machines, or if there are no actors."""
+    """The worker of this process. None if the settings leave tasks to other machines, or if there are no actors."""
     if not settings.tasks.in_process or not providers.actors:
         return None
     queues = (DEFAULT_QUEUE, *settings.tasks.queues)

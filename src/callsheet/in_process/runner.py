@@ -20,7 +20,9 @@ log = get_logger(__name__)
 
 
 class TaskRunner:
-    """Also runs synchronous tasks, whose dispatches are leased to this worker when they are created."""
+    """Runs tasks of the queue, and synchronous tasks, whose dispatches are leased to this worker when they are
+    created.
+    """
 
     def __init__(self, plane: InProcessPlane, actors: Mapping[str, Actor], directory: Path, heartbeat_seconds: float):
         self._plane = plane
@@ -29,7 +31,7 @@ class TaskRunner:
             directory=directory / plane.worker_id,
             providers=tuple(plane.providers),
             max_concurrency=plane.max_concurrency,
-            # A waiting poll costs nothing but itself here, and each slot its own lets them share statements.
+            # A waiting poll is cheap here. One poll per slot lets the polls share statements.
             polls_at_once=plane.max_concurrency,
             heartbeat_seconds=heartbeat_seconds,
         )
@@ -49,7 +51,7 @@ class TaskRunner:
         self._keeping = asyncio.create_task(self._kept())
 
     def run(self, started: StartedLease) -> asyncio.Task[None]:
-        """A task whose dispatch was born leased to this worker."""
+        """Runs a task whose dispatch was created leased to this worker."""
         assert self._agent is not None, "not ready"
         job = self._plane.protocol.deliveries.job(started, started.lease.lease_seconds)
         return self._agent.start_now(job)
@@ -57,14 +59,14 @@ class TaskRunner:
     async def stop(self, seconds: float) -> None:
         self._stopping.set()
         if self._agent is not None:
-            self._agent.departure.begin("the control plane stops", seconds)
+            self._agent.departure.begin("the control plane is stopping", seconds)
         if self._keeping is not None:
             await asyncio.gather(self._keeping, return_exceptions=True)
 
     async def _kept(self) -> None:
         folder = self._config.directory
         with own_folder(folder):
-            # It may contain a gigabyte of a user's video.
+            # The folder may contain a gigabyte of a user's video.
             for name in await asyncio.to_thread(remove_left_over, folder.parent):
                 log.info("tasks.left_over_removed", worker_id=name)
             await self._keep()
@@ -79,7 +81,7 @@ class TaskRunner:
             except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 log.warning("tasks.not_running", reason=str(error), failures=failures)
-            except Exception:  # whatever it was, the tasks of this control plane must not wait for its next start
+            except Exception:  # After any error, the tasks of this control plane must not wait for its next start.
                 failures += 1
                 log.exception("tasks.not_running", failures=failures)
             with suppress(TimeoutError):

@@ -1,1 +1,3 @@
-"""The control plane's pipes: databases, transactions, SQL, migrations, embedded PostgreSQL, notify, problem+json."""
+"""Infrastructure of the control plane: databases, transactions, SQL, migrations, embedded PostgreSQL, notifications
+and problem+json.
+"""

@@ -1,4 +1,4 @@
-"""The HTTP side of a control plane: the FastAPI application, and everything around it that each request passes."""
+"""The HTTP side of a control plane: the FastAPI application, and the layers around it that each request passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WebPages(Protocol):
 
 class Application(NamedTuple):
     api: FastAPI
-    # `api`, with everything that each request passes first. This is what the server runs.
+    # `api` with all layers that each request passes first. The server runs this.
     asgi: ASGIApp
 
 
@@ -47,13 +47,15 @@ class HttpSide:
         self._registry = registry
         self._in_progress = RequestsInProgress(settings.server)
         self.connection_limit = ConnectionLimit(settings.server, self._in_progress.connections)
-        # Set when the process stops: `/readyz` then makes load balancers send nothing more.
+        # Set when the process stops: `/readyz` then fails, so that load balancers send nothing more.
         self.draining = asyncio.Event()
 
     def application(
         self, routers: Iterable[APIRouter], direct: Mapping[str, Direct], vouch: Vouch, web: WebPages | None
     ) -> Application:
-        """`direct`: the busiest routes, which skip the framework. `vouch` is asked before a large body is read."""
+        """Builds the application. `direct`: the busiest routes, which skip the framework. `vouch` is called before a
+        large body is read.
+        """
         api = _application([*self._own_routers(web), *routers])
         if web is not None:
             api.router.default = web.before(api.router.default)

@@ -1,7 +1,7 @@
-"""What rows from before a migration lack, written behind everything else: in small steps, and then never again.
+"""Backfills: fill columns of rows from before a migration in the background, in small steps and once only.
 
-Each step is one transaction that also writes down how far it came (migration 0022 of the pools): one that is killed has
-not happened, and several control planes take turns. A new installation has nothing to do.
+Each step is one transaction, which also records the reached place (migration 0022 of the pools). A step that is killed
+has no effect, and several control planes take turns. A new installation has nothing to do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Backfill(Loop):
 
     @abstractmethod
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
-        """Reads what comes after that place, then writes it in one transaction: `hold`, the rows, `move`."""
+        """Reads the rows after that place, then writes them in one transaction: `hold`, the rows, `move`."""
 
     async def hold(self, connection: Connection, after: BackfillPlace) -> bool:
         return await POOL_SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None

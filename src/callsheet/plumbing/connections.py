@@ -84,8 +84,8 @@ def _count_down(counts: Counter[Key], key: Key) -> None:
 def surplus(since: Mapping[Peer, int], busy: Collection[Peer], limit: int) -> list[Peer]:
     """The connections to close so that no network address has more than `limit`. Pure.
 
-    `since`: every connection with the look that first found it. One with a request in progress is never closed, and of
-    the others the oldest go first: a client that means well sends its request at once.
+    `since`: every connection with the check that first found it. A connection with a request in progress is never
+    closed. Of the others, the oldest are closed first: an honest client sends its request at once.
     """
     by_client: defaultdict[str, list[Peer]] = defaultdict(list)
     for peer in since:
@@ -162,13 +162,13 @@ def _accepted(port: int) -> Iterator[tuple[Peer, socket.socket]]:
             continue
         try:
             connection = socket.socket(fileno=copied)
-        except OSError:  # a file or a pipe
+        except OSError:  # The descriptor is a file or a pipe.
             os.close(copied)
             continue
         with connection:
             try:
                 local, remote = connection.getsockname(), connection.getpeername()
-            except OSError:  # it listens, or is closed already
+            except OSError:  # The socket listens, or is already closed.
                 continue
             if connection.family in (socket.AF_INET, socket.AF_INET6) and local[1] == port:
                 yield Peer(remote[0], remote[1]), connection

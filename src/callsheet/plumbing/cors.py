@@ -1,8 +1,8 @@
-"""Which pages of other origins may call the API from a browser (CORS, the Fetch standard). Pure.
+"""Decides which pages of other origins may call the API from a browser (CORS, the Fetch standard). Pure.
 
-The edge asks this for every request, so that refusals, streams and objects of local storage have the headers too.
-Starlette's middleware would miss what the edge itself refuses, and adds `Vary: Origin` only where an origin was sent.
-A browser that cached an image without the headers would then refuse it to a script.
+The edge calls this for every request, so that refusals, streams and objects of local storage have the headers too.
+Starlette's middleware would miss the refusals of the edge itself, and adds `Vary: Origin` only if an origin was sent. A
+browser that cached an image without the headers would then refuse it to a script.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ CLOSE_SECONDS = 3.0
 
 
 class DatabaseError(OperatorError):
-    """The database cannot be used. The message says why and what to do."""
+    """The database cannot be used. The message contains the reason and what to do."""
 
 
 class PoolUnavailable(DatabaseError):
-    """A pool that is registered and currently not served. The message says why; it is not for tenants."""
+    """A pool that is registered and currently not served. The message contains the reason; it is not for tenants."""
 
     def __init__(self, pool: str, reason: str):
         super().__init__(reason)
@@ -80,7 +80,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
-    """Skips work of an unavailable pool; returns None. For loops over all pools, which try again at their next tick."""
+    """Returns None if the pool of this work is unavailable. For loops over all pools, which try again at their next
+    tick.
+    """
     try:
         return await work
     except PoolUnavailable:
@@ -153,7 +155,7 @@ class Database:
                 "timezone": "UTC",
                 **planning,
                 "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
-                # A process that hangs inside a transaction must not keep its row locks for ever.
+                # A process that hangs inside a transaction must not keep its row locks forever.
                 "idle_in_transaction_session_timeout": "60000",
             },
         )
@@ -163,7 +165,7 @@ class Database:
             # The current DSN: an embedded server that was killed may restart on another port.
             return await asyncpg.connect(self.dsn, **options)
         except asyncpg.PostgresError as error:
-            # A class of its own, because some of these errors have another meaning when a statement raises them.
+            # These errors have their own class, because some of them have another meaning when a statement raises them.
             raise ConnectionNotAccepted(error) from error
 
     async def close(self) -> None:
@@ -239,7 +241,7 @@ async def has_database(dsn: str, name: str, database: str) -> bool:
 
 
 async def create_database(dsn: str, name: str, database: str) -> None:
-    """Creates `database` on the server that `dsn` names, unless it is there."""
+    """Creates `database` on the server of `dsn`, unless it exists."""
     async with connected(dsn, name) as connection:
         if await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
             return
@@ -247,7 +249,7 @@ async def create_database(dsn: str, name: str, database: str) -> None:
             quoted = await connection.fetchval("SELECT quote_ident($1)", database)
             await connection.execute(f"CREATE DATABASE {quoted} TEMPLATE template0")
         except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-            pass  # another process was first
+            pass  # Another process was faster.
         except asyncpg.InsufficientPrivilegeError:
             raise DatabaseError(
                 f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned "
@@ -259,7 +261,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
     if isinstance(error, ConnectionNotAccepted):
         error = error.reason
     if isinstance(error, ValueError):
-        # Neither the DSN nor the error is quoted: a part of the password may be anywhere in a DSN that is misread.
+        # The message contains neither the DSN nor the error: a part of the password may be anywhere in a misread DSN.
         return (
             f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
             "with %40 for @, %2F for / and so on in user and password."
@@ -275,15 +277,17 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
         case asyncpg.ObjectNotInPrerequisiteStateError():
             hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
         case _:
-            hint = "Is PostgreSQL running there, and is the URL right?"
+            hint = "Check that PostgreSQL is running there, and that the URL is right."
     return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
 
 
 def shown_address(dsn: str) -> tuple[str, str]:
-    """Host and database of a DSN, to show. Never the user, the password or the options, which may have a password."""
+    """Host and database of a DSN, for messages. The user, the password and the options, which may contain a
+    password, are left out.
+    """
     parts = urlsplit(dsn)
     if "@" in dsn.partition(parts.netloc)[2]:
-        return "(unreadable)", ""  # an unescaped character in the password: the apparent host is part of the password
+        return "(unreadable)", ""  # The password has an unescaped character: the apparent host is part of the password.
     host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
     return host, unquote(parts.path.removeprefix("/"))
 

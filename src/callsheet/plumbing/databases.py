@@ -1,7 +1,7 @@
-"""Central and every pool, opened together: the only way rooms reach a database.
+"""Central and every pool. Rooms use databases only through this module.
 
-`central` holds what routing needs; each tenant lives in one pool. There are no joins, foreign keys or transactions
-across databases.
+`central` has the data for routing; the data of each tenant is in one pool. There are no joins, foreign keys or
+transactions across databases.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 class Databases:
-    """Use `open_databases`; close with `close`."""
+    """All databases of a process. Create it with `open_databases` and close it with `close`."""
 
     def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, role: DatabaseRole):
         self.central = central
@@ -67,7 +67,7 @@ class Databases:
         return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
 
     async def pool(self, name: str) -> Database:
-        """The pool of that name. A pool that was added since the start is opened first."""
+        """The pool with this name. A pool that was added after the start is opened first."""
         keeper = self._keepers.get(name)
         if keeper is not None and (served := keeper.served) is not None:
             return served
@@ -77,7 +77,8 @@ class Databases:
         if keeper is None:
             raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
         if keeper.database is None or keeper.reason is not None:
-            # Fails at once: only the watch tries again. Otherwise every request would wait for a connection that fails.
+            # This fails at once, because only the watch tries again. Otherwise every request would wait for a
+            # connection that fails.
             raise PoolUnavailable(name, keeper.reason or "")
         return keeper.database
 
@@ -129,21 +130,21 @@ class Databases:
             for keeper in self._keepers.values():
                 stack.push_async_callback(keeper.close)
             if self.embedded is not None:
-                # Central's server goes down with its last user and comes back with another start time.
+                # Central's server may stop with its last user and return with another start time.
                 await all_of(keeper.release() for keeper in self._keepers.values())
 
 
 async def open_databases(settings: Settings) -> Databases:
-    """Starts the embedded server where no DSN is set, checks or brings up the schemas, opens every pool.
+    """Starts the embedded server if no DSN is set, checks or migrates the schemas, and opens every pool.
 
-    A pool that cannot be opened is left out (`Databases.unavailable`); only central must be usable. What is missing
-    is created. That is for a control plane; commands use `open_installation`.
+    A pool that cannot be opened is left out (`Databases.unavailable`); only central must be usable. Missing databases
+    are created. This is for a control plane; commands use `open_installation`.
     """
     return await _open(settings, create=True)
 
 
 async def open_installation(settings: Settings) -> Databases:
-    """The databases of an installation that exists and is up to date. Creates and migrates nothing."""
+    """Opens the databases of an existing installation that is up to date. Creates and migrates nothing."""
     return await _open(settings, create=False)
 
 
@@ -171,7 +172,7 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
 
 @asynccontextmanager
 async def reached_central(settings: Settings, *, create: bool = False) -> AsyncIterator[str]:
-    """The DSN of central, on a server that runs as long as the block does: for commands."""
+    """Yields the DSN of central for commands. The server runs as long as the block."""
     embedded, dsn = await _reach_central(settings, create=create)
     try:
         yield dsn
@@ -198,14 +199,16 @@ async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedP
 
 
 async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
-    """Central first, then every pool; a first start also gets its first pool. Returns what was applied where.
+    """Migrates central first, then every pool. At a first start, the first pool is created. Returns the applied
+    migrations by database.
 
-    A pool that cannot be migrated does not keep the others from it; afterwards the first such error is raised."""
+    A pool that cannot be migrated does not stop the others; the first such error is raised at the end.
+    """
     applied = await _migrate_central(settings, dsn)
     async with connected(dsn, CENTRAL) as connection:
         central = await read_central(connection, dsn)
     addresses = [address for address in await pool_addresses(settings, dsn) if address.name not in applied]
-    # In this order, whichever is done first.
+    # The result has this order, in whichever order the pools finish.
     names = [*applied, *(address.name for address in addresses)]
 
     async def migrate(address: PoolAddress) -> None:
@@ -228,7 +231,7 @@ async def require_current(settings: Settings, dsn: str) -> None:
     """Checks the schema of central. Opening a pool checks the schema of the pool."""
     await schema.require_current(dsn, "central", CENTRAL)
     if not await pool_addresses(settings, dsn):
-        raise DatabaseError("There is no pool for tenants to live in yet. Run: callsheet db migrate")
+        raise DatabaseError("There is no pool for the data of tenants yet. Run: callsheet db migrate")
 
 
 async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddress]:
@@ -244,22 +247,22 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
     """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool."""
     if not POOL_NAME.fullmatch(name):
         raise DatabaseError(
-            f"{name!r} cannot be the name of a pool: lower-case letters, digits and _, a letter first, 63 at most."
+            f"{name!r} cannot be the name of a pool. Use lower-case letters, digits and _, a letter first, at most 63."
         )
     async with connected(central_dsn, CENTRAL) as connection:
         await check_key(connection, settings)
         known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
         central = await read_central(connection, central_dsn)
     if known and (await schema.inspect(dsn, "pool", name)).version == 0:
-        # Its tenants would be routed to a database that has none of their data.
+        # The tenants of the pool would be routed to a database without their data.
         raise DatabaseError(
-            f"Pool {name} exists already, and an empty database cannot replace it. Restore its data there first, or "
+            f"Pool {name} already exists, and an empty database cannot replace it. Restore its data there first, or "
             "choose another name."
         )
     applied = await prepare_pool(dsn, name, central, migrate=True)
     async with connected(dsn, name) as connection:
         await claim(connection, name, central)
-        # Only the control planes keep the lease.
+        # Only control planes keep the lease.
         await release(connection, central.started_at)
     await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
     async with connected(central_dsn, CENTRAL) as connection:
@@ -298,5 +301,5 @@ def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolA
 
 def with_database(dsn: str, database: str) -> str:
     parts = urlsplit(dsn)
-    # Not urlunsplit: it drops the // of a DSN whose host is in the query.
+    # urlunsplit is not used: it drops the // of a DSN whose host is in the query.
     return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}" + (f"?{parts.query}" if parts.query else "")

@@ -1,4 +1,4 @@
-"""`/docs`, served from this machine: a self-hosted control plane may have no way out to a CDN."""
+"""`/docs`, served by this process: a self-hosted control plane may have no access to a CDN."""
 
 from __future__ import annotations
 

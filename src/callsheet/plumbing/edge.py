@@ -1,7 +1,7 @@
 """The outermost layer of a request: request id, limits, access log, metrics, and the handling of all other errors.
 
-Plain ASGI around the whole application, because every request pays for it. Whatever escapes from below becomes a
-problem+json answer; nothing else is ever sent.
+It is plain ASGI around the whole application, because every request pays for it. Every error becomes a problem+json
+response.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from callsheet.wire.errors import (
 log = get_logger(__name__)
 
 REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
-# Routes below these paths have body limits of their own and check them.
+# Routes below these paths check their own body limits.
 OWN_BODY_LIMIT = ("/storage/",)
 # The last part of paths below these is not logged in full.
 SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/", "/share/")
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
-# Bodies that are read to their end after a refusal, at once. Each makes the server hold about 100 kB; where strangers
-# send so many, the others may lose the answer that says why.
+# Number of bodies that are read to their end at once after a refusal. Each makes the server hold about 100 kB. If
+# strangers send more of them, other clients may lose the response with the reason.
 MOST_DISCARDED = 100
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -73,9 +73,9 @@ class Edge:
         in_progress: RequestsInProgress | None = None,
         own: OwnAddresses | None = None,
     ):
-        """`vouch` is asked before a large body is read. Default: no caller is known, and all bodies are small.
-
-        `own`: requests for other hosts are refused. Default: there are none."""
+        """`vouch` is called before a large body is read. Default: no caller is known, and all bodies are small.
+        `own`: requests for other hosts are refused. Default: no host is refused.
+        """
         self._app = app
         self._settings = settings
         self._metrics = metrics
@@ -125,10 +125,11 @@ class Edge:
                         self._in_progress.leave(peer, client)
             except Refusal as refusal:
                 await answer.refuse(refusal)
-            except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
+            except asyncio.CancelledError:  # A shutdown canceled the request; the server would return a bare 500.
                 await answer.refuse(Unavailable("The control plane is shutting down."))
                 raise
-            except Exception:  # the last catch: the answer is a problem+json, the log has the traceback
+            # This is the last handler: the response is a problem+json, and the log has the traceback.
+            except Exception:
                 log.exception("http.unhandled", method=scope["method"], path=_shown(scope["path"]))
                 await answer.refuse(InternalError())
             finally:
@@ -210,7 +211,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Sends a problem, unless a response has started: that one can only be ended."""
+        """Sends a problem, unless a response has started. A started response can only be ended."""
         if self.status == 0:
             await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
 
@@ -220,14 +221,16 @@ async def _nobody(request: Request) -> None:
 
 
 def _forwarded_for(scope: Scope, headers: Mapping[bytes, bytes]) -> Sequence[str]:
-    """Each line of it; most requests have none."""
+    """The values of X-Forwarded-For. Most requests have none."""
     if b"x-forwarded-for" not in headers:
         return ()
     return [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
 
 
 def _shown(path: str) -> str:
-    """Who knows the URL of a callback is halfway to calling it, and who knows that of a link to an account is in."""
+    """The path for the log, without secrets: the URL of a callback helps to forge one, and the URL of an account
+    link gives access to the account.
+    """
     if not path.startswith(SECRET_PATHS):
         return path
     folder, _, name = path.rpartition("/")

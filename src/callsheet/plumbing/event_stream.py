@@ -1,7 +1,7 @@
 """The response of a live stream.
 
-Starlette's own has two tasks and a group of them for each: nine kilobytes, and a page that thousands watch is thousands
-of these.
+Starlette's own response has two tasks and a task group for each stream, which take nine kilobytes. A page with
+thousands of watchers needs thousands of them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            # The stream's watcher cancelled it, because the client disconnected. Other cancellations are the request's.
+            # The watcher of the stream canceled it, because the client disconnected. Other cancellations belong to the
+            # request.
             if not watching.done() or sending.uncancel():
                 raise
         except OSError:
-            pass  # as Starlette has it: the reader left between two pieces
+            pass  # As in Starlette: the reader left between two pieces.
         finally:
             watching.cancel()
             await self._pieces.aclose()

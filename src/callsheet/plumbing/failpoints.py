@@ -1,7 +1,7 @@
-"""Named gaps between two commits, where a test (or a settings value) ends the process.
+"""Named gaps between two commits, where a test (or a setting) ends the process.
 
-Every place at which a crash would leave one write done and the next one not calls `hit` with its own name. The
-tests enumerate `Failpoint`, crash at each, and check that the next start repairs what was left.
+Every place at which a crash would leave one write done and the next one not done calls `hit` with its own name. The
+tests enumerate `Failpoint`, crash at each one, and check that the next start repairs the state.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Crashed(BaseException):
 Action = Callable[[Failpoint], Awaitable[None]]
 
 _armed: ContextVar[Mapping[Failpoint, Action] | None] = ContextVar("armed_failpoints", default=None)
-# Set once at start from the settings; loops run in contexts of their own and must see it too.
+# Set once at the start from the settings. Loops run in their own contexts and must see it too.
 _armed_for_process: dict[Failpoint, Action] = {}
 
 
@@ -115,7 +115,7 @@ async def hit(point: Failpoint) -> None:
 
 
 def hit_in_thread(point: Failpoint) -> Callable[[], None]:
-    """`hit` for work in a thread: the task calls this, and the thread calls what it returns."""
+    """Like `hit`, for work in a thread: the task calls this, and the thread calls the returned function."""
     action = _action_at(point)
     if action is None:
         return _pass
@@ -160,11 +160,11 @@ def armed(actions: Mapping[Failpoint, Action]) -> Iterator[None]:
 
 
 def arm_for_process(names: str) -> None:
-    """Arms the failpoints a settings value names."""
+    """Arms the failpoints that a setting names."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in set(Failpoint)]
     if unknown:
         raise OperatorError(
-            f"CALLSHEET_FAILPOINTS names {', '.join(unknown)}, which is none. There are: {', '.join(Failpoint)}."
+            f"CALLSHEET_FAILPOINTS names unknown failpoints: {', '.join(unknown)}. Available: {', '.join(Failpoint)}."
         )
     _armed_for_process.update({Failpoint(name): end_process for name in wanted})

@@ -1,7 +1,7 @@
 """Serves the busiest URLs without the framework: each is found by its exact path and served by its handler.
 
-They are routes like all others too, which is what documents them and what handles other methods. What the framework
-does for each request besides (trying routes, four layers of middleware) took a fifth of a poll.
+They are also normal routes, which document them and handle other methods. The other work of the framework for each
+request (trying routes, four layers of middleware) took a fifth of a poll.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Direct:
 
 
 class Shortcut:
-    """Refusals and errors are raised to the edge, which handles them like all others."""
+    """Serves these URLs. Refusals and errors are raised to the edge, which handles them like all others."""
 
     def __init__(self, app: ASGIApp, posts: Mapping[str, Direct]):
         self._app = app

@@ -1,6 +1,6 @@
-"""`GET /`: shows a person what this server is and where to go, and a program where the documentation is.
+"""`GET /`: describes this server and links to its pages and its documentation.
 
-Strangers read it: it says nothing about tenants, workers or settings.
+Anyone can read it, so it contains nothing about tenants, workers or settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from callsheet import __version__
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import ResponseModel
 
-# The pages of docs/how-to, which are not served from here: title and file.
+# The pages of docs/how-to, which this server does not serve: title and file.
 HOW_TO_PAGES = (
     ("Use the web application", "use-the-web-application.md"),
     ("Try it with curl", "try-it-with-curl.md"),
@@ -54,7 +54,7 @@ CONTENT_SECURITY_POLICY = (
 
 
 class FrontPage(ResponseModel):
-    """What this server is, for programs."""
+    """The description of this server, for programs."""
 
     name: Literal["Callsheet"] = "Callsheet"
     description: str = "A control plane for AI image and video jobs."
@@ -69,12 +69,14 @@ class FrontPage(ResponseModel):
 def front_page_router(
     public_url: str, is_ready: Callable[[], Awaitable[bool]], application: Callable[[Request], Response] | None = None
 ) -> APIRouter:
-    """`application`: the page of the web application, which browsers get instead of this module's page."""
+    """The routes of the front page. `application`: the page of the web application, which browsers get instead of
+    this module's page.
+    """
     router = Router(tags=["operations"])
 
     @router.get("/", response_model=FrontPage, responses={200: {"content": {"text/html": {}}}})
     async def front_page(request: Request) -> FrontPage | Response:
-        """Describe this server and link to its documentation; as a page where `Accept` asks for HTML."""
+        """Describes this server and links to its documentation. Returns a page if `Accept` asks for HTML."""
         is_person = "text/html" in request.headers.get("accept", "")
         if is_person and application is not None:
             return application(request)

@@ -1,4 +1,4 @@
-"""`/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: for Prometheus."""
+"""`/healthz`: the process runs. `/readyz`: it can serve requests. `/metrics`: metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Readiness(ResponseModel):
 def health_router(
     databases: Databases, draining: asyncio.Event, registry: CollectorRegistry, settings: ServerSettings
 ) -> APIRouter:
-    """`draining` is set when the process stops: `/readyz` then makes load balancers send nothing more."""
+    """The routes. `draining` is set when the process stops: `/readyz` then fails, so that load balancers send
+    nothing more.
+    """
     router = Router(tags=["operations"])
 
     @router.get("/healthz")
@@ -64,7 +66,7 @@ def health_router(
 
 
 async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
-    """Raises Unavailable."""
+    """The readiness of this process. Raises Unavailable."""
     if draining.is_set():
         raise Unavailable("Shutting down.")
     checked = (databases.central, *databases.pools)

@@ -13,19 +13,21 @@ CREATE = "callsheet db migrate --create"
 
 
 class NoInstallation(OperatorError):
-    """No installation exists where the settings point. The message says where that is and how to create one."""
+    """No installation exists at the place of the settings. The message contains the place and how to create an
+    installation.
+    """
 
     code = "no_installation"
 
 
 async def require_installation(settings: Settings) -> None:
-    """Writes nothing, whatever it finds."""
+    """Checks that the installation exists. Writes nothing."""
     dsn = settings.database.dsn
     if dsn is None:
         if not await asyncio.to_thread(_has_cluster, settings):
             raise NoInstallation(_missing(settings))
     elif (await inspect(dsn.get_secret_value(), "central", "central")).version == 0:
-        # Without the user, the password and the query, which may contain a password.
+        # The user, the password and the query, which may contain a password, are left out.
         address = dsn.get_secret_value().partition("?")[0].rpartition("@")[2]
         raise NoInstallation(
             f"There is no Callsheet installation in the database {address} (database.dsn): it has no schema yet. "
@@ -44,7 +46,7 @@ def _has_cluster(settings: Settings) -> bool:
     layout = Layout.of(settings.home)
     with layout.accessible():
         try:
-            # Not exists(): newer versions of Python return False for a directory that may not be read.
+            # exists() is not used: newer versions of Python return False for a directory that may not be read.
             layout.data.stat()
         except FileNotFoundError:
             return False

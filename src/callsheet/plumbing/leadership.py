@@ -1,7 +1,7 @@
-"""Elects one leader among any number of processes: the one that holds a lock in a database, on its own connection.
+"""Elects one leader among any number of processes: the process that holds a lock in a database, on its own connection.
 
-The lock is the session's. It is free when the connection is: at once where the process dies, and after `SILENT_SECONDS`
-where it hangs or its machine is gone, because the server ends a session that says nothing for so long.
+The lock belongs to the session and ends with the connection: at once if the process dies, and after `SILENT_SECONDS` if
+it hangs or its machine is gone, because the server ends a session that is silent for this time.
 """
 
 from __future__ import annotations

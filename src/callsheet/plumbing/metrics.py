@@ -1,4 +1,4 @@
-"""The metrics of `/metrics`. Each application has a registry of its own, because a test process may have two."""
+"""The metrics of `/metrics`. Each application has its own registry, because a test process may have two."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HttpMetrics:
         method = method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"
         series = self._series.get((method, route, status))
         if series is None:
-            # A look-up by labels takes ten times as long as counting.
+            # A look-up by labels takes ten times as long as counting, so it is cached.
             series = (self._requests.labels(method, route, str(status)), self._seconds.labels(method, route))
             self._series[method, route, status] = series
         requests, duration = series
@@ -49,7 +49,7 @@ class ReconcilerMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         reconciled = CounterMetricFamily(
-            "callsheet_reconciled", "Jobs and dispatches that had come apart and were healed.", labels=["kind"]
+            "callsheet_reconciled", "Discrepancies between jobs and dispatches that were repaired.", labels=["kind"]
         )
         for kind, count in self._healed.items():
             reconciled.add_metric([kind], count)
@@ -65,13 +65,13 @@ class ProcessMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily("callsheet_build", "Version of this process.", {"version": __version__})
-        ticks = GaugeMetricFamily("callsheet_loop_ticks", "Ticks a loop made.", labels=["loop"])
-        failures = GaugeMetricFamily("callsheet_loop_failures", "Ticks that failed.", labels=["loop"])
+        ticks = GaugeMetricFamily("callsheet_loop_ticks", "Ticks of a loop.", labels=["loop"])
+        failures = GaugeMetricFamily("callsheet_loop_failures", "Failed ticks of a loop.", labels=["loop"])
         for loop in self._loops:
             ticks.add_metric([loop.name], loop.ticks)
             failures.add_metric([loop.name], loop.failures)
         open_connections = GaugeMetricFamily(
-            "callsheet_database_connections", "Connections of this process.", labels=["database", "state"]
+            "callsheet_database_connections", "Database connections of this process.", labels=["database", "state"]
         )
         for name, size, idle in self._connections():
             open_connections.add_metric([name, "idle"], idle)

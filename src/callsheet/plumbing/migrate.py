@@ -26,13 +26,13 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Any constant will do; it only has to be the same in every process that migrates.
+# Any constant works, if it is the same in every process that migrates.
 LOCK = 0x63616C6C
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _NEEDS = re.compile(r"^-- needs code: (any|\d{4})$", re.MULTILINE)
 _OUTSIDE = re.compile(r"^-- outside a transaction$", re.MULTILINE)
 
-# A migration that waits for a lock on a table holds up every statement that comes after it. So it waits for so long,
+# A migration that waits for a lock on a table blocks every later statement on that table. So it waits for this time,
 # lets the others go first, and tries again.
 LOCK_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS database_identity (
 
 
 class SchemaUnknown(DatabaseError):
-    """The schema of a database is not one this version of Callsheet can work with."""
+    """This version of Callsheet cannot work with the schema of a database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Migration:
 
     @property
     def needs(self) -> int:
-        """The last migration that code must know to work on this schema: 0 where all earlier code works on it."""
+        """The last migration that code must know to work on this schema; 0 if all earlier code works on it."""
         found = _NEEDS.search(self.sql)
         if found is None:
             return self.version
@@ -104,7 +104,7 @@ def known_migrations(kind: DatabaseKind) -> list[Migration]:
 
 
 async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migration] | None = None) -> list[Migration]:
-    """Applies what is missing, each migration in its own transaction, and returns what it applied.
+    """Applies the missing migrations, each in its own transaction, and returns them.
 
     Any number of processes may call it at once: they take turns under an advisory lock.
     """
@@ -123,7 +123,7 @@ async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migra
 
 
 async def inspect(dsn: str, kind: DatabaseKind, name: str) -> SchemaState:
-    """What the database has and what it lacks; raises SchemaUnknown where it is not ours or is newer."""
+    """The applied and the missing migrations of the database. Raises SchemaUnknown if it is not ours or is newer."""
     known = known_migrations(kind)
     async with connected(dsn, name) as connection:
         check_version(name, connection.get_server_version().major)
@@ -156,8 +156,9 @@ async def _identify(connection: asyncpg.Connection[asyncpg.Record], kind: Databa
 
 
 async def _take_turn(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Asks again and again: a session that waited for the lock would hold a snapshot, and CREATE INDEX CONCURRENTLY of
-    the session that has the lock waits for all of those."""
+    """Takes the advisory lock by polling: a session that waits for the lock would hold a snapshot, and CREATE INDEX
+    CONCURRENTLY of the session that has the lock waits for all snapshots.
+    """
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):  # noqa: ASYNC110 - nothing reports it
         await asyncio.sleep(0.1)
 
@@ -187,7 +188,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], name: str, migr
     except asyncpg.PostgresError as error:
         left = "nothing behind" if migration.is_in_transaction else "what ran before, which running it again replaces"
         raise DatabaseError(
-            f"Migration {migration.label} of database {name} failed and left {left}: {error}. Mend that and "
+            f"Migration {migration.label} of database {name} failed and left {left}: {error}. Correct the cause and "
             "run: callsheet db migrate"
         ) from error
 
@@ -200,7 +201,9 @@ async def _apply_whole(connection: asyncpg.Connection[asyncpg.Record], migration
 
 
 async def _apply_apart(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
-    """No lock timeout: CREATE INDEX CONCURRENTLY, which may run here, waits for others and delays none."""
+    """Applies a migration outside a transaction. There is no lock timeout: CREATE INDEX CONCURRENTLY waits for
+    others and delays none.
+    """
     for command in commands(migration.sql):
         await connection.execute(command)
     async with connection.transaction():
@@ -237,7 +240,7 @@ async def _state(
     identity = await connection.fetchrow("SELECT kind, name FROM database_identity")
     if identity is not None and (identity["kind"], identity["name"]) != (kind, name):
         raise SchemaUnknown(
-            f"That database is {identity['kind']} {identity['name']!r} already; it cannot be {kind} {name!r} too."
+            f"That database is {identity['kind']} {identity['name']!r} already. It cannot be {kind} {name!r} too."
         )
     # Databases of earlier releases lack the column `needs`; their migrations need the code that knows them.
     rows = await connection.fetch(

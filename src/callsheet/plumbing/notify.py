@@ -1,8 +1,8 @@
 """Wake-ups through PostgreSQL: `Notifier` sends, `Listener` receives.
 
-A NOTIFY per row from a trigger serialises commits (trap 13), so sending is debounced here: what comes within a few
-milliseconds leaves as one statement, each message once. A notification is a hint that something changed, never the
-change itself: after a reconnect every subscriber is asked to look for itself.
+A NOTIFY per row from a trigger serializes commits (trap 13), so sending is debounced here: messages within a few
+milliseconds are sent in one statement, each message once. A notification is a hint that something changed, never the
+change itself: after a reconnect every subscriber reads the data again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Notifier:
     def notify(self, channel: str, payload: str = "") -> None:
         """Sends a notification soon. Call it after the commit of the change."""
         if not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES or len(payload.encode()) > MAX_PAYLOAD_BYTES:
-            # Refused here, because PostgreSQL would refuse the whole statement with all other messages.
+            # Such a message is refused here, because PostgreSQL would refuse the whole statement with all other
+            # messages.
             raise ValueError(f"a message of {len(payload)} characters on channel {channel!r} cannot be sent")
         self._waiting[channel, payload] = None
         if self._sender is None:
@@ -81,7 +82,7 @@ class Notifier:
                     if attempt < ATTEMPTS:
                         self._waiting = {**messages, **self._waiting}
                     else:
-                        # Subscribers also look from time to time, so a message may be dropped after some attempts.
+                        # Subscribers also check from time to time, so a message may be dropped after some attempts.
                         attempt = 0
         finally:
             self._sender = None
@@ -129,7 +130,7 @@ class Listener:
                     await self._listen()
                     self._outage.failed(ConnectionError("the connection was closed"))
                 except CANNOT_CONNECT as error:
-                    # Any error, also a name that cannot be resolved or a password that is being changed.
+                    # This includes any error, also a name that cannot be resolved or a password that is being changed.
                     self._outage.failed(error)
                 failures = 1 if self.connected.is_set() else failures + 1
                 self.connected.clear()
@@ -181,5 +182,5 @@ class Listener:
         for subscriber in tuple(self._subscribers.get(channel, ())):
             try:
                 subscriber(payload)
-            except Exception:  # one subscriber's fault must not silence the others
+            except Exception:  # An error of one subscriber must not affect the others.
                 log.exception("listener.subscriber_failed", channel=channel)

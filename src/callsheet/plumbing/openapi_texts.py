@@ -13,7 +13,7 @@ TEXTS: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
     resources.files("callsheet.plumbing").joinpath("openapi_texts.toml").read_text(encoding="utf-8")
 )
 PARAMETERS: Final[Mapping[str, str]] = TEXTS["parameters"]
-# Examples of parameters whose schema says only that they are texts, by their names.
+# Examples of parameters whose schema is only a text, by their names.
 PARAMETER_EXAMPLES: Final[Mapping[str, str]] = TEXTS["parameter_examples"]
 FORMAT_EXAMPLES: Final[Mapping[str, str]] = {
     "uuid": "0190a5c0-7b1c-7c3e-8d2f-5e6a7b8c9d0e",
@@ -36,7 +36,9 @@ def describe_operations(app: FastAPI) -> None:
 
 
 def _describe(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
-    """An operation that the file does not name gets the first sentence of its docstring."""
+    """Adds the texts to an operation. An operation that the file does not name gets the first sentence of its
+    docstring.
+    """
     text = TEXTS.get(operation["operationId"], {})
     summary = text.get("summary") or _first_sentence(operation.get("description", ""))
     if summary:
@@ -53,7 +55,9 @@ def _describe(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
 
 
 def _example(schema: Mapping[str, Any], text: str | None, schemas: Mapping[str, Any]) -> Any:
-    """The default, the first of the choices, or what the format asks for; the given text where the schema has none."""
+    """The example: the default, the first choice, or a value of the format. If the schema has none of these, the
+    given text.
+    """
     if schema.get("default"):
         return schema["default"]
     if "$ref" in schema:

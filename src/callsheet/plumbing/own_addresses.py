@@ -1,5 +1,4 @@
-"""At which URLs people and workers reach this control plane: which hosts it serves, and whose pages are its
-own. Pure."""
+"""The URLs of this control plane: the hosts that it serves, and the pages that are its own. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which central may work on a pool (decision 0023).
+"""Decides which central may work on a pool (decision 0023).
 
 A copy of central knows the DSNs of production's pools. So each pool records its owner: the installation, the place of
-central (server and database), and a lease that names the start time of central's server. The claim is one statement;
-`refusal` says in words why it changed nothing.
+central (server and database), and a lease with the start time of central's server. The claim is one statement;
+`refusal` explains why it changed nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN_SYSTEM = 0
 
 
 class WrongOwner(DatabaseError):
-    """This central may not work on the pool. The message says what the operator has to decide."""
+    """This central may not work on the pool. The message explains what the operator has to decide."""
 
 
 class LeaseHeld(WrongOwner):
@@ -85,7 +85,7 @@ async def read_central(connection: Connection, dsn: str) -> Central:
 
 
 async def read_system(connection: Connection) -> int:
-    """The identifier a server gets when it is made: a physical copy of it has the same, another server never."""
+    """The identifier of a server. A physical copy has the same identifier; another server never has it."""
     try:
         system: int = await connection.fetchval("SELECT system_identifier FROM pg_control_system()")
     except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
@@ -109,9 +109,10 @@ async def check_owner(connection: Connection, pool: str, central: Central) -> No
 
 
 async def claim(connection: Connection, pool: str, central: Central, known_started_at: datetime | None = None) -> None:
-    """Makes this central the pool's owner, or renews its lease. Raises WrongOwner where another one owns it.
+    """Makes this central the pool's owner, or renews its lease. Raises WrongOwner if another central owns it.
 
-    `known_started_at`: the start time this process last claimed with, so that a restart of central is not a stranger.
+    `known_started_at`: the start time of this process's last claim, so that a restart of central is not mistaken for
+    another central.
     """
     if central.is_possible_copy:
         await check_owner(connection, pool, central)
@@ -125,7 +126,7 @@ async def claim(connection: Connection, pool: str, central: Central, known_start
     if not claimed:
         owner = await read_owner(connection)
         assert owner is not None, "only an owner can prevent a claim"
-        # None where the lease has expired between the two statements: the next attempt gets it.
+        # This is None if the lease expired between the two statements: the next attempt succeeds.
         _raise(refusal(pool, central, owner) or _held(pool, central, owner))
 
 
@@ -134,7 +135,7 @@ async def release(connection: Connection, claimed_with: datetime) -> None:
 
 
 async def take(connection: Connection, pool: str, central: Central, seen: PoolOwner) -> None:
-    """Makes this central the owner, because the operator says so. The former owner loses the pool."""
+    """Makes this central the owner, because the operator decided so. The former owner loses the pool."""
     taken = await POOL_SQL["take_pool"].run(
         connection,
         **_values(central),
@@ -143,11 +144,11 @@ async def take(connection: Connection, pool: str, central: Central, seen: PoolOw
         seen_renewed_at=seen.renewed_at,
     )
     if not taken:
-        raise WrongOwner(f"Another central has claimed pool {pool} in this moment. Stop its control planes first.")
+        raise WrongOwner(f"Another central claimed pool {pool} at this moment. Stop its control planes first.")
 
 
 def refusal(pool: str, central: Central, owner: PoolOwner) -> WrongOwner | None:
-    """Why this central may not use the pool: the conditions of `claim_pool`, in words."""
+    """The reason why this central may not use the pool, by the conditions of `claim_pool`; None if it may."""
     if owner.installation_id != central.installation_id:
         return WrongOwner(
             f"Pool {pool} belongs to installation {owner.installation_id}, and this central is installation "
@@ -175,7 +176,7 @@ def same_place(central: Central, owner: PoolOwner) -> bool:
 
 
 def is_original(owner: PoolOwner, system: int) -> bool:
-    """Whether the pool is where it was when it was claimed. A restored dump is not; a physical copy looks like it."""
+    """Whether the pool is at the place where it was claimed. A restored dump is not; a physical copy looks the same."""
     return owner.pool_database == owner.database and owner.pool_system == system
 
 

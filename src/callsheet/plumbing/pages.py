@@ -1,4 +1,4 @@
-"""Lists are read by cursor: the id of the last item seen. UUIDv7 ids are in order of time, newest first."""
+"""Lists are read by cursor, which is the id of the last item. UUIDv7 ids are in order of time, newest first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from callsheet.wire.base import Page
 
 DEFAULT_LIMIT = 50
 MAXIMUM_LIMIT = 200
-# Results, errors and outputs of one page together. With the most items that a page may have, each with the largest
-# result that workers may report, a page would have hundreds of megabytes.
+# Maximum size of results, errors and outputs of one page. With the maximum number of items, each with the largest
+# result, a page would have hundreds of megabytes.
 MOST_PAGE_BYTES = 4 * 2**20
 
 CURSOR = Query(None, description="`next_cursor` of the page before.")
@@ -28,6 +28,6 @@ Item = TypeVar("Item", bound=HasId)
 
 
 def page_of(items: list[Item], limit: int) -> Page[Item]:
-    """A page of `limit` out of up to `limit + 1` items; the extra one shows that there is a next page."""
+    """A page of `limit` items, out of up to `limit + 1`. The extra item shows that there is a next page."""
     shown = items[:limit]
     return Page(items=shown, next_cursor=str(shown[-1].id) if len(items) > limit else None)

@@ -39,7 +39,7 @@ RENEWALS_OF_A_RIVAL = 2
 @dataclass(frozen=True, slots=True)
 class PoolAddress:
     name: str
-    # None where it cannot be read; `reason` says why.
+    # None if it cannot be read; `reason` has the cause.
     readable_dsn: str | None
     reason: str = ""
 
@@ -112,7 +112,7 @@ class PoolKeeper:
             return
         try:
             if self.database is not None and address.readable_dsn not in (None, self.database.dsn):
-                await self._database.close()  # it has moved
+                await self._database.close()  # The pool has moved.
             if self.database is None:
                 await self._open(address.dsn, central)
             else:
@@ -140,7 +140,7 @@ class PoolKeeper:
                 await release(connection, self._claimed_with)
 
     async def close(self) -> None:
-        """Closes it for good: a task that is opening the pool at this moment closes it again."""
+        """Closes the pool permanently: a task that is opening it at this moment closes it again."""
         self._is_closed = True
         await self._database.close()
 
@@ -175,7 +175,7 @@ class PoolKeeper:
     async def _refused(self, error: DatabaseError) -> None:
         self.problem = str(error)
         if isinstance(error, WrongOwner):
-            # Statements that this process runs there must not finish.
+            # Running statements of this process in the pool must not finish.
             await self._database.close()
 
     def _watch_rival(self, held: LeaseHeld) -> None:

@@ -1,4 +1,4 @@
-"""Whether the role of a connection may use Callsheet's tables, and the GRANTs that are missing where it may not.
+"""Checks whether the role of a connection may use Callsheet's tables, and names the missing GRANTs.
 
 An account that serves need not own the tables: another account may have migrated them.
 """

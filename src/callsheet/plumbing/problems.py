@@ -181,9 +181,9 @@ async def _on_database_away(request: Request, error: Exception) -> Response:
 
 
 def refusal_of_absence(error: Exception) -> Refusal:
-    """The refusal for one of UNAVAILABLE. Raises the error itself if it is a bug of ours."""
+    """The refusal for one of UNAVAILABLE. Raises the error itself if it is our bug."""
     if isinstance(error, ValueError):
-        raise error  # asyncpg's client-side DataError is an InterfaceError too, and our bug
+        raise error  # asyncpg's client-side DataError is an InterfaceError too, and it is our bug.
     if isinstance(error, PoolUnavailable):
         # The reason names hosts and is for operators. The watch has logged it.
         detail = f"The database pool {error.pool}, which holds the data of this tenant, is currently not available."
@@ -200,7 +200,7 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
         sentence = f"The body is not valid JSON: {reason}."
         return MalformedRequest(sentence, errors=[FieldProblem("body", sentence)])
     if any(error["loc"] == ("body",) and isinstance(error.get("input"), bytes) for error in errors):
-        # FastAPI parses a body only where its content type says JSON, and hands on the bytes otherwise.
+        # FastAPI parses a body only if its content type is JSON, and otherwise passes the bytes on.
         reason = "The content-type must be application/json."
         return UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
     problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MOST_ERRORS]]
@@ -208,14 +208,14 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
 
 
 def _field(location: Sequence[str | int]) -> str:
-    # FastAPI starts with where the value came from; "body" is the usual place and says nothing.
+    # FastAPI starts with the origin of the value; "body" is the usual one and adds nothing.
     parts = location[1:] if location and location[0] == "body" and len(location) > 1 else location
     return ".".join(str(part) for part in parts)[:LONGEST_FIELD]
 
 
 def _refusal_of_status(error: HTTPException) -> Refusal:
     if isinstance(error.__cause__, Refusal):
-        return error.__cause__  # raised while the body was read; FastAPI wraps whatever comes from there
+        return error.__cause__  # This is raised while the body is read; FastAPI wraps every error from there.
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
             return NotFound()
@@ -241,7 +241,7 @@ def _unreadable(cause: BaseException | None) -> str:
 
 
 def _document_problems(app: FastAPI) -> None:
-    # Given as `model` of the responses it would be documented as application/json, too.
+    # As `model` of the responses, it would also be documented as application/json.
     describe = app.openapi
 
     def describe_with_problems() -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _document_problems(app: FastAPI) -> None:
 
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-# Documented once for all routes: what a 4xx or 5xx response looks like.
+# The form of a 4xx or 5xx response, documented once for all routes.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "The request was refused. `code` says why, `errors` names the fields.",

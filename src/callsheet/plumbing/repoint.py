@@ -1,6 +1,6 @@
-"""What an operator decides about a central that its pools refuse: it is the production (adopt), or a copy (repoint).
+"""The operator's decision about a central that its pools refuse: it is the production (adopt), or a copy (repoint).
 
-Both can be repeated after a crash at any line: a pool that has its new owner already is left as it is.
+Both can be repeated after a crash at any line: a pool that already has its new owner does not change.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from callsheet.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A pool, where it is to be found from now on, and who owns it so far."""
+    """A pool, its new place, and its current owner."""
 
     name: str
     dsn: str
     owner: PoolOwner | None
-    # Where it was claimed. A pool that was restored from a dump is not, and was not claimed since.
+    # The place where it was claimed. A pool that was restored from a dump is elsewhere, and was not claimed since.
     is_original: bool
     is_moved: bool
 
@@ -74,7 +74,7 @@ async def adopt(settings: Settings, central_dsn: str) -> list[str]:
 async def repoint(
     settings: Settings, central_dsn: str, dsns: Mapping[str, str], *, physical_copy: bool = False
 ) -> UUID:
-    """This central is a copy: it gets an installation id of its own, and copies of its pools. Returns the id."""
+    """This central is a copy: it gets its own installation id, and copies of its pools. Returns the id."""
     addresses = await pool_addresses(settings, central_dsn)
     unknown = sorted(dsns.keys() - {address.name for address in addresses})
     if unknown:
@@ -112,7 +112,7 @@ async def _target(address: PoolAddress, dsns: Mapping[str, str], central: Centra
     except DatabaseError as error:
         raise DatabaseError(f"{error} Name a copy of the pool: callsheet db repoint {address.name}=DSN") from error
     owner = target.owner
-    # A physical copy of central's whole server has copies of the pools on it; anything else is the original.
+    # A physical copy of central's whole server contains copies of the pools; anything else is the original.
     is_beside = owner is not None and owner.server_started_at == central.started_at and same_place(central, owner)
     if owner is not None and not is_beside and owner.installation_id != pending:
         host, database = shown_address(address.dsn)
@@ -165,7 +165,7 @@ def _require_unused(target: Target, central: Central) -> None:
 
 
 async def _give(target: Target, central: Central) -> None:
-    """Also to a pool of an earlier version, whose schema gets the owner's table first."""
+    """Gives the pool to this central. A pool of an earlier version gets the owner's table first."""
     decided, owner = replace(central, is_possible_copy=False), target.owner
     if owner is None:
         await schema.migrate(target.dsn, "pool", target.name)

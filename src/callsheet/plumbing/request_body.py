@@ -1,4 +1,4 @@
-"""Reads the body of a request: limits its size and speed, and discards what a response left unread."""
+"""Reads the body of a request: limits its size and speed, and discards the unread rest after a response."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from starlette.types import Message, Receive
 
 from callsheet.wire.errors import BodyTooLarge, BodyTooSlow, FieldProblem, MalformedRequest
 
-# Closing a connection that still has bytes to read resets it, and the client loses the answer that says why: measured
-# with 50 MB bodies, 20 of 20 clients saw "connection reset" and none the 413.
+# Closing a connection with unread bytes resets it, and the client loses the response with the reason. Measured with 50
+# MB bodies: 20 of 20 clients saw "connection reset", none saw the 413.
 LINGER_BYTES = 256 * 1024 * 1024
 LINGER_SECONDS = 10.0
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
@@ -29,16 +29,16 @@ class BodyRules:
     # Larger bodies are read only after the credentials of the caller were checked.
     stranger_bytes: int | None = None
     seconds: float | None = None
-    # Parsing blocks the event loop for as long as there are values; a thread does not help, since it holds the
-    # interpreter's lock. Measured with 1 MiB: 350,000 empty lists 84 ms, a graph of 7,500 nodes 11 ms.
+    # Parsing blocks the event loop in proportion to the number of values; a thread does not help, because it holds the
+    # interpreter's lock. Measured with 1 MiB: 350,000 empty lists take 84 ms, a graph of 7,500 nodes 11 ms.
     most_values: int | None = None
 
 
 class Pace:
-    """Whether a body comes fast enough: each `grace_seconds * bytes_per_second` bytes within the grace time.
+    """Whether a body arrives fast enough: each `grace_seconds * bytes_per_second` bytes within the grace time.
 
-    Only time spent waiting for the client counts, not what we take to store a piece. Starting over with each share
-    means that a client which was fast once cannot be silent for ever afterwards. Pure.
+    Only the time of waiting for the client counts, not our time to store a piece. Each share starts a new measurement,
+    so a client that was fast once cannot be silent forever afterwards. Pure.
     """
 
     def __init__(self, grace_seconds: float, bytes_per_second: int):
@@ -62,7 +62,7 @@ class RequestBody:
     def __init__(
         self, receive: Receive, rules: BodyRules, vouch: Callable[[], Awaitable[object]] | None, declared: int = 0
     ):
-        """`vouch` raises a Refusal unless the caller is known; `declared` is the length the client announced."""
+        """`vouch` raises a Refusal unless the caller is known; `declared` is the length that the client announced."""
         self._receive = receive
         self._rules = rules
         self._pace: Pace | None = None
@@ -77,7 +77,7 @@ class RequestBody:
 
     async def receive(self) -> Message:
         if self._ended:
-            # Nothing but a disconnect can come any more; long polls and streams wait here for as long as they like.
+            # Only a disconnect can follow; long polls and streams wait here without a limit.
             return await self._receive()
         if self._vouch is not None and self._declared > self._stranger_bytes:
             await self._check_caller()
@@ -97,7 +97,7 @@ class RequestBody:
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 while not self._ended and not self.is_abandoned and self._received < LINGER_BYTES:
-                    # Not kept in a variable, which would hold the last piece while the next one is awaited.
+                    # The piece is not kept in a variable, which would hold it while the next one is awaited.
                     self._received += self._count(await self._receive())
         except TimeoutError:
             return
@@ -135,12 +135,12 @@ class RequestBody:
 
     def _check_values(self, message: Message, most: int) -> None:
         if self._ended and self._received <= most:
-            return  # with so few bytes it has no more values
+            return  # So few bytes cannot have more values.
         self._pieces.append(message.get("body", b""))
         if not self._ended:
             return
         pieces, self._pieces = self._pieces, []
-        # Each value but the first of its list or object is behind a comma, the first behind a bracket.
+        # Each value except the first of its list or object follows a comma; the first follows a bracket.
         if values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
             reason = f"The body has more than {most} values."
             raise MalformedRequest(reason, errors=[FieldProblem("body", reason)])
@@ -151,5 +151,5 @@ def _without_strings(pieces: list[bytes]) -> bytes:
 
 
 def values_in(pieces: list[bytes]) -> int:
-    """At most as many as there are in this JSON: commas and brackets inside strings count too."""
+    """An upper bound of the number of values in this JSON: commas and brackets inside strings count too."""
     return sum(piece.count(sign) for piece in pieces for sign in (b",", b"[", b"{"))

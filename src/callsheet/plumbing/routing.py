@@ -1,4 +1,4 @@
-"""A router whose routes are built when they are used, and that skips them if the path starts like none of them."""
+"""A router that builds its routes when they are used, and skips them if no path starts like the requested path."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NOT_GIVEN = {
 
 
 class DeferredRoute(APIRoute):
-    """A route that is built at the first look at something that is not as it was given.
+    """A route that is built when an attribute is read that was not given.
 
     The framework builds a route from the parameters of its function twice: here, and again where its router is
-    included. The second time is at the first request to the router, so that the first one only takes time: 0.25 seconds
-    of each start.
+    included. The second time is at the first request to the router. So the first build only takes time: 0.25 seconds of
+    each start.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any):
@@ -43,7 +43,9 @@ class DeferredRoute(APIRoute):
 
 
 class Router(APIRouter):
-    """The framework would try all routes of all routers one by one, which takes up to a millisecond per request."""
+    """Skips routes by the beginning of the path. The framework would try all routes of all routers one by one, which
+    takes up to a millisecond per request.
+    """
 
     def __init__(self, *, route_class: type[APIRoute] = DeferredRoute, **options: Any):
         super().__init__(route_class=route_class, **options)

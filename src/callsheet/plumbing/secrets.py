@@ -1,4 +1,4 @@
-"""The installation's one secret, and the seal that keeps pool DSNs unreadable in the central database."""
+"""The secret of the installation, and the encryption of pool DSNs in the central database."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ SEAL = "pool dsn"
 
 
 def master_secret(settings: Settings, *, create: bool = True) -> Master:
-    """The secret of the settings, or the one kept in the data directory, made at first use where `create` allows.
+    """The secret of the settings, or the one in the data directory, which is created at first use if `create` allows
+    it.
 
-    While it is rotated there is a second one, which is accepted and not used for anything new.
+    During a rotation there is a second secret, which is accepted but not used for anything new.
     """
     given = settings.second_secret_key
     second = None if given is None else given.get_secret_value().encode()
@@ -113,7 +114,8 @@ def _draft(file: Path) -> Path:
 
 
 def seal(master: Master, purpose: str, text: str) -> bytes:
-    from cryptography.fernet import Fernet  # imported here: only installations with foreign pools pay its 8 MB
+    # Imported here, so that only installations with foreign pools need its 8 MB.
+    from cryptography.fernet import Fernet
 
     return Fernet(_fernet_key(masters(master)[0], purpose)).encrypt(text.encode())
 

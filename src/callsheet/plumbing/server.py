@@ -19,15 +19,15 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Up to so much beyond server.max_header_bytes the edge returns a problem+json; what is larger still is cut off by
-# the server itself, with a bare 431. Each connection may make the server hold as much.
+# Up to this many bytes beyond server.max_header_bytes, the edge returns a problem+json. The server itself refuses
+# larger headers with a bare 431. Each connection may make the server hold as much.
 HEADER_SPARE_BYTES = 8192
 # Descriptors for databases, storage, streams to providers and files, in addition to connections.
 OTHER_DESCRIPTORS = 512
 
 
 class AddressInUse(OperatorError):
-    """The port is taken. The message says what to do."""
+    """The port is taken. The message contains what to do."""
 
 
 class HttpServer:
@@ -46,15 +46,15 @@ class HttpServer:
             address=address,
             port=port,
             interface=Interfaces.ASGINL,
-            # With `auto`, a connection that sends nothing would stay open for ever, because its protocol is not known.
+            # With `auto`, a silent connection would stay open forever, because its protocol is not known.
             http=HTTPModes.auto if self._settings.http2 else HTTPModes.http1,
             backlog=1024,
             # The default would be the backlog, but each stream and each waiting poll keeps a connection.
             backpressure=connections_possible(self._settings.max_connections),
             # No route uses WebSocket: a request to upgrade gets the same response as any other request.
             websockets=False,
-            # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.
-            # Its start-up notice ("experimental", a warning) is explained in decision 0003.
+            # Only errors are logged, by the usual way of all logs; its own set-up writes to standard output and closes
+            # other handlers. Decision 0003 explains its start-up notice ("experimental", a warning).
             log_level=LogLevels.error,
             log_dictconfig={"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}},
             http1_settings=HTTP1Settings(
@@ -76,7 +76,7 @@ class HttpServer:
             return
         self._server.stop()  # type: ignore[no-untyped-call]
         _, pending = await asyncio.wait({self._task}, timeout=self._settings.shutdown_seconds)
-        # The end of the server does not end requests, and a request that hangs would delay closing the databases.
+        # The end of the server does not end requests, and a hanging request would delay closing the databases.
         self._ends_requests = True
         unfinished = {*pending, *self._requests}
         for task in unfinished:
@@ -116,8 +116,9 @@ class HttpServer:
 
 
 def connections_possible(wanted: int) -> int:
-    """As many as the process may have descriptors for. Many shells and systemd allow 1,024 and more when asked: then
-    strangers who only connect would leave none to reach the database with."""
+    """The maximum number of connections that the process has descriptors for. Many shells and systemd allow 1,024,
+    and more on request. Otherwise strangers who only connect would use up the descriptors for the database.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -130,7 +131,9 @@ def connections_possible(wanted: int) -> int:
 
 
 async def with_free_port(settings: Settings) -> Settings:
-    """Port 0 means any free port. It is chosen before anything is built, because signed URLs contain it."""
+    """The settings with a real port: port 0 means any free port. It is chosen before anything is built, because
+    signed URLs contain it.
+    """
     if settings.server.port != 0:
         return settings
     _, port = await free_address(settings.server.host, 0)

@@ -39,7 +39,7 @@ Row: TypeAlias = asyncpg.Record | Mapping[str, Any]
 
 _BLOCK = re.compile(r"^--\s*(name|part):\s*(\w+)\s*$", re.MULTILINE)
 _DATABASE = re.compile(r"^--\s*database:\s*(central|pool)\s*$", re.MULTILINE)
-# Quoted text and comments are passed over, so that a colon in them is not taken for a parameter; `::` is a cast.
+# Quoted text and comments are skipped, so that a colon in them is not a parameter; `::` is a cast.
 _TOKEN = re.compile(
     r"""'(?:[^']|'')*' | "[^"]*" | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ | --[^\n]* | /\*.*?\*/ | ::
     | :(?P<parameter>[a-z_][a-z0-9_]*)""",
@@ -50,7 +50,7 @@ _PART = re.compile(_TOKEN.pattern + r"| \{(?P<part>\w+)\}", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
-# What `_make` of a named tuple calls, in half the time: a test has compared the columns with the fields.
+# This does the same as `_make` of a named tuple, in half the time: a test has compared the columns with the fields.
 new_tuple = tuple.__new__
 # A NamedTuple, for which the type checker has no name, or the model of a response.
 RowClass = TypeVar("RowClass", bound=tuple[Any, ...] | BaseModel)
@@ -97,7 +97,7 @@ class Statement:
         return [record[0] for record in await connection.fetch(self.text, *self._arguments(values))]
 
     async def run(self, connection: Connection, /, **values: object) -> int:
-        """Runs it and returns how many rows it touched."""
+        """Runs the statement and returns the number of changed rows."""
         status = await connection.execute(self.text, *self._arguments(values))
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
@@ -162,14 +162,16 @@ def _is_blank(sql: str) -> bool:
 
 
 def commands(text: str) -> list[str]:
-    """The commands of a script. A semicolon in quotes, in a comment or in the body of a function ends none."""
+    """The commands of a script. A semicolon in quotes, in a comment or in the body of a function does not end a
+    command.
+    """
     ends = [match.start() for match in _END.finditer(text) if match["end"]]
     parts = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
     return [part.strip() for part in parts if not _is_blank(part)]
 
 
 def positional(text: str) -> tuple[str, tuple[str, ...]]:
-    """Turns `:name` into `$1` and returns the names in order; a name used twice keeps its number."""
+    """Replaces `:name` by `$1` and returns the names in order. A repeated name keeps its number."""
     order: dict[str, int] = {}
 
     def replace(match: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""Counted jobs and sampled queues and workers over time, for charts."""
+"""Statistics for charts: counts of finished jobs, and samples of queues and workers."""

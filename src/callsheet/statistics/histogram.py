@@ -1,4 +1,4 @@
-"""Durations as counts of 64 buckets, as the SQL function `histogram_bucket` makes them. Pure."""
+"""Durations as counts in 64 buckets, the same as in the SQL function `histogram_bucket`. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ GROWTH = 1.25
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:
-    """The duration in seconds that this share of the durations does not exceed; None without any. It is right within an
-    eighth: within its bucket, durations are taken as evenly spread."""
+    """The duration in seconds that this share of the durations does not exceed; None without durations. Its error is
+    at most an eighth: durations count as evenly spread within a bucket.
+    """
     up_to = list(accumulate(counts))
     total = up_to[-1]
     if total == 0:

@@ -1,9 +1,9 @@
-"""Counts what finished and samples queues and workers, for charts that survive restarts.
+"""Counts finished jobs and samples queues and workers, for charts that survive restarts.
 
 Any number of control planes may run this: one counts at a time, under a lock that ends with its transaction. The last
-minutes are counted anew from the history each time, so a process that dies, or a job whose end was committed late,
-changes nothing in the end. Only the hours of workers are added up; that is in the transaction that writes the sample of
-their minute, and a minute is sampled once.
+minutes are counted again from the history each time, so a process that dies, or a job whose end was committed late,
+does not change the result. Only the hours of workers are added up. This happens in the transaction that writes the
+sample of their minute, and a minute is sampled once.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from callsheet.toolbox.loops import Loop
 
 SQL = statements("callsheet.statistics")
 POOL_SQL = statements("callsheet.statistics", "pool_statements.sql")
-# An end that was written in a statement is committed within this time.
+# The end of a job is committed within this time after its statement.
 COUNTED_AGAIN = timedelta(minutes=3)
-# How much is counted in one tick after all control planes were away, or after the upgrade that brought the charts.
+# Maximum time span that one tick counts after all control planes were down, or after the upgrade that introduced the
+# charts.
 MOST_AT_ONCE = timedelta(hours=1)
 OLDEST = timedelta(days=30)
 MOST_QUEUED = 100_000
 ALIVE_SECONDS = 90.0
 # The leases of an older session without a sample are not those of one minute: no control plane ran, or the upgrade that
-# brought these sums is new.
+# introduced these sums is new.
 NEW_SESSION_SECONDS = 300.0
-# To add up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
+# Adding up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
 TOKENS_SHARE = 0.01
 LONGER_STEPS = (600, 3600)
 WORKER_HOURS_KEPT = timedelta(days=2)
@@ -50,7 +51,7 @@ class StatisticsKeeper(Loop):
     interval_seconds = 10.0
 
     def __init__(self, databases: Databases, days: int):
-        """`days`: how long hours are kept. Shorter steps are kept as long as a chart shows them."""
+        """`days`: how long the hours are kept. Shorter steps are kept as long as a chart shows them."""
         super().__init__()
         self._databases = databases
         self._kept_seconds = {
@@ -61,8 +62,8 @@ class StatisticsKeeper(Loop):
         self._tokens_due = 0.0
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there is more to count."""
-        # Only what is true at this moment is a sample: on a busy machine, a sum that was kept was minutes old.
+        """Counts. Returns whether there is more to count."""
+        # A sample must be current: on a busy machine, a cached sum was minutes old.
         is_new_minute = now.replace(second=0, microsecond=0) != self._sampled_minute
         tokens = await self._held_tokens() if is_new_minute else None
         async with self._databases.central.ordinary() as connection, connection.transaction():
@@ -76,7 +77,7 @@ class StatisticsKeeper(Loop):
             await hit(Failpoint.STATISTICS_PROGRESS_BEFORE_SAMPLES)
             if minute != self._sampled_minute:
                 await self._sample(connection, progress.now, tokens)
-            # Also while it catches up: the minutes of thirty days are too many to be deleted at once.
+            # Rows are also deleted while it catches up: the minutes of thirty days are too many to be deleted at once.
             if minute != self._sampled_minute or until < progress.now:
                 await self._delete_old(connection, progress.now, since)
             await hit(Failpoint.STATISTICS_BEFORE_COMMIT)
@@ -85,7 +86,7 @@ class StatisticsKeeper(Loop):
         return until < progress.now
 
     async def _count(self, connection: Connection, since: datetime, now: datetime) -> datetime:
-        """Counts from the last time on, at most an hour of it; returns until when."""
+        """Counts from the last time on, at most one hour. Returns the new time."""
         until = min(now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await SQL["count_minutes"].run(connection, since=since, until=until)
         await hit(Failpoint.STATISTICS_COUNTED_BEFORE_LONGER_STEPS)
@@ -115,7 +116,7 @@ class StatisticsKeeper(Loop):
             await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)
 
     async def _delete_old(self, connection: Connection, now: datetime, since: datetime) -> None:
-        # The hour that is being counted is added up from its minutes, also an old one.
+        # The current hour is added up from its minutes, also an old one.
         counted_hour = since.replace(minute=0)
         await SQL["delete_old_worker_hours"].run(connection, before=now - WORKER_HOURS_KEPT)
         for step, kept in self._kept_seconds.items():
@@ -146,7 +147,9 @@ class StatisticsKeeper(Loop):
 
 
 def first_minute(progress: CountingProgress) -> datetime:
-    """From when on finished jobs are counted: some minutes again, and everything that was never counted. Pure."""
+    """The time from which finished jobs are counted: some minutes again, and everything that was never counted.
+    Pure.
+    """
     start = progress.counted_until
     if start is None:
         start = max(progress.first_end or progress.now, progress.now - OLDEST)

@@ -1,4 +1,4 @@
-"""`/api/admin/statistics`, how busy a worker was, and what providers cost."""
+"""`/api/admin/statistics`, the utilization of workers, and the costs of providers."""
 
 from __future__ import annotations
 

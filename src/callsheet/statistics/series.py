@@ -1,4 +1,4 @@
-"""Reads charts: the rows of one resolution, put together into points without gaps."""
+"""Reads the points of charts: the rows of one resolution, without gaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_HOURS = 24
 
 
 class Resolution(NamedTuple):
-    """How a range is drawn."""
+    """The step and the number of points of a range."""
 
     step_seconds: int
     steps: int
@@ -102,7 +102,7 @@ class Series:
 
 
 def step_starts(now: datetime, step_seconds: int, steps: int) -> list[datetime]:
-    """When each step starts, oldest first; `now` is in the last one."""
+    """The start of each step, oldest first. `now` is in the last step."""
     last = int(now.timestamp()) // step_seconds * step_seconds
     return [
         datetime.fromtimestamp(last, UTC) - timedelta(seconds=step_seconds * before)
@@ -127,7 +127,7 @@ def _point(
 ) -> StatisticsPoint:
     values: dict[str, Any] = {"at": at, "completed": 0, "failed": 0, "canceled": 0, "expired": 0}
     if fleet is not None:
-        # A minute with a sample of the workers and none of the queue had an empty queue.
+        # A minute with a sample of the workers but not of the queue had an empty queue.
         values |= {"queued": 0.0, "running": 0.0, **fleet._asdict()}
     if queue is not None:
         values |= queue._asdict()

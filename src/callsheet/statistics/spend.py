@@ -1,4 +1,4 @@
-"""Reads what providers were used for, and what it cost."""
+"""Reads the use of providers and its cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProviderTokensRow(NamedTuple):
 
 class Spend:
     def __init__(self, databases: Databases, prices: Mapping[str, float], currency: str):
-        """`prices`: of one call, in money, by provider."""
+        """`prices`: the price of one call in money, by provider."""
         self._databases = databases
         self._prices = prices
         self._currency = currency
@@ -58,7 +58,9 @@ async def _tokens_of(pool: Database) -> list[ProviderTokensRow]:
 def spending(
     calls: Sequence[ProviderCallsRow], tokens: Sequence[ProviderTokensRow], prices: Mapping[str, float]
 ) -> list[ProviderSpend]:
-    """By name. A provider may have tokens without calls, and calls without tokens: the two are counted apart."""
+    """The spending, ordered by name. A provider may have tokens without calls, and calls without tokens, because the
+    two are counted separately.
+    """
     called = {row.provider: row for row in calls}
     of_day: Counter[str] = Counter()
     of_month: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """Counts the calls and the charged tokens of each provider, in steps of ten minutes.
 
-Central has the calls, each pool the tokens of its jobs. Each database is counted in a transaction of its own, under a
-lock that ends with it, and the last steps are counted anew each time. Nothing is added to what is there, so any number
-of control planes may run this, and one that dies changes nothing.
+Central has the calls, and each pool has the tokens of its jobs. Each database is counted in its own transaction, under
+a lock that ends with it, and the last steps are counted again each time. Nothing is added to existing rows, so any
+number of control planes may run this, and one that dies changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT = timedelta(days=DAYS + 1)
 
 
 class StepStatements(NamedTuple):
-    """What counts the steps of one database."""
+    """The statements that count the steps of one database."""
 
     try_lock: Statement
     read_progress: Statement
@@ -60,17 +60,17 @@ class SpendKeeper(Loop):
         self._databases = databases
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there is more to count."""
+        """Counts. Returns whether there is more to count."""
         has_more = await _count(self._databases.central, CALLS)
         for pool in self._databases.pools:
             await hit(Failpoint.SPEND_BETWEEN_DATABASES)
-            # Also if an earlier database has more: all of them are counted in each tick.
+            # All databases are counted in each tick, even if an earlier one has more.
             has_more |= bool(await unless_unavailable(_count(pool, TOKENS)))
         return has_more
 
 
 async def _count(database: Database, steps: StepStatements) -> bool:
-    """Whether there is more to count in this database."""
+    """Counts steps. Returns whether there is more to count in this database."""
     async with database.ordinary() as connection, connection.transaction():
         if not await steps.try_lock.value(connection):
             return False
@@ -87,6 +87,6 @@ async def _count(database: Database, steps: StepStatements) -> bool:
 
 
 def first_step(progress: CountingProgress) -> datetime:
-    """Start of the first step that is counted: a step that was counted in part is counted as a whole. Pure."""
+    """The start of the first step to count: a step that was counted in part is counted again as a whole. Pure."""
     minute = first_minute(progress)
     return minute - timedelta(seconds=minute.timestamp() % STEP_SECONDS)

@@ -1,1 +1,1 @@
-"""What every process needs, without a database: logs, clock, ids, loops, guarded HTTP client, signing."""
+"""Code for every process, without a database: logs, clock, ids, loops, guarded HTTP client and signing."""

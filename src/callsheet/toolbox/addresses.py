@@ -1,4 +1,4 @@
-"""Which network addresses a user-supplied URL may lead to, and which ones only this machine reaches."""
+"""Decides which network addresses a user-supplied URL may lead to, and which ones only this machine reaches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# The standard library's `is_global` follows IANA's registries of the day it was released: Python 3.11.7 takes all
-# of these for public ones. 192.88.99.0/24 and 2002::/16 are 6to4, which could reach any IPv4 address.
+# The standard library's `is_global` follows IANA's registries of its release date: Python 3.11.7 treats all of these as
+# public. 192.88.99.0/24 and 2002::/16 are 6to4, which could reach any IPv4 address.
 _REFUSED = (
     IPv4Network("0.0.0.0/8"),
     IPv4Network("100.64.0.0/10"),
@@ -20,8 +20,8 @@ _REFUSED = (
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
-# Where clouds give credentials to any process on the machine: AWS (machine, ECS, EKS), Google, Azure,
-# Alibaba, Oracle. Azure's is a public IP address; the others lie in networks that an operator may allow for other
+# The IP addresses where clouds give credentials to any process on the machine: AWS (machine, ECS, EKS), Google, Azure,
+# Alibaba, Oracle. Azure's is a public IP address; the others are in networks that an operator may allow for other
 # reasons.
 _METADATA = frozenset(
     ip_address(text)
@@ -30,17 +30,18 @@ _METADATA = frozenset(
         *("100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
     )
 )
-# Everything that is routed publicly lies here; the rest of IPv6 is special or unassigned.
+# All publicly routed IP addresses are in this network; the rest of IPv6 is special or unassigned.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
-    """Whether the IP address is private, local, multicast, reserved or leads to such a one, and is not allowed by
-    name.
+    """Whether the IP address is private, local, multicast, reserved or leads to such an address, and is not explicitly
+    allowed.
 
-    The metadata service of a cloud is refused unless a network allows that one IP address and no other."""
+    The metadata service of a cloud is refused unless a network allows exactly that IP address.
+    """
     given = ip_address(address)
     effective = _embedded(given) or given
     if effective in _METADATA:
@@ -74,7 +75,7 @@ def is_loopback_url(url: str) -> bool:
 
 
 def _embedded(address: Address) -> IPv4Address | None:
-    """The IPv4 address that packets to this IPv6 address end up at, where it carries one."""
+    """The IPv4 address inside this IPv6 address to which packets are sent, if there is one."""
     if isinstance(address, IPv4Address):
         return None
     if address.ipv4_mapped is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def autoscaling_client(
     region: str | None, endpoint_url: str | None, *, timeout_seconds: float | None = None
 ) -> AutoScalingClient:
-    """With a timeout, a call is made once; without, boto3's own timeouts and retries apply."""
+    """A client. With a timeout, a call is made once; without it, boto3's own timeouts and retries apply."""
     import boto3
     import botocore.session
     from botocore.config import Config
@@ -31,7 +31,7 @@ def autoscaling_client(
 
 @cache
 def _loader() -> Loader:
-    """The descriptions of AWS's API, which each session would read for itself: 8 MB for each client."""
+    """The descriptions of AWS's API, shared by all sessions: each client would need 8 MB for its own."""
     from botocore.loaders import create_loader
 
     return create_loader()

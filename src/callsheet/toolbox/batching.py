@@ -1,4 +1,4 @@
-"""Calls that arrive together share one piece of work; a call that is alone does not wait."""
+"""Combines calls that arrive together into one batch. A single call does not wait."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """`await batcher(item)` runs `run([item, …])` with whatever else has arrived, and returns this item's result.
+    """`await batcher(item)` runs `run([item, …])` with all other waiting items, and returns this item's result.
 
-    One batch runs at a time: what arrives meanwhile makes the next one, so batches grow with the load and no timer is
-    needed. With `at_once`, further batches run beside it, each of half the limit at least: the next statement is under
-    way while the results of the last are handed out, and batches stay large. When a batch fails with an error of
-    `isolate`, its items are run one by one, so that a poisoned item fails alone. A caller that went away while its item
-    was in work is passed to `abandoned`, with the result that was not taken.
+    One batch runs at a time: items that arrive meanwhile form the next one, so batches grow with the load and no timer
+    is needed. With `at_once`, further batches run in parallel, each with at least half the limit: the next statement
+    runs while the results of the last are handed out, and batches stay large. If a batch fails with an error of
+    `isolate`, its items are run one by one, so that a bad item fails alone. If a caller was canceled while its item was
+    running, `abandoned` gets the unused result.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Batcher(Generic[Item, Result]):
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                # The caller was cancelled before it could take its result.
+                # The caller was canceled before it could take its result.
                 await asyncio.shield(self._tell(item, future.result()))
             raise
 
@@ -99,7 +99,7 @@ class Batcher(Generic[Item, Result]):
             _fail(batch, error)
             return
         except BaseException:
-            # The event loop is closing: a caller that still waits would wait for ever.
+            # The event loop is closing: a caller that still waits would wait forever.
             for _, future in (*batch, *self._waiting):
                 future.cancel()
             raise

@@ -10,5 +10,5 @@ import httpx
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """One for all clients of the process: reading it takes tens of milliseconds."""
+    """The trusted certificates, shared by all clients of the process: reading them takes tens of milliseconds."""
     return httpx.create_ssl_context(trust_env=False)

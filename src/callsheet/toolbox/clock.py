@@ -26,7 +26,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stops until a test advances it."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self, now: datetime | None = None) -> None:
         now = now or datetime(2026, 1, 1, tzinfo=UTC)

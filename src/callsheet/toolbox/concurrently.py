@@ -10,8 +10,9 @@ Result = TypeVar("Result")
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results, in order. One that fails neither stops the others nor leaves them behind: all of them end
-    first (a plain gather lets the rest run on unwatched, a task group cancels it), then the first error is raised."""
+    """The results, in order. A failure does not stop the others: all of them end first, then the first error is
+    raised. (A plain gather lets the rest run on unobserved, and a task group cancels it.)
+    """
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[Result] = []
     for result in results:

@@ -1,4 +1,4 @@
-"""How to install what is missing. The package is not on PyPI: people install from a clone or from a wheel."""
+"""Explains how to install a missing extra. The package is not on PyPI: people install from a clone or from a wheel."""
 
 from __future__ import annotations
 

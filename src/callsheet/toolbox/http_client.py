@@ -1,6 +1,7 @@
-"""The HTTP client for URLs that users supply: webhook targets, scrapes, assets.
+"""The HTTP client for URLs that users supply: webhook targets, scrapes and assets.
 
-It cannot be led into private networks, by name, by redirect or by DNS; it does not wait, read or unpack without end.
+It cannot be led into private networks, by name, by redirect or by DNS. It limits how long it waits, and how much it
+reads and unpacks.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ __all__ = [
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# Ours to set: with a Host or a length of their own choosing, users could speak to another service behind the URL.
+# Only this client sets these headers: with their own Host or length, users could reach another service behind the URL.
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"})
-# What may follow a redirect to another origin. A list of secrets would never be complete (X-Api-Key, …), this one is.
+# Headers that may follow a redirect to another origin. A list of secret headers would never be complete (X-Api-Key, …),
+# this one is.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})
 _CONNECT_SECONDS = 10.0
 _LONGEST_HOST = 253
@@ -55,7 +57,7 @@ _LONGEST_HOST = 253
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole response. `url` is where it came from after redirects; `content` is unpacked."""
+    """A whole response. `url`: the URL after redirects. `content`: the unpacked body."""
 
     status: int
     headers: httpx.Headers
@@ -92,7 +94,7 @@ class ResponseStream:
         return self._pieces
 
     async def aclose(self) -> None:
-        """Lets go of the connection; `GuardedClient.stream` does this."""
+        """Releases the connection; `GuardedClient.stream` does this."""
         await self._pieces.aclose()
         await self._response.aclose()
 
@@ -103,14 +105,14 @@ class ResponseStream:
         try:
             async with aclosing(self._received()) as chunks:
                 async for data in chunks:
-                    # Both are counted: packed data may unpack to nothing for ever.
+                    # Both sizes are limited: packed data may unpack to nothing without end.
                     received += len(data)
                     self._refuse_above_limit(received)
                     for piece in unpacker.pieces(data):
                         unpacked += len(piece)
                         self._refuse_above_limit(unpacked)
                         yield piece
-                        # 64 kB received may be 64 MB unpacked: others get their turn in between.
+                        # 64 kB received may be 64 MB unpacked, so other tasks get their turn in between.
                         await asyncio.sleep(0)
             unpacker.finish()
         except CannotUnpack as reason:
@@ -119,7 +121,7 @@ class ResponseStream:
     async def _received(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._response.aiter_stream()) as chunks:  # type: ignore[type-var]
             while True:
-                # The deadline holds while we wait, not while the reader works on what it got.
+                # The deadline applies while this client waits, not while the reader works on its data.
                 with _translated_errors(self._request.host):
                     async with asyncio.timeout_at(self._deadline):
                         data = await anext(chunks, None)
@@ -140,7 +142,7 @@ class ResponseStream:
 class GuardedClient:
     """Keeps a pool of connections; close it with `aclose` or `async with`.
 
-    No cookies are kept, no proxy or credential is taken from the environment, and a URL may hold no password.
+    It keeps no cookies, takes no proxy or credentials from the environment, and accepts no password in a URL.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class GuardedClient:
         max_bytes: int | None = None,
         follow_redirects: bool = True,
     ) -> Response:
-        """The whole response of any status. Raises OutgoingError, and nothing else, for what others can cause."""
+        """The whole response, for any status. Raises only OutgoingError for errors that other parties can cause."""
         async with self.stream(
             method,
             url,
@@ -205,14 +207,16 @@ class GuardedClient:
         max_bytes: int | None = None,
         follow_redirects: bool = True,
     ) -> AsyncIterator[ResponseStream]:
-        """The response as soon as its headers are there. Time and size limits go on while the body is read."""
+        """Yields the response as soon as its headers have arrived. Time and size limits also apply while the body is
+        read.
+        """
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         limit = self._max_bytes if max_bytes is None else max_bytes
         deadline = asyncio.get_running_loop().time() + seconds
         request = self._request(method, url, headers or {}, content)
         for _ in range(self._max_redirects + 1):
             answer = ResponseStream(request, await self._send(request, deadline), deadline, limit)
-            # The body of a redirect is closed unread: it may be endless.
+            # The body of a redirect is closed unread, because it may be endless.
             async with aclosing(answer):
                 location = answer.headers.get("location") if answer.status in _REDIRECTS else None
                 if location is None or not follow_redirects:
@@ -238,10 +242,10 @@ class GuardedClient:
 
     def _request(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _Request:
         if method.upper() not in _METHODS:
-            raise RequestImpossible("The method is not one of those allowed.")
+            raise RequestImpossible("This method is not allowed.")
         try:
             given = httpx.Headers(dict(headers))
-        except ValueError:  # a value that is not ASCII
+        except ValueError:  # The value is not ASCII.
             raise RequestImpossible("A header has characters that headers cannot have.") from None
         kept = {name: value for name, value in given.items() if name not in _OWN_HEADERS}
         return _Request(
@@ -252,7 +256,7 @@ class GuardedClient:
         whole = httpx.Request(
             request.method,
             request.url,
-            # Only what can be unpacked within bounds.
+            # Only encodings that can be unpacked within limits are accepted.
             headers=[*request.headers.items(), ("accept-encoding", ", ".join(ENCODINGS))],
             content=request.content,
         )
@@ -277,7 +281,7 @@ class GuardedClient:
 def _checked_url(url: str | httpx.URL) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
-        # httpx decodes international names late and lets idna's error out: better here than in mid-request.
+        # httpx decodes international names late and raises idna's error, so they are checked here.
         named = bool(parsed.host)
     except (httpx.InvalidURL, ValueError):
         raise RequestImpossible("This is not a valid URL.") from None
@@ -295,7 +299,7 @@ def _checked_url(url: str | httpx.URL) -> httpx.URL:
 
 
 def _redirected(request: _Request, status: int, location: str) -> _Request:
-    """The request that follows a redirect, as browsers do it."""
+    """The request that follows a redirect, by the rules of browsers."""
     try:
         url = _checked_url(request.url.join(location))
     except (httpx.InvalidURL, ValueError):
@@ -321,7 +325,7 @@ def _translated_errors(host: str) -> Iterator[None]:
     except (TimeoutError, httpcore.TimeoutException):
         raise TimedOut(f"{host} did not respond in time.") from None
     except httpcore.ConnectError as error:
-        # The pool re-raises `from None`; what happened is kept as the first argument.
+        # The pool re-raises `from None`; the cause is the first argument.
         if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in error.args):
             raise RequestImpossible(f"The certificate of {host} cannot be verified.") from error
         if any(isinstance(reason, ssl.SSLError) for reason in error.args):
@@ -330,6 +334,6 @@ def _translated_errors(host: str) -> Iterator[None]:
     except httpcore.LocalProtocolError as error:
         raise RequestImpossible("The request has a header that cannot be sent.") from error
     except httpcore.ProtocolError as error:
-        raise RequestFailed(f"{host} did not respond as a web server does.") from error
+        raise RequestFailed(f"{host} did not send a valid HTTP response.") from error
     except (httpcore.NetworkError, OSError, ValueError) as error:  # ValueError: a host name that TLS cannot send
         raise RequestFailed(f"The connection to {host} was lost.") from error

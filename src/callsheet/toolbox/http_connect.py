@@ -1,5 +1,6 @@
-"""Connections to hosts that users name: resolved here, checked, and made to exactly the IP address that was
-checked."""
+"""Connects to hosts that users name: resolves the name, checks the IP address, and connects to exactly that IP
+address.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ log = get_logger(__name__)
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# A name may have any number of IP addresses; each that does not respond costs its connect timeout.
+# A name may have any number of IP addresses, and each one that does not respond costs its connect timeout.
 _MOST_ADDRESSES = 4
 
 
@@ -42,14 +43,14 @@ class RequestFailed(OutgoingError):
 
 
 class RequestImpossible(RequestFailed):
-    """The same request will fail again: the URL cannot be used, or the host refuses it for good."""
+    """The same request will fail again: the URL cannot be used, or the host refuses it permanently."""
 
 
 class ThreadResolver:
-    """The system's resolver on threads of its own.
+    """Runs the system's resolver in its own threads.
 
-    The default executor has few threads (6 on 2 cores) and serves the whole process: names whose servers never
-    respond would take them all for seconds, and with them every file operation.
+    The default executor has few threads (6 on 2 cores) and serves the whole process: names whose servers never respond
+    would block all of them for seconds, and with them every file operation.
     """
 
     def __init__(self, threads: int = 8) -> None:
@@ -67,8 +68,9 @@ class ThreadResolver:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections for a pool. The pool keeps the host name, for reuse, SNI and certificates;
-    between checking an IP address and connecting to it nothing is resolved again, so DNS cannot be rebound."""
+    """Opens connections for a pool. The pool keeps the host name, for reuse, SNI and certificates. Between the check
+    of an IP address and the connection, nothing is resolved again, so DNS cannot be rebound.
+    """
 
     def __init__(self, resolve: Resolver, allow_networks: Iterable[Network]) -> None:
         self._resolve = resolve
@@ -95,15 +97,16 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             addresses = await self._resolve(host, port)
         except socket.gaierror as error:
-            # A name that does not exist; anything else may be a resolver that is away for a moment.
+            # The name does not exist. Any other error may be a resolver that is briefly unavailable.
             unknown = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
             kind = RequestImpossible if unknown else RequestFailed
             raise kind(f"The host {host} could not be found.") from None
-        except (OSError, ValueError):  # the idna codec raises for over-long labels UnicodeError, a ValueError
+        # For over-long labels, the idna codec raises UnicodeError, which is a ValueError.
+        except (OSError, ValueError):
             addresses = ()
         if not addresses:
             raise RequestFailed(f"The host {host} could not be found.")
-        # One bad IP address refuses them all: which one a connection would take is not the user's to choose.
+        # One bad IP address refuses all of them: the user must not influence which one a connection uses.
         refused = [address for address in addresses if is_refused(address, self._allow_networks)]
         if refused:
             log.warning("outgoing.address_refused", host=host, addresses=refused)

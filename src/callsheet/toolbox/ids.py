@@ -52,9 +52,9 @@ _as_told = _Sequence(forwards_only=False)
 
 
 def uuid7(now_ms: int | None = None) -> uuid.UUID:
-    """A UUIDv7; ids of one process sort in the order they were made, also within a millisecond.
+    """A UUIDv7. The ids of one process sort in the order of their creation, also within a millisecond.
 
-    With `now_ms` it carries exactly that millisecond; ids made in a row for the same one still ascend.
+    With `now_ms` the id contains exactly that millisecond; successive ids of the same millisecond still ascend.
     """
     if now_ms is not None:
         if not 0 <= now_ms <= _MAX_MILLISECONDS:
@@ -66,12 +66,14 @@ def uuid7(now_ms: int | None = None) -> uuid.UUID:
 
 
 def time_of(identifier: uuid.UUID) -> datetime:
-    """When a UUIDv7 was made."""
+    """The creation time of a UUIDv7."""
     return datetime.fromtimestamp((identifier.int >> 80) / 1000, UTC)
 
 
 def secret_token(prefix: str, entropy_bytes: int = 32) -> str:
-    """A random secret like `csk_0aZ…`: letters and digits only, so it survives URLs, shells and a double click."""
+    """A random secret like `csk_0aZ…`. It has only letters and digits, so it can be used in URLs and shells and
+    selected by a double click.
+    """
     number = int.from_bytes(secrets.token_bytes(entropy_bytes))
     digits = []
     for _ in range(math.ceil(entropy_bytes * 8 / math.log2(len(_ALPHABET)))):

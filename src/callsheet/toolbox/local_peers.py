@@ -1,4 +1,4 @@
-"""Which user of this machine has the other end of a local TCP connection, as Linux lists it."""
+"""Finds the user at the other end of a local TCP connection, in the list of Linux."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 Address = tuple[str, int]
-# Not there on other systems, which have no other way that needs no rights.
+# This file is missing on other systems, which have no other way without additional rights.
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 # The columns of a line: number, local end, remote end, state, queues, timer, retransmissions, user.
 _LOCAL, _REMOTE, _USER = 1, 2, 7
 
 
 def user_of_peer(peer: Address, own: Address) -> int | None:
-    """The id of the user whose process opened the connection from `peer` to `own`; None if that is not known."""
+    """The id of the user whose process opened the connection from `peer` to `own`; None if it is not known."""
     wanted = (_plain(peer), _plain(own))
     return next((user for ends, user in connections(_lines()) if ends == wanted), None)
 
@@ -39,7 +39,9 @@ def _lines() -> Iterator[str]:
 
 
 def _decoded(text: str) -> Address:
-    """`0100007F:1F90` is 127.0.0.1 and 8080: words of 32 bits in the order of this machine, then the port."""
+    """Decodes `0100007F:1F90` to 127.0.0.1 and 8080: words of 32 bits in the byte order of this machine, then the
+    port.
+    """
     host, _, port = text.partition(":")
     words = [int(host[at : at + 8], 16) for at in range(0, len(host), 8)]
     family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
@@ -47,7 +49,7 @@ def _decoded(text: str) -> Address:
 
 
 def _plain(address: Address) -> Address:
-    """A connection of IPv4 to a server that listens on `::` is listed as one of IPv6."""
+    """The IPv4 address of a connection to a server that listens on `::`, which is listed as IPv6."""
     try:
         host = ip_address(address[0])
     except ValueError:

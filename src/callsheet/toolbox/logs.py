@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, from us and from every library, with nothing secret in it."""
+"""Structured logs: one line per event of Callsheet and of every library, without secrets."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from callsheet.toolbox.redaction import redact
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]
 
-# These log whole URLs at INFO, signatures of presigned ones included, and every packet at DEBUG.
+# These libraries log whole URLs at INFO, including the signatures of signed URLs, and every packet at DEBUG.
 _CHATTY = ("httpx", "httpcore", "botocore", "urllib3", "websockets", "hpack")
-# It warns with a traceback whenever a connection cannot be made; the caller logs the
-# outage.
+# This library warns with a traceback for every failed connection; the caller logs the outage.
 _REPEATING = ("asyncpg.pool",)
 
 
-# An id of a job or a request, and a little more.
+# The length of an id of a job or a request, and a little more.
 SHORT = 40
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """A logger whose lines carry `logger: name`. May be made at import, before `configure_logs`."""
+    """A logger whose lines contain `logger: name`. It may be created at import, before `configure_logs`."""
     return cast("FilteringBoundLogger", structlog.get_logger(name))
 
 
 def current_request_id() -> str | None:
-    """The id of the HTTP request that this code runs for, as its lines in the log have it. None in background loops,
-    and if the caller sent an id that looks like a secret: the log shows `***` in its place."""
+    """The id of the current HTTP request, as in its log lines. None in background loops, and if the caller sent an
+    id that looks like a secret: the log shows `***` instead.
+    """
     request_id = structlog.contextvars.get_contextvars().get("request_id")
     # The next line of the log finds the redacted id in the cache.
     return request_id if request_id is not None and _redacted(request_id, "request_id") == request_id else None
 
 
 def configure_logs(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> None:
-    """Sends everything that is logged in this process to `stream` (standard error); may be called again."""
+    """Sends all logs of this process to `stream` (default: standard error). It may be called again."""
     threshold = getattr(logging, level.upper())
     output = _Output(stream or sys.stderr)
     render = _renderer(format, output)
@@ -56,8 +56,8 @@ def configure_logs(level: Level = "info", format: Format = "auto", stream: TextI
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=cache(partial(_NamedLogger, cast("TextIO", output))),
-        # Caching would pin every module's logger to the first configuration, and the second one (another
-        # stream, another level) would be ignored. It saves about 1 of the 15 µs a line takes.
+        # Caching would tie every module's logger to the first configuration, and a second one (another stream, another
+        # level) would be ignored. It saves about 1 of the 15 µs of a line.
         cache_logger_on_first_use=False,
     )
     _route_standard_logging(threshold, output, render)
@@ -76,7 +76,7 @@ def _route_standard_logging(threshold: int, output: _Output, render: list[Proces
         )
     )
     root = logging.getLogger()
-    # Only our own earlier handler goes: others (a test's capture, a debugger's) were put there on purpose.
+    # Only our own earlier handler is removed: others (of a test or a debugger) were added on purpose.
     root.handlers[:] = [kept for kept in root.handlers if not isinstance(kept, _StandardHandler)] + [handler]
     root.setLevel(threshold)
     for name in _CHATTY:
@@ -97,9 +97,9 @@ class _StandardHandler(logging.StreamHandler[TextIO]):
 
 
 class _Output:
-    """The stream, written a whole line at a time by any thread. A full disk or a closed pipe loses lines, not work.
-
-    None where the process was started without standard error (`2>&-`)."""
+    """The stream, to which any thread writes whole lines. A full disk or a closed pipe loses lines, but does not
+    stop the work. None if the process was started without standard error (`2>&-`).
+    """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -117,7 +117,7 @@ class _Output:
         return written
 
     def flush(self) -> None:
-        """Nothing is held back: `write` flushes."""
+        """Does nothing, because `write` flushes."""
 
     def isatty(self) -> bool:
         try:
@@ -133,7 +133,7 @@ def _renderer(format: Format, output: _Output) -> list[Processor]:
     console = structlog.dev.ConsoleRenderer(
         colors=output.isatty(),
         timestamp_key="ts",
-        # The pretty tracebacks print local variables, and so passwords.
+        # Pretty tracebacks print local variables, which may be passwords.
         exception_formatter=structlog.dev.plain_traceback,
     )
     return [*steps, _visible, cast("Processor", console)]
@@ -143,15 +143,16 @@ _render_stack = structlog.processors.StackInfoRenderer()
 
 
 def _with_traceback(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Few lines have one, so that the others do not pay for it."""
+    """Adds the traceback. Few lines have one, so the others skip this."""
     if "exc_info" in event:
         event = structlog.processors.format_exc_info(logger, method, event)
     return _render_stack(logger, method, event) if "stack_info" in event else event
 
 
 def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Writes control characters out, which JSON does anyway. The path of a request, say, is a stranger's text: it
-    must not begin a line of its own or speak to the terminal. Tracebacks keep their lines."""
+    """Escapes control characters, which JSON does anyway. For example, the path of a request is untrusted text: it
+    must not start a new line or control the terminal. Tracebacks keep their lines.
+    """
     return {
         _written_out(key): _written_out(value, kept="\n" if key in ("exception", "stack") else "")
         if isinstance(value, str)
@@ -170,7 +171,7 @@ def _written_out(text: str, kept: str = "") -> str:
 
 
 def _clean(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Puts `ts`, `level` and `event` first and takes the secrets out of everything."""
+    """Puts `ts`, `level` and `event` first and removes all secrets."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     level, name = event.pop("level", "info"), event.pop("event", "")
     cleaned: dict[str, Any] = {"ts": now, "level": level, "event": _redacted(name)}
@@ -180,7 +181,9 @@ def _clean(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
 
 
 def _redacted(value: object, key: str = "") -> object:
-    """Ids, states and names of events are in several lines in a row; a look at their letters takes 0.3 to 2 µs."""
+    """The value without secrets. Ids, states and names of events repeat in several lines, so results are cached: a
+    check of the letters takes 0.3 to 2 µs.
+    """
     return _redact_short(value, key) if type(value) is str and len(value) <= SHORT else redact(value, key)
 
 
@@ -189,7 +192,7 @@ _redact_short = lru_cache(maxsize=512)(redact)
 
 def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     try:
-        # The one control character that JSON leaves as it is.
+        # This is the only control character that JSON does not escape.
         return json.dumps(event).replace("\x7f", "\\u007f")
     except Exception as error:  # noqa: BLE001 - whatever a value is, logging it must not stop the work
         return json.dumps(

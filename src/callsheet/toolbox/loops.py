@@ -23,10 +23,11 @@ SHORT_OUTAGE_SECONDS = 60.0
 
 
 class Loop(ABC):
-    """Calls `tick` every `interval_seconds` (±10 %, so that replicas drift apart), at once on `wake`, until stopped.
+    """Calls `tick` every `interval_seconds` (±10 %, so that replicas drift apart) and at once after `wake`, until it is
+    stopped.
 
-    A failing tick never ends the loop: it is logged and tried again with backoff. An outage, as `start` was asked to
-    recognise one, is logged once when it begins and once when it is over, without tracebacks. `ticks`, `failures`,
+    A failing tick never ends the loop: it is logged and tried again with backoff. An outage, which `start` gets a
+    function to recognize, is logged once when it starts and once when it ends, without tracebacks. `ticks`, `failures`,
     `failures_in_a_row` and `last_success` (monotonic seconds of the clock) are for metrics and readiness.
     """
 
@@ -68,7 +69,9 @@ class Loop(ABC):
         return self._task is not None and not self._task.done()
 
     def start(self, is_outage: Callable[[BaseException], bool] | None = None) -> None:
-        """Starts with a first tick at once. `is_outage`: whether an error is the outage of another component."""
+        """Starts the loop with a first tick at once. `is_outage`: whether an error is the outage of another
+        component.
+        """
         if self.running:
             raise RuntimeError(f"loop {self.name} is already running")
         self._stopping.clear()
@@ -136,7 +139,8 @@ class Loop(ABC):
                 retry_in_seconds=round(delay, 3),
                 exc_info=error,
             )
-        # Only stop() ends this wait, not a wake: many come while a database is down, and it must not be overloaded.
+        # Only stop() ends this wait, not a wake: many wakes come while a database is down, and the database must not be
+        # overloaded.
         await _wait(self._stopping, delay)
 
 
@@ -163,7 +167,7 @@ def _never(error: BaseException) -> bool:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task itself was cancelled, as opposed to something it awaited having been cancelled."""
+    """Whether this task itself was canceled, not something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

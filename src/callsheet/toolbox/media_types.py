@@ -1,7 +1,8 @@
-"""What bytes are, by how they begin. Pure, and only what is certain: a response that is none of these is not a medium.
+"""Detects the type of bytes by their beginning. Pure, and only certain results: a response that is none of these types
+is not media.
 
-The control plane's uploads have their own, more lenient look (`media.sniffing`): there a user declared a type. Here a
-stranger sends whatever it likes, and a page with an error on it must not become an image.
+The check of uploads is more lenient (`media.sniffing`), because a user declared a type. Here the sender is not trusted,
+and an error page must not become an image.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
     (rb"GIF8[79]a", "image/gif"),
     (rb"RIFF....WEBP", "image/webp"),
     (rb"II\*\x00|MM\x00\*", "image/tiff"),
-    # With its two reserved fields of zeros: `BM` alone begins many a text.
+    # With its two reserved fields of zeros, because `BM` alone starts many texts.
     (rb"BM....\x00\x00\x00\x00", "image/bmp"),
     (rb"....ftyp(?:avif|avis)", "image/avif"),
     (rb"....ftyp(?:heic|heix|heim|heis|mif1|msf1)", "image/heic"),
@@ -52,7 +53,7 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
     (rb"RIFF....AVI ", "video/x-msvideo"),
     (rb"RIFF....WAVE", "audio/wav"),
     (rb"ID3[\x02-\x04]", "audio/mpeg"),
-    # A frame's header: layer, bit rate and sampling rate of those that exist.
+    # A frame's header: layer, bit rate and sampling rate with existing values.
     (rb"\xff[\xf2\xf3\xfa\xfb][\x10-\xeb]", "audio/mpeg"),
     (rb"\xff[\xf0\xf1\xf8\xf9]", "audio/aac"),
     (rb"fLaC", "audio/flac"),
@@ -60,7 +61,7 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 )
 _PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in _BEGINNINGS)
 
-# Other names of a format, and what else its container holds: an MP4, a WebM or an Ogg without images is audio.
+# Other names of a format, and other contents of its container: an MP4, a WebM or an Ogg without images is audio.
 _SAME_FORMAT: Final[Mapping[str, frozenset[str]]] = {
     "image/png": frozenset({"image/apng", "image/vnd.mozilla.apng"}),
     "image/jpeg": frozenset({"image/jpg", "image/pjpeg"}),
@@ -81,7 +82,7 @@ _SAME_FORMAT: Final[Mapping[str, frozenset[str]]] = {
 
 
 def same_format(declared: str, found: str) -> bool:
-    """Whether bytes that are `found` may be called `declared`."""
+    """Whether bytes of the type `found` may be declared as `declared`."""
     return declared == found or declared in _SAME_FORMAT.get(found, ())
 
 
@@ -91,5 +92,5 @@ def media_type_of(beginning: bytes) -> str | None:
 
 
 def is_one_of(media_type: str, allowed: Iterable[str]) -> bool:
-    """`allowed` are types, and kinds like image/*."""
+    """Whether the type is allowed. `allowed`: types, and kinds like image/*."""
     return any(each in (media_type, f"{media_type.partition('/')[0]}/*") for each in allowed)

@@ -1,8 +1,8 @@
-"""Which host a request was sent to, and which page sent it. Pure.
+"""Finds the host of a request, and the page that sent it. Pure.
 
 A page of evil.example whose name suddenly leads to 127.0.0.1 (DNS rebinding) sends `Host: evil.example`, and for the
-browser we are its own origin. So neither header proves the other; a name counts only if it is known to be ours. An IP
-URL, and localhost, is what it says: no other program's page can come from there.
+browser this server is the page's own origin. So neither header proves the other; a name counts only if it is known to
+be ours. IP addresses and localhost cannot be rebound, so they are trusted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ipaddress import ip_address
 
 
 def name_in(authority: str) -> str | None:
-    """The host of `host`, `host:port` or `[::1]:port`, in lower case; None where it is none."""
+    """The host of `host`, `host:port` or `[::1]:port`, in lower case; None if there is no valid host."""
     if authority.startswith("["):
         name, bracket, rest = authority[1:].partition("]")
         port = rest.removeprefix(":") if rest.startswith(":") else rest
@@ -25,13 +25,13 @@ def name_in(authority: str) -> str | None:
 
 
 def authority_in(origin: str) -> str:
-    """`host:port` of an origin like https://host:port; empty where it is none, such as `null`."""
+    """`host:port` of an origin like https://host:port; empty if there is none, for example for `null`."""
     scheme, mark, authority = origin.partition("://")
     return authority.lower() if mark and scheme.lower() in ("http", "https") else ""
 
 
 def is_what_it_says(name: str) -> bool:
-    """Whether no DNS server decides where the name leads: an IP address, or localhost."""
+    """Whether no DNS server decides where the name leads: it is an IP address, or localhost."""
     if name == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Outages in the log: one line when a component loses something it needs, one when it has it again."""
+"""Logs outages: one line when a component loses something it needs, and one when it is available again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Outage:
             log.warning(f"{self._what}.unreachable", component=self._component, reason=reason)
 
     def ended(self, attempt: int | None = None) -> None:
-        """An attempt succeeded. Costs nothing where there was no outage."""
+        """Records a successful attempt. Costs nothing if there was no outage."""
         if self._since is not None and attempt in (None, self._changes):
             self._changes += 1
             seconds = round(self._monotonic() - self._since, 1)

@@ -1,4 +1,4 @@
-"""Directories that only their owner looks into: data, keys, what was uploaded."""
+"""Directories that only their owner can list: data, keys and uploads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from pathlib import Path
 
 
 def own_mode() -> int:
-    """For root, other users may pass but not list: PostgreSQL does not run as root and must reach its files."""
+    """The mode of a private directory. For root, other users may pass but not list it: PostgreSQL does not run as
+    root and must reach its files.
+    """
     return 0o711 if os.geteuid() == 0 else 0o700
 
 
 def make_private(directory: Path) -> None:
-    """One that exists stays as it is: who made it may have given others access on purpose."""
+    """Creates a private directory. An existing one does not change: its creator may have given others access on
+    purpose.
+    """
     directory.mkdir(mode=own_mode(), parents=True, exist_ok=True)
 
 

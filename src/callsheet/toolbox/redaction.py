@@ -1,6 +1,6 @@
-"""Keeps secrets out of what people read: users' messages, logs, events, the audit log. Pure.
+"""Removes secrets from texts that people read: users' messages, logs, events and the audit log. Pure.
 
-A secret is recognised by the name before it (`password=…`, `X-Api-Key: …`) or by its own shape (`secret_shapes.py`).
+A secret is recognized by the name before it (`password=…`, `X-Api-Key: …`) or by its own form (`secret_shapes.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from callsheet.toolbox.secret_shapes import MASK, UUID, mask_shapes
 Number = Callable[[int | float], object]
 
 _DEEPEST = 8
-# Where JSON is kept for admins: deeper than anything that an engine reports.
+# Maximum depth of JSON for admins: deeper than any report of an engine.
 _DEEPEST_JSON = 64
 _USER_INFO = (
     # scheme://user:password@host; a number before a slash is a port.
@@ -33,9 +33,10 @@ _CURL_USER = re.compile(r"(\s(?:-u|--user)[ =]['\"]?[^\s:'\"]{1,100}:)[^\s'\"]+"
 
 _SECRET_CHARACTERS = string.ascii_letters + string.digits + "_-+/=.~:@%$&"
 
-# Names of events, states and modules: most of what is logged. Neither a name with a value nor any shape fits into it.
+# Names of events, states and modules, which are most of the logged texts. They contain neither a name with a value nor
+# a secret.
 _PLAIN_NAME = re.compile(r"[a-z_]{1,18}(?:\.[a-z_]{1,18}){0,5}")
-# One cheap look decides for nearly every string that no shape can match.
+# One cheap check decides for nearly every string that it contains no secret.
 _MAY_SHOW = re.compile(r"[A-Za-z0-9_+/.:$-]{18}|AKIA|://|-----BEGIN|(?i:basic|bearer|apikey)\s| --?u")
 
 
@@ -52,7 +53,7 @@ def redact_text(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """The first characters of a long text, without the word that the cut divides: half a secret has no shape."""
+    """The first characters of a long text, without the word at the cut: half a secret cannot be recognized."""
     return text if len(text) <= longest else text[:longest].rstrip(_SECRET_CHARACTERS) + "…"
 
 
@@ -62,8 +63,8 @@ def redact_start(text: str, longest: int) -> str:
 
 
 def redact(value: object, key: str = "") -> object:
-    """A copy of the value that JSON can hold and that shows no secret. Never raises."""
-    if type(value) is str:  # nearly everything that is logged, and nothing can go wrong with it
+    """A copy of the value that JSON can hold and that contains no secret. Never raises."""
+    if type(value) is str:  # This is nearly everything that is logged, and nothing can fail.
         return MASK if key and is_secret_key(key) else redact_text(value)
     try:
         return _redact(value, key, _DEEPEST, _loggable)
@@ -72,7 +73,7 @@ def redact(value: object, key: str = "") -> object:
 
 
 def redact_json(value: JsonValue) -> JsonValue:
-    """A copy of a document without the secrets in it. Everything else stays as it was, numbers of any size too."""
+    """A copy of a document without secrets. Everything else stays unchanged, including numbers of any size."""
     return cast("JsonValue", _redact(value, "", _DEEPEST_JSON, lambda number: number))
 
 
@@ -105,7 +106,7 @@ def _redact_inside(value: Collection[object], depth: int, number: Number) -> obj
         pairs = [(key if isinstance(key, str) else _text(key), item) for key, item in value.items()]
         return {redact_text(key): _redact(item, keys.get(key, key), depth, number) for key, item in pairs}
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
-        # HTTP headers travel as pairs: the first says whether the second is secret.
+        # HTTP headers are pairs: the first element shows whether the second is secret.
         name = _text(value[0])
         return [redact_text(name), _redact(value[1], name, depth, number)]
     return [_redact(item, "", depth, number) for item in value]

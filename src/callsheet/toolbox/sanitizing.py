@@ -1,4 +1,4 @@
-"""What a stranger's text becomes before a user reads it: one line that gives nothing away. Pure."""
+"""Cleans untrusted text for users: one line without internal information. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e
 
 
 def clean_line(text: str) -> str:
-    """No control characters, no paths of the worker's machine, no signed URLs, no secrets, and not too long."""
+    """The text as one line of limited length, without control characters, paths of the worker's machine, signed URLs
+    and secrets.
+    """
     line = " ".join(_UNPRINTABLE.sub(" ", cut(text, LONGEST_MESSAGE * 10)).split())
     line = _ADDRESS.sub("[address]", redact_text(line))
     line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
@@ -23,7 +25,7 @@ def clean_line(text: str) -> str:
 
 
 def _file_name(found: re.Match[str]) -> str:
-    """A file's name may help; where it lies is internal."""
+    """The name of a file without its folder: the name may help, the folder is internal."""
     path = found[0].strip("'\"`").rstrip(".")
     name = re.split(r"[\\/]", path)[-1]
     return name if re.fullmatch(r"[\w-][\w.-]{0,60}\.[A-Za-z][A-Za-z0-9]{0,15}", name) else "[path]"

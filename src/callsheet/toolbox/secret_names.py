@@ -1,4 +1,4 @@
-"""Secrets that are recognised by the name before them: `password=…`, `X-Api-Key: …`, `--token …`. Pure."""
+"""Recognizes secrets by the name before them: `password=…`, `X-Api-Key: …`, `--token …`. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _SECRET_ANYWHERE = frozenset(
     {"password", "passwd", "pwd", "passphrase", "secret", "secrets", "dsn"}
     | {"authorization", "cookie", "cookies", "credential", "credentials"}
 )
-# As the last word only: `lease_token` is a secret, but `token_count` and a wallet's `tokens` are not.
+# These count only as the last word: `lease_token` is a secret, but `token_count` and a wallet's `tokens` are not.
 _SECRET_AT_END = frozenset({"token", "bearer", "jwt", "signature", "sig", "apikey", "auth", "otp", "pat"})
-# `PGPASSWORD`, `authtoken`: words that nothing divides.
+# `PGPASSWORD`, `authtoken`: words without a separator.
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "accesskey", "secretkey", "authtoken")
-# What is before `key` where it is a secret: kinds of keys, and whose they are.
+# Words before `key` that make it a secret: kinds of keys, and their owners.
 _SECRET_KEYS = frozenset(
     {"api", "access", "secret", "private", "signing", "master", "encryption", "session", "account", "auth", "shared"}
     | {"hmac", "ssh", "subscription", "license", "webhook", "fleet", "service", "admin", "client", "app", "deploy"}
     | {"openai", "anthropic", "gemini", "replicate", "fal", "comfy", "stability", "runway", "luma", "elevenlabs"}
 )
-# What is after a secret's name when the value is about it, not the secret itself.
+# Words after a secret's name if the value is about the secret, not the secret itself.
 _HARMLESS_AT_END = frozenset(
     {"id", "ids", "name", "names", "count", "type", "kind", "secure", "file", "path"}
     | {"seconds", "minutes", "hours", "days", "age", "expires", "length", "size", "bytes"}
@@ -50,26 +50,116 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,30}")
 _CREDENTIALS = re.compile(r"\s{1,3}([\w.-]{1,80}=\"[^\"]{0,1000}\"|[^\s\"',;]+)")
 _MORE_PAIRS = re.compile(r"(?:[,;]\s{0,3}[\w.-]{1,80}=(?:\"[^\"]{0,1000}\"|[^\s\"',;]*)){1,50}")
 _QUOTED = re.compile(r"[\"']")
-# Values that say that there is none.
+# Values that mean that there is no secret.
 _NOTHING = frozenset({"none", "null", "true", "false", "undefined", "nil", ""})
-# After "password:" a sentence may follow. Any other word is taken for the secret.
-# fmt: off
-_PROSE = frozenset({
-    "a", "an", "and", "any", "are", "as", "at", "bad", "before", "but", "by", "can", "cannot", "contains",
-    "could", "denied", "did", "do", "does", "empty", "error", "exceeds", "expected", "expired", "failed", "field",
-    "for", "format", "found", "from", "got", "had", "has", "have", "header", "headers", "if", "in", "incorrect",
-    "input", "int", "invalid", "is", "it", "its", "json", "length", "long", "looks", "malformed", "may",
-    "mismatch", "missing", "must", "needs", "no", "not", "nothing", "of", "on", "one", "only", "or", "please",
-    "provided", "refused", "rejected", "required", "revoked", "set", "should", "str", "string", "text", "that",
-    "the", "there", "this", "to", "too", "type", "unauthorized", "unknown", "unsupported", "use", "used", "value",
-    "verification", "was", "were", "when", "which", "will", "with", "without", "wrong", "your",
-})
+# After "password:" a sentence may follow. Any other word counts as the secret. fmt: off
+_PROSE = frozenset(
+    {
+        "a",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "bad",
+        "before",
+        "but",
+        "by",
+        "can",
+        "cannot",
+        "contains",
+        "could",
+        "denied",
+        "did",
+        "do",
+        "does",
+        "empty",
+        "error",
+        "exceeds",
+        "expected",
+        "expired",
+        "failed",
+        "field",
+        "for",
+        "format",
+        "found",
+        "from",
+        "got",
+        "had",
+        "has",
+        "have",
+        "header",
+        "headers",
+        "if",
+        "in",
+        "incorrect",
+        "input",
+        "int",
+        "invalid",
+        "is",
+        "it",
+        "its",
+        "json",
+        "length",
+        "long",
+        "looks",
+        "malformed",
+        "may",
+        "mismatch",
+        "missing",
+        "must",
+        "needs",
+        "no",
+        "not",
+        "nothing",
+        "of",
+        "on",
+        "one",
+        "only",
+        "or",
+        "please",
+        "provided",
+        "refused",
+        "rejected",
+        "required",
+        "revoked",
+        "set",
+        "should",
+        "str",
+        "string",
+        "text",
+        "that",
+        "the",
+        "there",
+        "this",
+        "to",
+        "too",
+        "type",
+        "unauthorized",
+        "unknown",
+        "unsupported",
+        "use",
+        "used",
+        "value",
+        "verification",
+        "was",
+        "were",
+        "when",
+        "which",
+        "will",
+        "with",
+        "without",
+        "wrong",
+        "your",
+    }
+)
 # fmt: on
 
 
 @lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
-    """Whether a field of this name holds a secret."""
+    """Whether a field with this name contains a secret."""
     words = [word.lower() for word in _WORDS.findall(key)]
     if not words or words[-1] in _HARMLESS_AT_END:
         return False
@@ -81,7 +171,7 @@ def is_secret_key(key: str) -> bool:
 
 
 def mask_named(text: str) -> str:
-    """The text without the values of names that hold a secret."""
+    """The text without the values of names that contain a secret."""
     lowered = text.lower()
     if not any(part in lowered for part in _NAME_PARTS):
         return text
@@ -104,7 +194,7 @@ def _name_before(text: str, start: int, end: int) -> str:
 
 
 def _secret_at(text: str, start: int, name: str, between: str) -> slice | None:
-    """The value of this name; None where it is not a secret."""
+    """The value of this name; None if it is not a secret."""
     found = _VALUE.match(text, start)
     if found is None:
         return None
@@ -119,7 +209,7 @@ def _secret_at(text: str, start: int, name: str, between: str) -> slice | None:
 
 
 def _header_at(text: str, start: int, value: str) -> slice | None:
-    """The scheme of `Authorization: Basic …` says something and stays."""
+    """The value of a header. The scheme of `Authorization: Basic …` is useful and stays."""
     credentials = _CREDENTIALS.match(text, start + len(value)) if _SCHEME.fullmatch(value) else None
     if credentials is not None and credentials[1].startswith(MASK):
         return None
@@ -132,7 +222,9 @@ def _header_at(text: str, start: int, value: str) -> slice | None:
 
 
 def _follows(name: str, value: str) -> bool:
-    """Whether a blank before it is enough: `--password x`, or "the token 3f9c…" where no word is that long."""
+    """Whether a blank before the value is enough: `--password x`, or "the token 3f9c…", which is longer than any
+    word.
+    """
     if name.startswith("--"):
         return not value.startswith("-")
     return len(value) >= 20 and any(map(str.isdigit, value)) and UUID.fullmatch(value) is None

@@ -1,4 +1,4 @@
-"""Secrets that are recognised by their shape: prefixes of vendors, key blocks, and random text. Pure.
+"""Recognizes secrets by their form: prefixes of vendors, key blocks, and random text. Pure.
 
 Every repetition is bounded or stops at a character that cannot be part of it, so that a megabyte of hostile text takes
 time in proportion to its length.
@@ -15,8 +15,8 @@ MASK: Final = "***"
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-# What a vendor puts before a secret, and what follows it. Where words may follow too, one run of characters is longer
-# than words are.
+# The prefix of a vendor's secrets, and the rest. If words may follow too, one run of characters is longer than words
+# are.
 VENDOR_SHAPES: Final = (
     # Callsheet: API keys and browser sessions, then stream tokens.
     r"cs[a-z]?_[A-Za-z0-9]{24,}",
@@ -68,8 +68,8 @@ VENDOR_SHAPES: Final = (
 )
 _VENDOR = "|".join(VENDOR_SHAPES)
 _VENDORS = re.compile(rf"(?<![A-Za-z0-9])(?:{_VENDOR})")
-# What is before a secret may be written in letters: the "n" of an escaped line break in a printed text, the "D" of
-# an encoded "=" in a URL, the "m" that ends a colour on a terminal.
+# The characters before a secret may be letters: the "n" of an escaped line break in a printed text, the "D" of an
+# encoded "=" in a URL, the "m" that ends a color on a terminal.
 _ESCAPED_VENDORS = re.compile(
     r"(\\(?:[abfnrtv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}|\[[0-9;]{0,20}m)" + rf"(?:{_VENDOR})"
 )
@@ -85,8 +85,8 @@ _WEBHOOK = re.compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api
 _BASIC = re.compile(r"(\bbasic\s{1,3})([A-Za-z0-9+/_-]{4,2000}={0,2})", re.IGNORECASE)
 _BEARER = re.compile(r"(\b(?:bearer|apikey)\s{1,3})([\w.~+/=-]{8,})", re.IGNORECASE)
 
-# 32 characters of letters and digits that a person wrote have words in them; those of a generator change between upper
-# case, lower case and digits at 6 of 10 places, CamelCase with numbers at 3 of 10. Checksums say what they are.
+# A text of 32 letters and digits that a person wrote contains words. Generated texts change between upper case, lower
+# case and digits at 6 of 10 places, CamelCase with numbers at 3 of 10. Checksums have a name that shows what they are.
 _CHECKSUM = r"(?<![A-Za-z0-9+/_-])((?:sha-?\d{1,3}|md5|crc\d{1,3}|checksum)[\"']?\s?[-:=]\s?[\"']?)?"
 _LONG_RUNS = (
     re.compile(_CHECKSUM + r"([A-Za-z0-9_-]{32,}={0,2})", re.IGNORECASE),
@@ -111,7 +111,7 @@ def mask_shapes(text: str) -> str:
 
 
 def looks_generated(text: str) -> bool:
-    """Whether no person wrote this: upper case, lower case and digits, changing all the time."""
+    """Whether the text is generated: upper case, lower case and digits change all the time."""
     if text.isalpha() or text.lower() == text or text.upper() == text:
         return False
     letters = sum(map(str.isalnum, text))
@@ -123,7 +123,9 @@ def _unless(is_harmless: Callable[[str], bool]) -> Callable[[re.Match[str]], str
 
 
 def _is_word(text: str) -> bool:
-    """ "Basic authentication" and "a bearer of news": one word of letters, and no user:password in base64."""
+    """Whether this is one word of letters, as in "Basic authentication" and "a bearer of news", and not
+    user:password in base64.
+    """
     if not text.isalpha() or len(text) > 24 or not (text.islower() or text.istitle()):
         return False
     try:

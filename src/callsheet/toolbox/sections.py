@@ -1,4 +1,4 @@
-"""What every section of the settings is. Here, because providers describe their own settings."""
+"""The base class of all sections of the settings. It is here because providers describe their own settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic_settings import NoDecode
 
-# Neither a variable nor TOML can say null: this is how a default is taken away from a setting that may have no value.
+# Neither a variable nor TOML can express null. This word removes the default of a setting that may have no value.
 NULLS = ("null", "none")
 
 

@@ -12,7 +12,7 @@ _SALT = b"callsheet.signing.v1"
 
 
 def derive_key(master: bytes, purpose: str) -> bytes:
-    """The key for one purpose (HKDF-SHA256, RFC 5869): knowing it reveals nothing about the master or other keys."""
+    """The key for one purpose (HKDF-SHA256, RFC 5869). It reveals nothing about the master or other keys."""
     if not master:
         raise ValueError("the master secret is empty")
     pseudo_random_key = hmac.digest(_SALT, master, "sha256")
@@ -30,14 +30,14 @@ def sign(key: bytes, *parts: str | bytes) -> str:
 
 
 def verify(key: bytes, signature: str, *parts: str | bytes) -> bool:
-    """Whether `sign` made this signature. In constant time; rubbish is a plain no, never an error."""
-    # The text is compared, not the decoded bytes: base64's spare bits would let a signature have several spellings.
+    """Whether `sign` made this signature. Runs in constant time; an invalid text returns False and raises nothing."""
+    # The text is compared, not the decoded bytes: base64's spare bits would allow several spellings of a signature.
     return hmac.compare_digest(sign(key, *parts).encode("ascii"), _bytes(signature))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """The master secret while it is rotated: the first one signs, the second one is accepted too."""
+    """The master secret during a rotation: the first one signs, the second one is also accepted."""
 
     first: bytes
     second: bytes
@@ -48,7 +48,7 @@ Master: TypeAlias = bytes | KeyPair
 
 
 def masters(master: Master) -> tuple[bytes, ...]:
-    """The one to sign and seal with, then those that are accepted besides."""
+    """The secret to sign and seal with, then the other accepted ones."""
     return (master,) if isinstance(master, bytes) else (master.first, master.second)
 
 
@@ -66,7 +66,7 @@ class SigningKeys:
         return sign(self._keys[0], *parts)
 
     def signatures(self, *parts: str | bytes) -> tuple[str, ...]:
-        """That of each key, the first one's first."""
+        """The signature of each key, in the order of the keys."""
         return tuple(sign(key, *parts) for key in self._keys)
 
     def verify(self, signature: str, *parts: str | bytes) -> bool:
@@ -78,5 +78,5 @@ def sha256_hex(data: str | bytes) -> str:
 
 
 def _bytes(value: str | bytes) -> bytes:
-    # Lone surrogates arrive in undecodable URLs and must not raise; surrogatepass keeps different strings different.
+    # Undecodable URLs contain lone surrogates, which must not raise; surrogatepass keeps different strings different.
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Undoing a response's Content-Encoding without letting it grow unseen."""
+"""Decodes the Content-Encoding of a response with a limited size."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _PIECE_BYTES = 65_536
 
 
 class CannotUnpack(Exception):
-    """The data is not what its encoding says."""
+    """The data does not match its encoding."""
 
 
 class Unpacker:
-    """Hands out pieces of at most 64 kB, so that the reader can stop at its limit.
+    """Returns pieces of at most 64 kB, so that the reader can stop at its limit.
 
-    httpx's own decoders turn 64 kB into 64 MB in one go, and `gzip, gzip` into gigabytes.
+    httpx's own decoders turn 64 kB into 64 MB in one step, and `gzip, gzip` into gigabytes.
     """
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding.strip().lower()
         self._packed = self._encoding not in ("", "identity")
         self._started = False
-        # 32 takes both kinds of header, gzip's and zlib's.
+        # 32 accepts both kinds of header, gzip's and zlib's.
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -35,8 +35,8 @@ class Unpacker:
         self._started = True
         while True:
             if self._inflate.eof and data:
-                # zlib would collect all that follows, copying it anew with every chunk.
-                raise CannotUnpack("something follows its end")
+                # zlib would collect all further data, and copy it again with every chunk.
+                raise CannotUnpack("there is data after its end")
             try:
                 piece = self._inflate.decompress(data, _PIECE_BYTES)
             except zlib.error:

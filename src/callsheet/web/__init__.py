@@ -1,1 +1,1 @@
-"""The web application: its built files and the rules they are served by. What it does, it does over the public API."""
+"""Serves the built files of the web application. The application itself uses only the public API."""

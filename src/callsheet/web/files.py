@@ -1,4 +1,4 @@
-"""The built files of the web application, read once. A request can only name one of them, so none leads elsewhere."""
+"""The built files of the web application, read once. A request can name only one of them, and no other path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-# `make web` builds into it; in a wheel the files are there.
+# `make web` builds into this folder. In a wheel, the folder contains the files.
 STATIC: Final = Path(str(resources.files("callsheet.web").joinpath("static")))
 INDEX: Final = "/index.html"
 MEDIA_TYPES: Final[Mapping[str, str]] = {
@@ -25,9 +25,9 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".ico": "image/x-icon",
     ".webmanifest": "application/manifest+json",
 }
-# The suffix of a compressed form, and what Accept-Encoding calls it; the smaller one first.
+# The suffix of a compressed form, and its name in Accept-Encoding; the smaller form first.
 ENCODINGS: Final[Mapping[str, str]] = {"br": ".br", "gzip": ".gz"}
-# The bundler puts a hash of the content into the name.
+# The bundler adds a hash of the content to the name.
 _HASHED = re.compile(r"/assets/.+-[A-Za-z0-9_-]{8}\.[a-z0-9]+")
 
 

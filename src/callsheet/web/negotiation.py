@@ -1,4 +1,4 @@
-"""What a client accepts, as its headers say it (RFC 9110 §12.5). Pure."""
+"""Reads the headers about what a client accepts (RFC 9110 §12.5). Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def accepts_html(accept: str) -> bool:
-    """Whether a browser asks for a page. `*/*` alone is a program, which is better served by a plain error."""
+    """Whether a browser requests a page. `*/*` alone is a program, which gets a plain error."""
     return any(name == "text/html" and weight > 0 for name, weight in _weights(accept))
 
 
 def chosen_encoding(accept_encoding: str, offered: Iterable[str]) -> str | None:
-    """The first of those offered that the client takes; None for the plain form."""
+    """The first of the offered encodings that the client accepts; None for the plain form."""
     weights = dict(_weights(accept_encoding))
     rest = weights.get("*", 0.0)
     return next((name for name in offered if weights.get(name, rest) > 0), None)

@@ -1,4 +1,4 @@
-"""What pages of the web application may load, and from where. Pure."""
+"""The content security policy of the web application. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def origin_of(url: str) -> str:
 
 
 def is_other_name(host: str, public_url: str) -> bool:
-    """Whether a browser on this machine asks by another of its names, `localhost` instead of `127.0.0.1`.
+    """Whether a browser on this machine uses another of its names, `localhost` instead of `127.0.0.1`.
 
-    Cookies and what storage allows are by name: a page that was loaded by the other one could upload nothing.
+    Cookies and the rules of storage depend on the name: a page that was loaded with the other name could upload
+    nothing.
     """
     parts = urlsplit(public_url)
     try:
@@ -28,10 +29,10 @@ def is_other_name(host: str, public_url: str) -> bool:
 
 
 def content_security_policy(storage_url: str) -> str:
-    """Scripts come from here alone and never from the page itself; media also from storage, which may be elsewhere.
-
-    `data:` images are the previews that workers send; `blob:` is a file that a person has chosen and not sent yet.
-    Inline styles are allowed because dialogs keep the page behind them from scrolling with one that is measured.
+    """The policy. Scripts come from this server only, and never from the page itself. Media also come from storage,
+    which may be another server. `data:` images are the previews that workers send. `blob:` is a file that a user has
+    chosen but not sent yet. Inline styles are allowed, because dialogs use a computed one to stop the page behind
+    them from scrolling.
     """
     storage = origin_of(storage_url)
     return "; ".join(

@@ -1,4 +1,4 @@
-"""Serves the web application: its files by name, and its page at every path that no other route has."""
+"""Serves the web application: its files by name, and its page at every path without another route."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from callsheet.web.files import INDEX, STATIC, StaticFile, read_files
 from callsheet.web.negotiation import accepts_html, chosen_encoding, matches_etag
 from callsheet.web.policy import content_security_policy, is_other_name
 
-# Paths of programs, and of files that have gone with an earlier version: a page would hide the mistake.
+# Paths of programs, and of files of an earlier version: a page would hide the mistake.
 NEVER_A_PAGE = ("/api", "/storage", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/assets")
-# Pages of public links. Search engines do not list them, and no site that a visitor goes on to learns the link.
+# Pages of public links. Search engines must not list them, and sites that a visitor opens next must not get the link.
 SHARED = ("/share",)
 UNLISTED: Mapping[str, str] = {"x-robots-tag": "noindex, nofollow, noarchive", "referrer-policy": "no-referrer"}
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class _Route(NamedTuple):
-    """What metrics name it by: not by its paths, which any client can make up."""
+    """The name of the route in metrics. Paths are not used, because any client can invent them."""
 
     path: str = "(web application)"
 
@@ -35,10 +35,10 @@ class WebApplication:
         self._policy = content_security_policy(storage_url)
 
     def page(self, request: Request) -> Response:
-        """The one page there is. The browser asks each time whether it is still the same: it names all other files."""
+        """The only page. The browser checks each time whether it has changed, because it names all other files."""
         if is_other_name(request.headers.get("host", ""), self._public_url):
             query = f"?{request.url.query}" if request.url.query else ""
-            # Quoted as it came, so that no path can become a host or a header.
+            # The path is quoted again, so that it cannot become a host or a header.
             path = request.scope["raw_path"].decode("latin-1").partition("?")[0] or "/"
             return Response(status_code=307, headers={"location": f"{self._public_url}{path}{query}"})
         headers = {"content-security-policy": self._policy, "cache-control": "no-cache", "vary": "Accept"}
@@ -59,7 +59,7 @@ class WebApplication:
         return self.page(request)
 
     def before(self, not_found: ASGIApp) -> ASGIApp:
-        """What a router asks where no route fits, instead of `not_found`."""
+        """The app that a router calls if no route fits, instead of `not_found`."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             response = self.response(Request(scope)) if scope["type"] == "http" else None
@@ -80,7 +80,7 @@ def open_web(storage_url: str, public_url: str, directory: Path = STATIC) -> Web
 
 def _response(request: Request, file: StaticFile, headers: Mapping[str, str]) -> Response:
     encoding = chosen_encoding(request.headers.get("accept-encoding", ""), file.encoded)
-    # Each form has a tag of its own, because its bytes differ.
+    # Each form has its own tag, because its bytes differ.
     etag = f'"{file.etag}-{encoding}"' if encoding else f'"{file.etag}"'
     vary = ", ".join(filter(None, (headers.get("vary"), "Accept-Encoding" if file.encoded else None)))
     complete = {**headers, "etag": etag, **({"vary": vary} if vary else {})}

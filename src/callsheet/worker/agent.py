@@ -49,7 +49,7 @@ PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approve
 LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
-# Least time between two reports of how much the engines were used.
+# Minimum time between two reports of the use of the engines.
 USE_SECONDS = 30.0
 # Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
@@ -135,7 +135,7 @@ class Agent:
 
     def _workplace(self) -> Workplace:
         directory = self.config.directory
-        # Files that a killed agent left.
+        # Removes files that a killed agent left.
         shutil.rmtree(directory / "work", ignore_errors=True)
         return Workplace(
             self.config,
@@ -178,7 +178,7 @@ class Agent:
             await self._take(answer, place, time.monotonic() - began)
 
     def _engines_changed(self) -> None:
-        """An engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
+        """Handles that an engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
         self._environment.request_reading()
         self._warm.forget()
         self._engines.serve()
@@ -220,7 +220,7 @@ class Agent:
             await asyncio.gather(asking, return_exceptions=True)
 
     def _use_to_report(self) -> list[ReportedEngine] | None:
-        """With some polls only: an agent of short jobs polls many times a second."""
+        """The use of the engines, with some polls only: an agent of short jobs polls many times a second."""
         now = time.monotonic()
         if now - self._use_reported < USE_SECONDS:
             return None
@@ -246,8 +246,9 @@ class Agent:
         return await place.reports.send_left_over()
 
     async def _end_runs(self, runs: Sequence[RunOf]) -> None:
-        """Ends the runs of a killed agent, because the engines are needed. The engine of a run is not known, so every
-        engine of the provider gets the request; an engine without the run ignores it."""
+        """Ends the runs of a killed agent, because the engines are needed. The engine of a run is not known, so
+        every engine of the provider gets the request. An engine without the run ignores it.
+        """
 
         async def end(run: RunOf, driven: DrivenEngine) -> None:
             log.info("worker.ends_run_of_killed_agent", run=run.run_id, engine=driven.name)
@@ -263,7 +264,7 @@ class Agent:
         self._note_drain(is_draining=answer.reason == "draining")
         if answer.job is not None:
             self._start(answer.job, place)
-            # Only after the will is written: until then a poll with the same id gets the same job.
+            # The will is written first: until then a poll with the same id gets the same job.
             self._next_poll()
             return
         self._next_poll()
@@ -284,7 +285,7 @@ class Agent:
 
     def _start(self, job: WorkerJob, place: Workplace) -> None:
         if any(run.job.lease_token == job.lease_token for run in self._runs):
-            return  # a poll and its repetition returned the same lease
+            return  # A poll and its repetition returned the same lease.
         log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
         self._times_full = 0
         run = JobRun(job, place)
@@ -309,7 +310,7 @@ class Agent:
         self._changed.clear()
 
     async def _be_unwell(self, place: Workplace) -> None:
-        """Takes no jobs. Deregisters when the agent holds no job, and registers again when an engine is well."""
+        """Takes no jobs. Deregisters when the agent holds no job, and registers again when an engine is healthy."""
         if not self._runs and self._plane.is_registered:
             reasons = self._engines.reasons
             await self._take_back_poll(place)
@@ -356,7 +357,7 @@ class Agent:
         log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
 
     def _described(self) -> dict[str, Any]:
-        """For operators: the versions of this agent, its engines and their packages of custom nodes."""
+        """The versions of this agent, its engines and their packages of custom nodes, for operators."""
         environment = self._environment
         custom = {"custom_nodes": environment.custom_nodes, "custom_node_versions": environment.custom_node_versions}
         known = {name: value for name, value in custom.items() if value}

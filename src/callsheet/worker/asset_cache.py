@@ -76,5 +76,5 @@ def _checked(expected: str | None, found: str) -> None:
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
-    except OSError:  # a file system without hard links
+    except OSError:  # The file system has no hard links.
         shutil.copyfile(source, target)

@@ -53,7 +53,9 @@ class ComfyUIDirectory:
             )
         found = next((path / each for each in OWN_ENVIRONMENTS if (path / each).is_file()), Path(sys.executable))
         if python is not None and not python.is_file():
-            raise OperatorError(f"There is no Python at {python}. Set CALLSHEET_ENGINE__PYTHON to that of ComfyUI.")
+            raise OperatorError(
+                f"There is no Python at {python}. Set CALLSHEET_ENGINE__PYTHON to the Python of ComfyUI."
+            )
         return cls(path, (python or found).absolute(), _split(arguments))
 
     def launch(self, folder: Path, port: int, gpu: str | None, environment: Mapping[str, str]) -> Launch:
@@ -66,7 +68,7 @@ class ComfyUIDirectory:
                 made.mkdir(mode=0o700, parents=True, exist_ok=True)
             _link(folder / "input", self.path / "input")
         except OSError as error:
-            raise OperatorError(f"The folders of an engine cannot be made: {error}.") from None
+            raise OperatorError(f"The folders of an engine cannot be created: {error}.") from None
         own = {
             "--listen": HOST,
             "--port": str(port),

@@ -13,20 +13,20 @@ class AgentConfig:
     api_url: str
     worker_id: str
     secret: str = field(repr=False)
-    # Contains the token, reports, cache and work in progress. One agent at a time uses it.
+    # This directory contains the token, reports, cache and work in progress. One agent at a time uses it.
     directory: Path
     fleet: str | None = None
     # Default of fleet and stage: those of the registration token.
     stage: str | None = None
     workflows: tuple[str, ...] = ()
-    # Jobs at once per engine.
+    # Number of concurrent jobs per engine.
     max_concurrency: int = 1
     # A graph that each engine runs before its first job.
     warm_up: Mapping[str, dict[str, Any]] | None = field(default=None, repr=False)
-    # Longest run of a job. Default: only the limit of the job's workflow.
+    # Maximum time of a run. Default: only the limit of the job's workflow.
     run_limit_seconds: float | None = None
     heartbeat_seconds: float = 30.0
-    # Shortest time between two heartbeats that only report progress.
+    # Minimum time between two heartbeats that only report progress.
     progress_seconds: float = 1.0
     prefetch: bool = True
     # A file with hashes of model files, in the format of sha256sum.

@@ -139,7 +139,9 @@ class ControlPlaneClient:
         return said
 
     async def _register(self, instead_of: str | None = None) -> None:
-        """Retries while the control plane is unreachable. If several requests find the token invalid, one registers."""
+        """Registers. Retries while the control plane is unreachable. If several requests find the token invalid, one
+        of them registers.
+        """
         async with self._registering:
             if self._token is not None and self._token != instead_of:
                 return
@@ -187,7 +189,7 @@ class ControlPlaneClient:
         write_private(self._token_file, {"token": token, "registration": self._fingerprint()})
 
     def _fingerprint(self) -> dict[str, Any]:
-        # Without what may change on the same worker: a new engine version needs no new registration.
+        # Facts that may change on the same worker are left out: a new engine version needs no new registration.
         changeable = {"capabilities", "display_name", "environment", "instance_type"}
         return self._registration().model_dump(mode="json", exclude=changeable)
 

@@ -68,7 +68,7 @@ async def _attempt(
             # Another machine may have the disk space that this one lacks.
             raise EngineError("empty_output", refused.detail, retryable=True) from None
         raise EngineError(
-            "output_refused", "The result was not accepted.", details={"reason": refused.detail}
+            "output_refused", "Storage did not accept the result.", details={"reason": refused.detail}
         ) from None
     uploads = {upload.name: upload for upload in answer.uploads or []}
     at_once = asyncio.Semaphore(UPLOADS_AT_ONCE)

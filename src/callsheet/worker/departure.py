@@ -16,7 +16,9 @@ DRAINED_EXIT_CODE = 83
 
 
 class Departure:
-    """`begin` may be repeated: EC2 first recommends to leave, and later announces the machine's termination."""
+    """The departure of an agent. `begin` may be repeated: EC2 first recommends to leave, and later announces the
+    machine's termination.
+    """
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -25,7 +27,9 @@ class Departure:
         self._deadline: float | None = None
 
     def begin(self, reason: str, seconds: float | None) -> None:
-        """With `seconds` None, jobs may take as long as they need. The earliest deadline counts."""
+        """Starts the departure. If `seconds` is None, jobs may take as long as they need. The earliest deadline
+        counts.
+        """
         if seconds is not None:
             deadline = time.monotonic() + max(0.0, seconds)
             if self._deadline is None or deadline < self._deadline:

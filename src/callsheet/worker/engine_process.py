@@ -128,13 +128,15 @@ class EngineProcess:
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         self.exit_code = await process.wait()
-        # Waits for the last output, with a timeout: a child process may hold the pipe open for ever.
+        # Waits for the last output, with a timeout: a child process may hold the pipe open forever.
         await asyncio.wait({self._tasks[0]}, timeout=1.0)
         self.ended.set()
 
 
 async def _wait_for_group(group: int) -> None:
-    """Children that were killed end later than the process itself. Until then they hold GPU memory and ports."""
+    """Waits until the process group has ended. Killed children end later than the process itself, and hold GPU
+    memory and ports until then.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
             # They are not children of this process, so their end can only be polled.

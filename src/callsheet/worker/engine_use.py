@@ -36,8 +36,9 @@ class EngineUseMeter:
         self._busy, self._places = busy, max(busy, places)
 
     def idle_share(self) -> tuple[float, float] | None:
-        """The share of the time of its places in which they did not render, and the seconds that it was measured for.
-        None if the engine took no jobs in this time."""
+        """The share of time in which its places did not render, and the measured seconds. None if the engine took no
+        jobs in this time.
+        """
         self._add_up()
         whole = sum(piece.all for piece in self._pieces)
         if whole <= 0:

@@ -51,7 +51,7 @@ class DrivenEngine:
         return self.health.is_well and not self._is_resting
 
     def rest(self, is_resting: bool) -> None:
-        """A resting engine finishes its jobs and gets no further one."""
+        """Sets whether the engine rests: it then finishes its jobs and gets no further one."""
         if is_resting != self._is_resting:
             self._is_resting = is_resting
             self._changed()
@@ -97,8 +97,9 @@ class _Waiting:
 
 
 class EngineClaim:
-    """A job's engine. The job may get a place at the engine later: files can be uploaded while the engine runs another
-    job."""
+    """The engine of a job. The job may get a place at the engine later: files can be uploaded while the engine runs
+    another job.
+    """
 
     def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_place: bool):
         driven.in_use += 1
@@ -113,11 +114,11 @@ class EngineClaim:
             await self._engines.place_at([self.driven], self._wanted)
             self._has_place = True
         if not self.driven.health.is_well:
-            # The engine became unwell during the job before this one.
+            # The engine became unhealthy during the job before this one.
             raise EngineUnreachable(self.driven.health.reason)
 
     def release(self) -> None:
-        """Frees the place for the next job when the run is over."""
+        """Frees the place for the next job after the run."""
         if self._has_place:
             self._has_place = False
             self._engines.give_back(self.driven)
@@ -205,7 +206,7 @@ class Engines:
         return EngineClaim(self, driven, wanted, has_place=True)
 
     async def place_at(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
-        """Jobs get places in the order of their requests."""
+        """Waits for a place at one of the engines. Jobs get places in the order of their requests."""
         waiting = _Waiting(candidates, wanted)
         self._waiting.append(waiting)
         self.serve()
@@ -224,7 +225,7 @@ class Engines:
         self.serve()
 
     def serve(self) -> None:
-        """Call after every change. Waiting jobs get free places, or EngineUnreachable if no engine takes jobs."""
+        """Gives free places to waiting jobs, or EngineUnreachable if no engine takes jobs. Call after every change."""
         for driven in self._driven:
             driven.note_use()
         for waiting in [each for each in self._waiting if not each.found.done()]:
@@ -235,8 +236,8 @@ class Engines:
                 waiting.found.set_result(states[chosen])
             elif not any(each.takes_jobs for each in waiting.candidates):
                 _turn_away(waiting)
-        # At most one job waits for each place. More jobs wait only after engines became unwell; these are turned away,
-        # because idle workers may take them at once.
+        # At most one job waits for each place. More jobs wait only after engines became unhealthy. These jobs are
+        # rejected, because idle workers may take them at once.
         next_ones = self.places
         for waiting in [each for each in self._waiting if not each.found.done() and not each.is_bound]:
             provider = waiting.candidates[0].engine.provider
@@ -251,4 +252,4 @@ def _turn_away(waiting: _Waiting) -> None:
 
 
 def _reason(driven: DrivenEngine) -> str:
-    return driven.health.reason or "The engine is about to be restarted."
+    return driven.health.reason or "The engine is about to restart."

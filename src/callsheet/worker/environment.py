@@ -79,7 +79,7 @@ class EnvironmentWatch:
             async with asyncio.timeout(ANSWER_SECONDS):
                 found = [(engine.provider, await _inventory_of(engine)) for engine in engines]
         except (EngineError, TimeoutError) as error:
-            log.warning("engine.inventory_not_read", reason=str(error) or "The engine does not respond in time.")
+            log.warning("engine.inventory_not_read", reason=str(error) or "The engine did not respond in time.")
             return
         hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
         self.current = environment_of(found, hashes)
@@ -89,7 +89,7 @@ class EnvironmentWatch:
         self.custom_node_versions = {name: versions[name] for name in self.custom_nodes if name in versions}
 
     async def report(self, plane: ControlPlaneClient) -> None:
-        """Does nothing if the control plane got this environment already, also if it refused it."""
+        """Reports the environment, unless the control plane already got it, also if it refused it."""
         environment = self.current
         if environment is None or environment == self._reported:
             return
@@ -123,8 +123,10 @@ def versions_of(inventories: Sequence[Inventory]) -> dict[str, str]:
 def environment_of(
     inventories: Iterable[tuple[str, Inventory | None]], hashes: Mapping[str, str | None]
 ) -> Environment | None:
-    """For each provider the result has only what all of its engines have, because any of them may get a job. The lists
-    of different providers are merged, because a job goes only to engines of its own provider."""
+    """The environment of all engines. For each provider it contains only what all of its engines have, because any
+    of them may get a job. The lists of different providers are merged, because a job goes only to engines of its own
+    provider.
+    """
     by_provider: dict[str, Inventory] = {}
     for provider, inventory in inventories:
         if inventory is None:

@@ -13,9 +13,9 @@ from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
-# Probe interval while the engine is unwell: an engine responds within seconds of its start.
+# Probe interval while the engine is unhealthy: an engine responds within seconds of its start.
 RECOVERY_SECONDS = 1.0
-# A busy engine responds slowly, and is still well.
+# Timeout of a probe. A busy engine responds slowly, but is still healthy.
 ANSWER_SECONDS = 30.0
 
 
@@ -31,7 +31,7 @@ class EngineHealth:
         self.is_well = False
         # The engine responds, but makes no progress: only a restart helps.
         self.is_stuck = False
-        # The engine responds, whether or not it is well; also while it warms up.
+        # The engine responds, whether or not it is healthy; also while it warms up.
         self.answers = False
         self._warm_up = warm_up
         self._name = name or engine.provider
@@ -44,7 +44,7 @@ class EngineHealth:
         self._doubted = asyncio.Event()
         # Set after the first probe.
         self.looked = asyncio.Event()
-        # Whether the state was logged: an engine that is unwell from the start is logged, too.
+        # Whether the state was logged: an engine that is unhealthy from the start is logged, too.
         self._told = False
 
     @property
@@ -52,7 +52,7 @@ class EngineHealth:
         return {} if self.description is None else self.description.details
 
     def doubt(self, reason: str) -> None:
-        """The engine gets no further job until the next probe succeeds."""
+        """Marks the engine as doubtful: it gets no further job until the next probe succeeds."""
         self.is_stuck = False
         self._set(False, reason)
         self._doubted.set()

@@ -99,7 +99,9 @@ class JobRun:
         self._reason = ""
 
     def write_will(self) -> None:
-        """Saves a requeue report before the run starts. If this process is killed, the next agent sends the report."""
+        """Saves a requeue report (the will) before the run starts. If this process is killed, the next agent sends
+        the report.
+        """
         self._place.reports.write_will(self.job, self.run_id)
 
     def interrupt(self, reason: str) -> None:
@@ -109,7 +111,7 @@ class JobRun:
             self._keeper.end("interrupted")
 
     async def execute(self) -> None:
-        """Never raises. Ends when the control plane has responded to the report, or the lease is lost."""
+        """Runs the job. Never raises. Ends when the control plane has responded to the report, or the lease is lost."""
         structlog.contextvars.bind_contextvars(job_id=str(self.job.job_id), dispatch_id=self.job.dispatch_id)
         self._keeper.start()
         try:
@@ -172,9 +174,9 @@ class JobRun:
         if isinstance(error, EngineStuck | EngineUnreachable):
             self._doubt(str(error))
             if not self._submitted:
-                return self._requeue("its engine cannot be reached")
+                return self._requeue("the engine cannot be reached")
             if isinstance(error, EngineStuck) and not self._keeper.has_begun:
-                return self._requeue("its engine is stuck on another run")
+                return self._requeue("the engine is stuck on another run")
         if isinstance(error, NotBegun):
             self._doubt(error.message)
             if not self._keeper.has_begun:
@@ -238,7 +240,7 @@ class JobRun:
             # The engine is free for the next job. The run limit includes the remaining work.
             self._keeper.counts()
             if len(outputs) > MOST_DELIVERED:
-                message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
+                message = f"The run made {len(outputs)} files. A job may deliver at most {MOST_DELIVERED}."
                 raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
             with trace.phase("fetch"):
                 return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)
@@ -278,10 +280,10 @@ class JobRun:
         except asyncio.CancelledError:
             if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
                 # The next job must not wait behind this run.
-                health.doubt("A run does not stop.")
+                health.doubt("A run did not stop.")
             raise
         except (EngineStuck, EngineUnreachable, NotBegun) as error:
-            # Before the next job gets the place.
+            # This runs before the next job gets the place.
             health.doubt(str(error))
             raise
 

@@ -88,8 +88,9 @@ class LeaseKeeper:
         self.over.set()
 
     def reporting(self, is_under_way: bool) -> None:
-        """While a report is being sent, its response decides about the lease. A heartbeat that arrives after the report
-        is refused, and the refusal is ignored."""
+        """Marks that a report is being sent. Its response decides about the lease. A heartbeat that arrives after
+        the report is refused, and the refusal is ignored.
+        """
         self._is_reporting = is_under_way
 
     @property
@@ -98,7 +99,7 @@ class LeaseKeeper:
         return self._began is not None
 
     def started(self) -> None:
-        """The run limit counts from here: it does not include the wait in the engine's queue."""
+        """Starts the run limit, which does not include the wait in the engine's queue."""
         if self._began is None:
             self._began = time.monotonic()
             self.trace.run_started()

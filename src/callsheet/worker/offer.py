@@ -1,8 +1,8 @@
-"""How many more jobs an agent requests, and of which providers. Pure functions.
+"""Computes how many more jobs an agent requests, and of which providers. Pure functions.
 
 A place renders one job. For each place the agent may hold one more job: while the engine renders, the agent fetches the
-files of the next job or uploads the result of the last. The limit applies to each provider separately. So no more jobs
-wait for a provider's engines than these have places, and each waiting job is the next of one place.
+files of the next job or uploads the result of the last. The limit applies to each provider separately. So at most one
+job waits for each place, and it is the next job of that place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class WorkerOffer:
 
 
 def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> WorkerOffer:
-    """`places` has each provider whose engines take jobs. `held` counts the jobs of all providers."""
+    """The offer of an agent. `places` has each provider whose engines take jobs. `held` counts the jobs of all
+    providers.
+    """
     capacity, total = sum(places.values()), sum(held.values())
     if total < capacity:
         # A job for an idle engine has priority over a prefetched job for a busy one.

@@ -33,7 +33,7 @@ class PayloadAsset:
     url: str
     content_hash: str | None
     extension: str
-    # From the catalog, not a user's own file.
+    # Whether the file is from the catalog, not a user's own file.
     is_shared: bool = False
 
     def file_name(self, number: int) -> str:
@@ -95,7 +95,7 @@ def _asset(value: Mapping[str, Any], job: WorkerJob) -> PayloadAsset:
     default = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
     placeholder = str(value.get("placeholder") or (default if primary else ""))
     if not placeholder:
-        raise invalid("A file of the job has no place in its workflow.", key=value.get("key"))
+        raise invalid("The workflow has no input for a file of the job.", key=value.get("key"))
     name = str(payload.get("input_name") or "") if primary else str(value.get("name") or "")
     url, given = str(value["download_url"]), value.get("content_hash")
     content_hash = str(given) if given else None

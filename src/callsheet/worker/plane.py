@@ -8,7 +8,7 @@ from callsheet.wire.worker import HeartbeatResponse, PollRequest, PollResponse
 
 
 class Unreachable(Exception):
-    """No response, or one that asks to retry later. Every request of the protocol may be repeated."""
+    """There was no response, or the response says to retry later. Every request of the protocol may be repeated."""
 
     def __init__(self, reason: str, retry_after: float | None = None):
         super().__init__(reason)

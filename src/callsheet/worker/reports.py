@@ -61,7 +61,7 @@ class ReportBox:
             kept["run"] = {"provider": report.run.provider, "id": report.run.run_id}
         try:
             write_private(self._path(job), kept)
-        except OSError as error:  # a full disk must not prevent the report
+        except OSError as error:  # A full disk must not prevent the report.
             log.error("report.not_kept", dispatch_id=job.dispatch_id, reason=str(error))
 
     def tear_up(self, job: WorkerJob) -> None:

@@ -16,7 +16,7 @@ class RestartRules:
     start_seconds: float = 600.0
     # Timeout without a response after the first one.
     absent_seconds: float = 120.0
-    # Wait after a run got stuck or did not stop: a node that is only slow ends meanwhile.
+    # Wait after a run got stuck or did not stop: a slow node ends meanwhile.
     stuck_seconds: float = 20.0
     # Memory limit of the process and its children; None: no limit.
     memory_bytes: int | None = None
@@ -57,7 +57,7 @@ class RestartVerdict:
 
 
 def judge(rules: RestartRules, signs: EngineSigns) -> RestartVerdict | None:
-    """Returns None if nothing needs to be done."""
+    """The verdict on an engine. None if nothing needs to be done."""
     if signs.started_at is None:
         return RestartVerdict("start") if signs.now >= signs.retry_at else None
     if not signs.has_answered:

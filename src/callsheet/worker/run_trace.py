@@ -1,4 +1,4 @@
-"""When each part of one run happened, for the report of the run. Bounded, and sent once."""
+"""Records when each part of one run happened, for the report of the run. The record is bounded and sent once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Span:
 
 
 class RunTrace:
-    """Counts from the moment at which the agent got the lease."""
+    """The times of one run, from the moment when the agent got the lease."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -42,7 +42,9 @@ class RunTrace:
 
     @contextmanager
     def at_engine(self) -> Iterator[None]:
-        """From the submission to the end of the run; the phase changes when the engine starts the run."""
+        """Covers the time from the submission to the end of the run. The phase changes when the engine starts the
+        run.
+        """
         self._engine = self._start("engine_queue")
         try:
             yield
@@ -76,7 +78,7 @@ class RunTrace:
         now = self._clock()
         phases = [{"name": span.name, **self._times(span, now)} for span in self._phases]
         report: dict[str, Any] = {
-            # A wait that did not happen is not worth a line.
+            # A wait of no length is left out.
             "phases": [phase for phase in phases if phase["start_ms"] != phase["end_ms"]],
             "nodes": [
                 {"node_id": span.name, **self._times(span, now)} | ({"cached": True} if span.cached else {})

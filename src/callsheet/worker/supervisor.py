@@ -59,7 +59,7 @@ class Supervisor:
     async def tick(self) -> None:
         now = self._clock()
         if self._started_at is not None and not self._process.is_running:
-            self._note_end(now, f"Its process ended with code {self._process.exit_code}.")
+            self._note_end(now, f"The engine's process ended with code {self._process.exit_code}.")
         signs = self._signs(now)
         verdict = judge(self._rules, signs)
         if verdict is not None:
@@ -156,8 +156,9 @@ class Supervision:
         self._are_all = are_all
 
     async def keep(self) -> None:
-        """Raises OperatorError if no engine could be started even once: a restart does not correct a wrong
-        directory."""
+        """Keeps the engines running. Raises OperatorError if no engine could be started even once: a restart does
+        not correct a wrong directory.
+        """
         if not self._supervisors:
             await asyncio.Event().wait()
         tasks = [asyncio.create_task(each.keep()) for each in self._supervisors]

@@ -64,7 +64,7 @@ class TaskAgent:
         return not self._is_draining and not self.departure.has_begun
 
     async def run(self) -> None:
-        """Raises OperatorError if the worker cannot start."""
+        """Runs the worker. Raises OperatorError if the worker cannot start."""
         shutil.rmtree(self.config.directory, ignore_errors=True)
         self.config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         transfers = Transfers()

@@ -175,7 +175,7 @@ class TaskRun:
         return None
 
     async def _tell(self, report: QueuedReport) -> None:
-        """Retries until the control plane responds, as long as the lease is held."""
+        """Sends the report. Retries until the control plane responds, as long as the lease is held."""
         failures, is_bare = 0, False
         while True:
             try:
@@ -188,7 +188,8 @@ class TaskRun:
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
                 if is_bare or refused.status in (404, 409):
                     return
-                # Refused (too large, not JSON, files not found): the task must not wait until its lease expires.
+                # The report was refused (too large, not JSON, files not found). The task must not wait until its lease
+                # expires.
                 report, is_bare = self._bare(report, refused.detail), True
             except (TypeError, ValueError, RecursionError) as error:
                 log.warning("report.not_written", kind=report.kind, exc_info=error)
@@ -218,8 +219,8 @@ def _deferred_by(work: asyncio.Task[QueuedReport]) -> QueuedReport | None:
 
 def _error_of(work: asyncio.Task[Any]) -> BaseException | None:
     if work.cancelled():
-        # The actor cancelled itself, or what it waited for was cancelled.
-        return RuntimeError("the actor gave up what it was doing")
+        # The actor canceled itself, or something that it waited for was canceled.
+        return RuntimeError("the actor canceled itself")
     return work.exception()
 
 
@@ -234,6 +235,6 @@ def _deliverable(file: MadeFile) -> Deliverable:
 
 async def _removed(directory: Path) -> None:
     try:
-        os.rmdir(directory)  # most tasks write nothing, and a thread costs more than this
+        os.rmdir(directory)  # Most tasks write nothing, and a thread costs more than this.
     except OSError:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)

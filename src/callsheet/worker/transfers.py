@@ -40,7 +40,7 @@ class Transfers:
         await self._client.aclose()
 
     async def download(self, url: str, target: Path) -> str:
-        """Returns the SHA-256 of the written file."""
+        """Downloads a file. Returns the SHA-256 of the written file."""
         digest = hashlib.sha256()
         try:
             async with self._client.stream("GET", url) as answer:
@@ -55,18 +55,18 @@ class Transfers:
         return digest.hexdigest()
 
     async def upload(self, url: str, headers: Mapping[str, str], path: Path) -> None:
-        # With a length: signed URLs of S3 accept no chunked body.
+        # The request has a length, because signed URLs of S3 accept no chunked body.
         sent = {**headers, "content-length": str(_size(path))}
         try:
             answer = await self._client.put(url, headers=sent, content=_pieces(path))
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failed(error) from error
         if not answer.is_success:
-            raise TransferFailed("the file was not taken", answer.status_code)
+            raise TransferFailed("storage did not accept the file", answer.status_code)
 
 
 def _failed(error: Exception) -> TransferFailed:
-    # A wrong URL or redirect stays wrong; a transport error may pass.
+    # A wrong URL or redirect is permanent; a transport error may pass.
     passing = isinstance(error, httpx.TransportError)
     return TransferFailed(f"storage cannot be reached ({type(error).__name__})", None if passing else 0)
 

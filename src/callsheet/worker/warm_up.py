@@ -63,7 +63,7 @@ class WarmUp:
         except (EngineError, TimeoutError) as error:
             # A graph that blocked the engine once would block it at every start.
             self._is_wanted = not isinstance(error, EngineStuck | TimeoutError)
-            log.warning("engine.warm_up_failed", engine=self._name, reason=str(error) or "It took too long.")
+            log.warning("engine.warm_up_failed", engine=self._name, reason=str(error) or "The warm-up took too long.")
             await self._engine.cancel(run_id)
         except asyncio.CancelledError:
             await self._engine.cancel(run_id)

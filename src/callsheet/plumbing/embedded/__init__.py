@@ -1,6 +1,6 @@
-"""PostgreSQL without set-up: one server per data directory that lives exactly as long as a process uses it.
+"""PostgreSQL without set-up: one server per data directory, which runs as long as a process uses it.
 
-Linux and macOS; Windows has no flock, so there a DSN is needed.
+It works on Linux and macOS. Windows has no flock, so a DSN is needed there.
 """
 
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError

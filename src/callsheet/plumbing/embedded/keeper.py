@@ -1,8 +1,8 @@
 """The keeper: a small process that runs PostgreSQL as its child for as long as a process uses it.
 
-Run by path with `python -I -S`, never imported: the package would bring the database driver along (8 MB resident
-without, 29 with). Standard library only, one thread: the server's parent-death signal is tied to the thread that
-started it.
+It is run by path with `python -I -S` and never imported: the package would load the database driver (8 MB resident
+memory without it, 29 with it). It uses only the standard library and one thread: the server's parent-death signal is
+tied to the thread that started it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 
 POLL_SECONDS = 0.25
 LOCK_SECONDS = 10
-# A fast shutdown ends with a checkpoint, which takes its time on a slow disk. After this the server is ordered to drop
-# everything; the next start recovers.
+# A fast shutdown ends with a checkpoint, which takes long on a slow disk. After this time the server must stop at once;
+# the next start recovers.
 PATIENCE_SECONDS = 120
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
@@ -28,15 +28,15 @@ ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 def main(directory: str, user: str, group: str, *command: str) -> None:
     os.umask(0o077)
     lock = os.open(os.path.join(directory, "keeper.lock"), os.O_RDWR | os.O_CLOEXEC)
-    # Only a passing look of `is_held` can be in the way; the alarm ends us should it be more than that.
+    # Only a short check of `is_held` can hold this lock. If it is more than that, the alarm ends this process.
     signal.alarm(LOCK_SECONDS)
     fcntl.flock(lock, fcntl.LOCK_EX)
     signal.alarm(0)
-    # The caller waits for this first process, so the lock is held for certain when it goes on. The child shares the
-    # lock, and as an orphan it leaves no zombie with the caller.
+    # The caller waits for this first process, so the lock is held when the caller continues. The child shares the lock,
+    # and as an orphan it leaves no zombie with the caller.
     if os.fork():
         os._exit(0)
-    # The caller's start lock came along, so that no other process starts a keeper should the caller be killed
+    # The start lock of the caller is inherited, so that no other process starts a keeper if the caller is killed
     # meanwhile.
     os.closerange(3, lock)
     os.closerange(lock + 1, 256)
@@ -48,7 +48,9 @@ def main(directory: str, user: str, group: str, *command: str) -> None:
 
 
 def _listen_to_signals() -> int:
-    """Any of these ends the wait of the loop at once, through a pipe: a flag alone could be set just too early."""
+    """Lets any of these signals end the wait of the loop at once, through a pipe: a flag alone could be set just too
+    early.
+    """
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -70,7 +72,8 @@ def _start(user: str, group: str, command: tuple[str, ...]) -> int:
             os.setgid(int(group))
             os.setuid(int(user))
         if sys.platform == "linux":
-            # After setuid, which would clear it. SIGINT is a fast shutdown: killing the keeper is a clean stop.
+            # This runs after setuid, which would clear it. SIGINT is a fast shutdown, so killing the keeper is a clean
+            # stop.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
             if os.getppid() != keeper:
                 os._exit(1)
@@ -86,8 +89,8 @@ def _keep(directory: str, server: int, wakeup: int) -> None:
     stop_mark = os.path.join(directory, "stop")
     while not _ended(server):
         if _told_to_stop(wakeup) or os.path.exists(stop_mark) or _nobody_left(users):
-            # `users` stays locked to the end: a process that comes now waits until the server is down, then starts
-            # anew.
+            # `users` stays locked to the end: a process that comes now waits until the server is down, then starts a
+            # new one.
             _shut_down(server)
             return
         if os.fstat(2).st_size > LOG_LIMIT_BYTES:
@@ -114,7 +117,8 @@ def _nobody_left(users: int) -> bool:
 def _shut_down(server: int) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not _ended(server):
-        # Again and again, which does no harm: between fork and exec the server still has our handler and would lose it.
+        # The signal is sent repeatedly, which does no harm: between fork and exec the server still has our handler and
+        # would lose it.
         os.kill(server, signal.SIGINT if time.monotonic() < deadline else signal.SIGQUIT)
         for _ in range(100):
             if _ended(server):

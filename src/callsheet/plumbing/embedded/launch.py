@@ -1,4 +1,4 @@
-"""Starting the server under a keeper, on a port that stays, and asking whether it responds."""
+"""Starts the server under a keeper, on a stable port, and checks whether it responds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HOST = "127.0.0.1"
 MAINTENANCE_DATABASE = "postgres"
 CONNECT_SECONDS = 5.0
 KEEPER_SECONDS = 30
-# Below the range systems take outgoing ports from. There, a restart could find its port taken by a client, and a
-# client that keeps trying a closed port on its own machine can end up connected to itself.
+# Below the range of outgoing ports. In that range, a client could take the port before a restart, and a client that
+# keeps trying a closed port on its own machine can be connected to itself.
 PORTS = range(15_000, 32_000)
 KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -35,13 +35,13 @@ OPTIONS = {
     "shared_preload_libraries": "pg_stat_statements",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    # A line every five minutes for as long as it runs would bury the ones that matter.
+    # A line every five minutes would hide the lines that matter.
     "log_checkpoints": "off",
 }
 
 
 class Setback(Enum):
-    """Why a start failed, where trying again helps."""
+    """Why a start failed, if another attempt may help."""
 
     PORT_TAKEN = "Address already in use"
     # Backends of a killed server, or a server that is still shutting down, hold the cluster for a moment longer.
@@ -54,7 +54,7 @@ class Setback(Enum):
 
 
 def choose_port(preferred: int | None) -> int:
-    """The preferred one where it is free, so that the DSNs in running processes stay good."""
+    """The preferred port if it is free, so that the DSNs in running processes stay valid."""
     if preferred is not None and _is_free(preferred):
         return preferred
     return next(port for port in random.sample(PORTS, len(PORTS)) if _is_free(port))
@@ -62,7 +62,7 @@ def choose_port(preferred: int | None) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as candidate:
-        # As PostgreSQL does: connections of the server before, waiting to time out, are not in the way.
+        # As in PostgreSQL, old connections that wait for their timeout do not block the port.
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             candidate.bind((HOST, port))
@@ -72,7 +72,7 @@ def _is_free(port: int) -> bool:
 
 
 def spawn_keeper(layout: Layout, binaries: Binaries, account: Account, port: int, start_lock: FileLock) -> None:
-    """Returns when the keeper holds its lock; the server is then on its way up."""
+    """Starts the keeper. Returns when the keeper holds its lock; the server is then starting."""
     options = [f"--{name}={value}" for name, value in {**OPTIONS, "port": str(port)}.items()]
     server = account.command(binaries.postgres, "-D", layout.data, *options)
     user, group = ("" if number is None else str(number) for number in account.switch)
@@ -106,9 +106,9 @@ async def connect(layout: Layout, port: int, database: str = MAINTENANCE_DATABAS
 
 
 async def server_version(layout: Layout, port: int) -> str | None:
-    """The version of our server on that port; None while it is not up.
+    """The version of our server on that port; None while it is not running.
 
-    Connects only when our own server says that it has the port: a stranger there could ask for the password.
+    This connects only if our own server reports the port: another program there could ask for the password.
     """
     if not is_ready(layout, port):
         return None

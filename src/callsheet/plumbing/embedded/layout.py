@@ -1,4 +1,4 @@
-"""What lies where below `<home>/postgres`, and the small files there: password, port, log."""
+"""The files below `<home>/postgres`, including password, port and log."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ LOG_TAIL_LINES = 12
 
 
 class EmbeddedPostgresError(OperatorError):
-    """The embedded PostgreSQL server cannot be used; the message says why and what to do."""
+    """The embedded PostgreSQL server cannot be used. The message contains the reason and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of one home. No process id is written down anywhere: a pid can be reused, a flock cannot."""
+    """The paths of one home. No process id is stored: a pid can be reused, a flock cannot."""
 
     home: Path
 
     @classmethod
     def of(cls, home: Path) -> Layout:
-        # Resolved, because the server reports its data directory without symlinks and we compare the two.
+        # The path is resolved, because the server reports its data directory without symlinks, and the two are
+        # compared.
         return cls(home.resolve())
 
     @property
@@ -78,7 +79,7 @@ class Layout:
             make_private(self.home)
             if not self.directory.exists():
                 make_private(self.directory)
-                # Whatever the umask: as root the server runs as another user and must reach data/.
+                # This does not depend on the umask: as root, the server runs as another user and must reach data/.
                 self.directory.chmod(own_mode())
                 self._give_to_owner_of_home(self.directory)
             for path in (self.start_lock, self.users_lock, self.keeper_lock, self.log):
@@ -87,7 +88,7 @@ class Layout:
 
     @contextmanager
     def accessible(self) -> Iterator[None]:
-        """Turns an error of the file system into a sentence."""
+        """Turns an error of the file system into an error for operators."""
         try:
             yield
         except OSError as error:
@@ -101,17 +102,17 @@ class Layout:
             return self._passwords()[user]
         except (FileNotFoundError, KeyError) as error:
             raise EmbeddedPostgresError(
-                f"The password file {self.passfile} is gone. Put it back from a backup: "
-                f"one line *:*:*:{user}:PASSWORD, readable by you alone."
+                f"The password file {self.passfile} is missing. Restore it from a backup: one line "
+                f"*:*:*:{user}:PASSWORD, readable by you alone."
             ) from error
 
     def find_password(self, user: str) -> str | None:
         return self._passwords().get(user)
 
     def make_password(self, user: str = USER) -> str:
-        # Letters and digits only: nothing to escape in a DSN, a statement or a passfile.
+        # The password has only letters and digits, so that nothing must be escaped in a DSN, a statement or a passfile.
         password = secrets.token_hex(24)
-        # A new superuser is that of a new cluster, which knows no other role.
+        # A new superuser belongs to a new cluster, which has no other role.
         known = {} if user == USER else self._passwords()
         lines = [f"*:*:*:{name}:{each}\n" for name, each in (known | {user: password}).items()]
         self._write(self.passfile, "".join(lines))
@@ -140,13 +141,13 @@ class Layout:
             return log.read().decode(errors="replace")
 
     def failure(self, sentence: str, log: str | None = None) -> EmbeddedPostgresError:
-        """An error that carries the end of the server's log."""
+        """An error that contains the end of the server's log."""
         log = self.log_since(0) if log is None else log
         tail = "\n".join(f"  {line}" for line in log.splitlines()[-LOG_TAIL_LINES:])
         return EmbeddedPostgresError(f"{sentence}\nThe log {self.log} ends with:\n{tail or '  (nothing)'}")
 
     def _write(self, path: Path, text: str) -> None:
-        """Whole or not at all, also when the power fails."""
+        """Writes the file completely or not at all, even if the power fails."""
         temporary = path.with_name(f"{path.name}.new")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(text)
@@ -157,7 +158,7 @@ class Layout:
         sync_directory(self.directory)
 
     def _give_to_owner_of_home(self, path: Path) -> None:
-        """What root made in a user's home must not shut that user out later."""
+        """Gives files that root created in a user's home to that user, who could not use them otherwise."""
         if os.geteuid() == 0:
             owner = self.home.stat()
             os.chown(path, owner.st_uid, owner.st_gid)

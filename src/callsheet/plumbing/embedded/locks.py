@@ -1,6 +1,6 @@
 """flock for an event loop.
 
-The kernel frees a flock when its holder dies, however it dies: that is what the whole supervisor rests on.
+The kernel frees a flock when its holder dies in any way. The whole supervisor depends on that.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 SHARED = fcntl.LOCK_SH
 EXCLUSIVE = fcntl.LOCK_EX
-# Asking again is cancellable and needs no thread; a thread blocked in flock() would hang the interpreter's exit.
+# Polling is cancellable and needs no thread. A thread that is blocked in flock() would block the interpreter's exit.
 ASK_AGAIN_SECONDS = 0.02
 
 
 class FileLock:
-    """One open file description on a lock file. Two of them in one process are two holders."""
+    """One open file description of a lock file. Two of them in one process are two holders."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -28,7 +28,7 @@ class FileLock:
         return self._handle is not None
 
     def try_acquire(self, kind: int) -> bool:
-        """Takes the lock, or converts the one held; a failed conversion loses what was held."""
+        """Takes the lock, or converts the held one. A failed conversion loses the held lock."""
         if self._handle is None:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -39,7 +39,7 @@ class FileLock:
         return True
 
     async def acquire(self, kind: int, seconds: float) -> None:
-        """Raises TimeoutError when the lock is not free in time."""
+        """Takes the lock. Raises TimeoutError if it is not free in time."""
         async with asyncio.timeout(seconds):
             while not self.try_acquire(kind):  # noqa: ASYNC110  another process frees it, which sets no event
                 await asyncio.sleep(ASK_AGAIN_SECONDS)

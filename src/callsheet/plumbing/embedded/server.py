@@ -1,9 +1,8 @@
 """One PostgreSQL server per home, shared by every process that uses it.
 
-Four facts are kept by the kernel as file locks, so that no crash leaves a wrong one behind:
-`start.lock` (a process is starting or stopping it), `users.lock` (shared by all processes that use it) and
-`keeper.lock` (the keeper lives, and so does its server). The keeper stops the server when it can lock `users.lock` for
-itself.
+The kernel keeps the state as file locks, so that a crash leaves no wrong state: `start.lock` (a process is starting or
+stopping the server), `users.lock` (shared by all processes that use it) and `keeper.lock` (the keeper runs, and so does
+its server). The keeper stops the server when it can lock `users.lock` exclusively.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from callsheet.plumbing.embedded.launch import (
 from callsheet.plumbing.embedded.layout import APPLICATION, USER, EmbeddedPostgresError, Layout
 from callsheet.plumbing.embedded.locks import ASK_AGAIN_SECONDS, EXCLUSIVE, SHARED, FileLock, is_held
 
-# Recovery after a crash replays at most a gigabyte of log; it must not be mistaken for a server that hangs.
+# Recovery after a crash replays at most a gigabyte of log. It must not be mistaken for a hanging server.
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.1
 
@@ -40,7 +39,9 @@ T = TypeVar("T")
 
 
 class EmbeddedPostgres:
-    """This process's claim on the server of a home: it runs at least until `close`, or until the process ends."""
+    """This process's claim on the server of a home. The server runs at least until `close`, or until the process
+    ends.
+    """
 
     def __init__(self, layout: Layout, claim: FileLock, port: int):
         self._layout = layout
@@ -49,13 +50,13 @@ class EmbeddedPostgres:
 
     @classmethod
     async def start(cls, home: Path) -> EmbeddedPostgres:
-        """Starts the server of this home, or shares the one that runs."""
+        """Starts the server of this home, or shares the running one."""
         layout = Layout.of(home)
         await asyncio.to_thread(layout.prepare)
         claim = FileLock(layout.users_lock)
         try:
             async with _starting_or_stopping(layout) as start_lock:
-                # Waits for a keeper that is shutting down: it holds this lock until its server is gone.
+                # This waits for a keeper that is shutting down: it holds this lock until its server has ended.
                 await _claimed_in_time(claim, layout)
                 layout.stop_mark.unlink(missing_ok=True)
                 was_running = is_held(layout.keeper_lock)
@@ -86,7 +87,8 @@ class EmbeddedPostgres:
         return f"postgresql://{user}:{self._layout.password(user)}@{HOST}:{self._port}/{database}?sslmode=disable"
 
     async def ensure_running(self) -> bool:
-        """Starts the server anew if it or its keeper was killed; says whether it had to. Costs one system call else.
+        """Starts the server again if it or its keeper was killed. Returns whether that was necessary. Otherwise it
+        costs one system call.
 
         The port stays the same unless another program took it meanwhile. A server that `stop` stopped stays down.
         """
@@ -102,12 +104,14 @@ class EmbeddedPostgres:
         return True
 
     async def close(self) -> None:
-        """Gives up the claim; after the last one, waits until the server is down."""
+        """Releases the claim. After the last claim, waits until the server is down."""
         await _release(self._claim, self._layout)
 
 
 async def stop(home: Path) -> bool:
-    """Stops the server even if a process uses it, and keeps it down until the next start; says whether one ran."""
+    """Stops the server even if a process uses it, and keeps it down until the next start. Returns whether a server
+    ran.
+    """
     layout = Layout.of(home)
     with layout.accessible():
         if not layout.data.exists():
@@ -143,7 +147,7 @@ async def _claimed_in_time(claim: FileLock, layout: Layout) -> None:
     except TimeoutError:
         raise layout.failure(
             f"The PostgreSQL server in {layout.directory} has been shutting down "
-            f"for {PATIENCE_SECONDS:.0f} seconds. Look for a disk that is full or hangs."
+            f"for {PATIENCE_SECONDS:.0f} seconds. Check for a disk that is full or hangs."
         ) from None
 
 
@@ -155,7 +159,7 @@ async def _release(claim: FileLock, layout: Layout) -> None:
 
 
 async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
-    """Under the start lock and with a claim held: the port of a server that responds and has a keeper."""
+    """The port of a server that responds and has a keeper. Called under the start lock and with a claim."""
     port = layout.recorded_port()
     if port is not None and await _answers(layout, port):
         return port
@@ -179,7 +183,9 @@ async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
 
 
 async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs in a thread. A cancelled caller still waits: the start lock must not be released before it ends."""
+    """Runs work in a thread. A canceled caller still waits: the start lock must not be released before the work
+    ends.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:
         return await asyncio.shield(task)
@@ -189,7 +195,7 @@ async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
 
 async def _answers(layout: Layout, port: int) -> bool:
-    """Waits for as long as the keeper lives: the server may be starting or recovering."""
+    """Waits for a response as long as the keeper runs: the server may be starting or recovering."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while is_held(layout.keeper_lock):
         if await server_version(layout, port) is not None:
@@ -204,9 +210,9 @@ async def _answers(layout: Layout, port: int) -> bool:
 
 
 async def _stop_orphan(layout: Layout) -> bool:
-    """Stops a server without a keeper, so that a new one can run under a keeper. Says whether there was one.
+    """Stops a server without a keeper, so that a new one can run under a keeper. Returns whether there was one.
 
-    Where the kernel cannot notify the server that its keeper was killed (macOS), it runs on; on Linux it is already
+    If the kernel cannot notify the server that its keeper was killed (macOS), it runs on. On Linux it is already
     shutting down, and a second SIGINT changes nothing.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -231,13 +237,13 @@ async def _wait_for_keeper_to_end(layout: Layout, *, until_claimed: bool = False
         if time.monotonic() > deadline:
             raise layout.failure(
                 f"The PostgreSQL server in {layout.directory} has not stopped "
-                f"for {PATIENCE_SECONDS:.0f} seconds. Look for a disk that is full or hangs."
+                f"for {PATIENCE_SECONDS:.0f} seconds. Check for a disk that is full or hangs."
             )
         await asyncio.sleep(ASK_AGAIN_SECONDS)
 
 
 def _somebody_uses(layout: Layout) -> bool:
-    """Whether there is a claim. The keeper's exclusive lock, taken to shut down, is none."""
+    """Whether a process has a claim. The keeper's exclusive lock, which it takes to shut down, does not count."""
     lock = FileLock(layout.users_lock)
     try:
         return not lock.try_acquire(EXCLUSIVE) and lock.try_acquire(SHARED)

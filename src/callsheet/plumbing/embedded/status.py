@@ -1,4 +1,4 @@
-"""Looking at the server of a home without starting it."""
+"""Reads the status of the server of a home without starting it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from callsheet.plumbing.embedded.locks import is_held
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStatus:
-    """`version` is the running server's ("18.6") or else the cluster's ("18"); None before the first start."""
+    """The status. `version` is the running server's ("18.6") or else the cluster's ("18"); None before the first
+    start.
+    """
 
     running: bool
     port: int | None
@@ -48,6 +50,6 @@ def _size(directory: Path) -> int:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_size
             except FileNotFoundError:
-                # The running server removes files while we count.
+                # The running server may remove files during the count.
                 continue
     return total
