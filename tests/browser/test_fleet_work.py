@@ -136,7 +136,7 @@ async def test_a_fleet_is_scaled_from_its_page_and_its_worker_comes(
     await dialog.get_by_label("Smallest number of workers").fill("3")
     await dialog.get_by_label("Largest number of workers").fill("2")
     await dialog.get_by_role("button", name="Save").click()
-    await expect(dialog).to_contain_text("The minimum is between 0 and the maximum of 2.")
+    await expect(dialog).to_contain_text("The minimum must be between 0 and the maximum of 2.")
     await dialog.get_by_label("Smallest number of workers").fill("1")
     await expect(plan_of(dialog)).to_contain_text("The autoscaler keeps between 1 and 2 workers.")
     await expect(plan_of(dialog)).to_contain_text("It orders 1 worker at once.")

@@ -297,7 +297,7 @@ async def test_repoint_does_not_mistake_an_original_for_a_copy(
         await repoint(
             unchanged_installation.copy, central, {"pool_1": copied, "pool_2": await database_copies.database()}
         )
-    with pytest.raises(DatabaseError, match="is pool 'pool_1' already. It cannot be pool 'pool_2' too"):
+    with pytest.raises(DatabaseError, match=r"is pool 'pool_1' already\. It cannot be pool 'pool_2' too"):
         await repoint(unchanged_installation.copy, central, {"pool_1": copied, "pool_2": copied})
     # None of it has changed an owner.
     await renew_leases(unchanged_installation.databases)

@@ -213,6 +213,6 @@ def test_a_deleted_working_directory_is_reported_in_one_sentence(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(SettingsError, match="working directory does not exist any more"):
+    with pytest.raises(SettingsError, match="working directory no longer exists"):
         load_settings()
     monkeypatch.chdir(tmp_path)

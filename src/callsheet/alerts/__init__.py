@@ -1,1 +1,1 @@
-"""What needs an operator: checked on a schedule, shown, logged, exported to Prometheus, and sent to people."""
+"""Alerts for operators: checked on a schedule, shown, logged, exported to Prometheus, and sent to recipients."""

@@ -48,7 +48,7 @@ class CurrentAlerts:
         self._highest_failed_share = settings.pipelines.error_share_alert
 
     async def of_installation(self) -> list[Alert]:
-        """What every control plane finds alike, because it is read from the databases."""
+        """The alerts that every control plane finds, because they are read from the databases."""
         look = await self._overview.look()
         metrics = look.metrics
         async with self._databases.central.ordinary() as connection:
@@ -76,7 +76,7 @@ class CurrentAlerts:
         )
 
     def of_process(self) -> list[Alert]:
-        """What this control plane alone finds: its loops, its connections, its repairs."""
+        """The alerts that only this control plane finds: about its loops, its connections and its repairs."""
         return alerts(
             AlertFacts(
                 unavailable_pools=self._databases.unavailable,
@@ -92,7 +92,8 @@ class CurrentAlerts:
             route = (head.workflow_id, head.stage, head.provider)
             if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
                 oldest[route] = head
-        # Why a route has no worker is read only where it has none: for 20 routes of 10,000 workers that took 1.3 s.
+        # The reason why a route has no worker is read only for routes without workers: for 20 routes of 10,000 workers
+        # that took 1.3 s.
         capacity = await self._capacity.of([route for route in oldest if not look.live_workers(route)])
         return [
             RouteFacts(

@@ -1,4 +1,4 @@
-"""What each alert means and what to do about it, in general. The API, the messages and docs/alerts.md say the same."""
+"""The meaning of each kind of alert, and what to do. The API, the messages and docs/alerts.md use the same texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.wire.operations import AlertCode
 class Guide(NamedTuple):
     meaning: str
     steps: str
-    # Where docs/ says more, relative to docs/.
+    # A page of docs/ with more details, relative to docs/.
     page: str = ""
 
 
@@ -62,7 +62,7 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "An unexpected error stops the scheduler from advancing a run; the run's reason is `internal_error`. It is "
             "tried again every `CALLSHEET_PIPELINES__BLOCKED_SECONDS`. Other runs go on.",
             "Look for `pipeline.run_stumbled` in the log of a control plane. It has the traceback, once per run and "
-            "error; please report it. The run goes on by itself when the cause is fixed. Its user may cancel it.",
+            "error; please report it. The run continues when the cause is fixed. Its user may cancel it.",
         ),
         "unapproved_workers": Guide(
             "Workers registered with the shared secret and get no jobs until an operator approves them.",

@@ -1,9 +1,9 @@
-"""Checks the alerts on a schedule, keeps those that hold, logs changes, and writes the messages that are to be sent.
+"""Checks the alerts on a schedule, stores the current ones, logs changes, and writes the messages to send.
 
 Any number of control planes may run this. Each keeps the alerts about itself. One at a time checks the installation: it
-takes a turn with a number, and writes what it found only if no other process has taken a later turn. A process that
-dies leaves its turn, and the next check is at most one interval later. The messages are written in the transaction that
-marks an alert as sent, so each change is sent to each recipient; a message may arrive twice, with the same id.
+takes a turn with a number, and writes its findings only if no other process has taken a later turn. If a process dies,
+the next check is at most one interval later. The messages are written in the transaction that marks an alert as sent,
+so each change is sent to each recipient. A message may arrive twice, with the same id.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class AlertChanges(NamedTuple):
     ended: Sequence[EndedAlert]
 
     def log(self) -> None:
-        """Only after the commit: without it, nothing has changed, and the next check finds the same changes again."""
+        """Logs the changes. Called only after the commit: without it, nothing has changed, and the next check finds
+        the same changes again.
+        """
         for alert in self.started:
             write = log.error if alert.severity == "critical" else log.warning
             write("alert.started", code=alert.code, subject=alert.subject, message=alert.message, action=alert.action)
@@ -74,7 +76,7 @@ class AlertKeeper(Loop):
         self._recipients = recipients(settings)
         self._process = process
         self._installation = installation
-        # What /metrics shows: the alerts at the last tick.
+        # The alerts at the last tick, for /metrics.
         self.kept: Sequence[KeptAlert] = ()
 
     async def tick(self, now: datetime) -> None:
@@ -92,7 +94,7 @@ class AlertKeeper(Loop):
         found = await self._current.of_installation()
         await hit(Failpoint.ALERTS_FOUND_BEFORE_WRITE)
         async with self._databases.central.transaction() as connection:
-            # A later check knows more, and has written it already or will.
+            # A later check knows more, and has already written it or will.
             if await SQL["lock_check"].value(connection) != number:
                 return
             changes = await self._keep(connection, "", found)
@@ -144,12 +146,13 @@ class AlertKeeper(Loop):
         return list(self._recipients)
 
     async def last(self) -> list[Alert]:
-        """The alerts of the last check, critical ones first. Those of this process are of this moment: they cost no
-        statement, and a keeper whose ticks fail cannot write that they fail."""
+        """The alerts of the last check, critical ones first. The alerts of this process are current: they need no
+        statement, and a keeper whose ticks fail cannot write that they fail.
+        """
         return self._merged(await self._kept(), {self._process: self._current.of_process()})
 
     async def now(self) -> list[Alert]:
-        """The alerts that hold now, critical ones first, with the time since when they are known."""
+        """The current alerts, critical ones first, with the time since which they are known."""
         found = {"": await self._current.of_installation(), self._process: self._current.of_process()}
         return self._merged(await self._kept(), found)
 
@@ -176,5 +179,5 @@ class AlertKeeper(Loop):
 
 
 def recipients(settings: AlertSettings) -> tuple[str, ...]:
-    """Where messages go: `webhook`, and e-mail addresses. Pure."""
+    """The recipients of messages: `webhook`, and e-mail addresses. Pure."""
     return (*((WEBHOOK,) if settings.webhook_url is not None else ()), *settings.emails)

@@ -19,7 +19,7 @@ TEST_GUIDE = Guide("This is a test. Nothing is wrong.", "Nothing. Messages about
 
 
 class KeptAlert(NamedTuple):
-    """An alert as it is kept in the database. `process` is empty for alerts of the installation."""
+    """An alert in the database. `process` is empty for alerts of the installation."""
 
     process: str
     code: AlertCode
@@ -46,8 +46,9 @@ def with_guide(alert: Alert | KeptAlert, process: str, since: datetime | None) -
 
 
 def message(event: MessageEvent, alert: KeptAlert, installation: str) -> dict[str, Any]:
-    """What the webhook gets as JSON. Slack and Mattermost show only `text`, so it says everything about an alert that
-    started."""
+    """The JSON for the webhook. Slack and Mattermost show only `text`, so `text` contains everything about an alert
+    that started.
+    """
     guide = GUIDE[alert.code]
     lines = [f"Callsheet {alert.severity} {WORDS[event]}: {alert.message}"]
     if event != "ended":
@@ -81,7 +82,7 @@ def email(content: Mapping[str, Any]) -> tuple[str, str]:
     """Subject and text of an e-mail with the content of a message."""
     event: MessageEvent = content["event"]
     severity = f"{content['severity']} " if "severity" in content else ""
-    # A subject is one line.
+    # A subject must be one line.
     summary = " ".join(str(content["message"]).split())
     subject = f"Callsheet {severity}{WORDS[event]}: {summary}"[:LONGEST_SUBJECT]
     parts = [str(content["message"])]
@@ -92,7 +93,9 @@ def email(content: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def webhook_body(number: int, content: Mapping[str, Any]) -> bytes:
-    """`id` stays the same when a message is sent again, so that the receiver can recognize it."""
+    """The body of the webhook. `id` stays the same when a message is sent again, so that the receiver can recognize
+    it.
+    """
     return json.dumps({"id": number, **content}, ensure_ascii=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""Sends the messages about alerts to the webhook and by e-mail, again and again until they are accepted."""
+"""Sends the messages about alerts to the webhook and by e-mail. Each message is tried again until it is accepted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
 log = get_logger(__name__)
-# Put off twice as long each time, an hour at most: the last attempt is about six hours after the first.
+# The delay doubles each time, up to an hour: the last attempt is about six hours after the first.
 MOST_ATTEMPTS = 12
 TIMEOUT_SECONDS = 10.0
 LONGEST_ERROR = 500
@@ -51,7 +51,7 @@ class AlertSender(Loop):
         self._recipients = list(recipients(settings))
 
     async def tick(self, now: datetime) -> bool:
-        """Sends one message that is due; more may be."""
+        """Sends one message that is due. Returns whether there may be more."""
         if not self._recipients:
             return False
         async with self._databases.central.transaction() as connection:
@@ -70,7 +70,7 @@ class AlertSender(Loop):
         return True
 
     async def _try(self, message: DueMessage) -> str | None:
-        """Returns why the message was not accepted."""
+        """Sends a message. Returns why it was not accepted; None if it was."""
         try:
             if message.recipient == WEBHOOK:
                 await self._post(message.id, message.content)

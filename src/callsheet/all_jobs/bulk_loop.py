@@ -1,9 +1,9 @@
 """Carries out bulk actions, in batches, on any number of control planes.
 
-A lease in central lets one process at a time work on an action. It is a means against useless work, not the safety:
-each job is changed by the use cases of `jobs`, in the charge cycle in which it was found, so of two processes one
-changes it. The history of the job says whether this action changed it. Therefore a process that was killed, or that
-lost its lease, leaves nothing that is done twice or counted wrongly.
+A lease in central lets one process at a time work on an action. The lease only avoids useless work. Safety does not
+depend on it: each job is changed by the use cases of `jobs`, in the charge cycle in which it was found, so only one of
+two processes changes it. The history of the job shows whether this action changed it. Therefore a process that is
+killed, or that loses its lease, leaves no job that is changed twice or counted wrongly.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from callsheet.wire.all_jobs import BulkActionKind, JobFilter
 from callsheet.wire.errors import Refusal
 
 log = get_logger(__name__)
-# A process that is gone is replaced after so long.
+# After this time, another process replaces a dead one.
 LEASE_SECONDS = 30.0
 # After Stop, at most the jobs of one batch are changed.
 BATCH = 20
 AT_ONCE = 4
-# Another action gets its turn after so many batches.
+# After this many batches, another action gets its turn.
 MOST_BATCHES = 10
 # How long the jobs of an action are kept after its end. Its counts stay.
 KEPT_DAYS = 7
@@ -57,7 +57,7 @@ class ClaimedAction(NamedTuple):
 
     @property
     def actor(self) -> str:
-        """The action as the history of a job names it."""
+        """The name of the action in the history of a job."""
         return f"bulk_action:{self.id}"
 
 
@@ -100,7 +100,7 @@ class BulkActionLoop(Loop):
         self._dispatches = dispatches
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more to do."""
+        """Works on actions. Returns whether there may be more to do."""
         token = uuid4()
         async with self._databases.central.connection() as connection:
             action = await BULK_SQL["claim_action"].row(
@@ -112,7 +112,7 @@ class BulkActionLoop(Loop):
         return True
 
     async def _work(self, action: ClaimedAction, token: UUID) -> None:
-        """Some batches; then the counts, and the end if nothing is left."""
+        """Runs some batches, then updates the counts, and ends the action if nothing is left."""
         is_complete = False
         for _ in range(MOST_BATCHES):
             if not await self._renew(action.id, token):
@@ -134,7 +134,7 @@ class BulkActionLoop(Loop):
             await BULK_SQL["release_lease"].run(connection, id=action.id, token=token)
 
     async def _renew(self, action_id: UUID, token: UUID) -> bool:
-        """Whether to go on: the action is not stopped, and this process has the lease."""
+        """Renews the lease. Returns whether to continue: the action is not stopped, and this process has the lease."""
         async with self._databases.central.connection() as connection:
             renewed = await BULK_SQL["renew_lease"].value(
                 connection, id=action_id, token=token, lease_seconds=LEASE_SECONDS
@@ -142,9 +142,9 @@ class BulkActionLoop(Loop):
         return renewed is not None
 
     async def _collect(self, action: ClaimedAction) -> bool:
-        """Finds the next jobs in each pool. Whether there may be more."""
+        """Finds the next jobs in each pool. Returns whether there may be more."""
         wanted = JobFilter.model_validate(action.filter)
-        # The operator who started it may search users' texts.
+        # The operator who started the action may search users' texts.
         resolved = await self._names.resolve(wanted, searches_texts=True)
         more = [await self._collect_in(pool, action, resolved) for pool in self._databases.require_all()]
         return any(more)
@@ -169,7 +169,7 @@ class BulkActionLoop(Loop):
         return last is not None
 
     async def _batch(self, action: ClaimedAction) -> bool:
-        """Acts on the next jobs of the first pool that has some. False if none has."""
+        """Acts on the next jobs of the first pool that has some. Returns False if no pool has any."""
         for pool in self._databases.require_all():
             async with pool.ordinary() as connection:
                 jobs = await BULK_POOL_SQL["open_jobs"].rows(
@@ -188,7 +188,7 @@ class BulkActionLoop(Loop):
             try:
                 await self._act(action, job)
             except Refusal as error:
-                # Another process may have changed it for this action, since it was read.
+                # Another process may have changed the job for this action since it was read.
                 refusal = None if await self._is_changed(pool, action, job) else error
         await hit(Failpoint.BULK_ACTED_BEFORE_OUTCOME)
         async with pool.connection() as connection:
@@ -211,7 +211,7 @@ class BulkActionLoop(Loop):
             case BulkActionKind.CANCEL:
                 await self._cancellation.cancel(tenant_id, job_id, **by, charge_cycle=cycle)
             case BulkActionKind.SET_PRIORITY:
-                assert action.priority is not None, "a check of the table"
+                assert action.priority is not None, "a constraint of the table ensures this"
                 await self._dispatches.change_priority_of_job(
                     JobCycle(tenant_id, job_id, cycle), action.priority, action.actor
                 )
@@ -225,7 +225,7 @@ class BulkActionLoop(Loop):
             )
 
     async def _count(self, action: ClaimedAction, token: UUID) -> bool:
-        """Counts the jobs of the action in all pools. False if another process has the lease."""
+        """Counts the jobs of the action in all pools. Returns False if another process has the lease."""
         rows: list[OutcomeCount] = []
         for pool in self._databases.require_all():
             async with pool.ordinary() as connection:
@@ -244,7 +244,7 @@ class BulkActionLoop(Loop):
         return written is not None
 
     async def _clear(self) -> bool:
-        """Deletes the jobs of an action that ended long ago. Whether there may be more."""
+        """Deletes the jobs of an action that ended long ago. Returns whether there may be more."""
         async with self._databases.central.ordinary() as connection:
             action_id = await BULK_SQL["find_actions_to_clear"].value(connection, days=KEPT_DAYS)
         if action_id is None:

@@ -19,7 +19,8 @@ from callsheet.wire.base import Page
 from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.tasks import task_id_of
 
-# Rows that one request reads at most in a pool. With words to search for, each row also costs a look at its texts.
+# Maximum number of rows that one request reads in a pool. If there are words to search for, each row also costs a check
+# of its texts.
 LOOKED_AT = 10_000
 SEARCHED = 4000
 
@@ -61,12 +62,14 @@ class PoolPage(NamedTuple):
 
 
 def merged(pages: Sequence[PoolPage], limit: int) -> tuple[list[AllJobsRow], UUID | None]:
-    """The newest rows of all pools, and where the next page starts. Rows below what every pool has read must wait."""
+    """The newest rows of all pools, and where the next page starts. Rows that are older than what every pool has
+    read must wait.
+    """
     ends = [page.read_down_to for page in pages if page.read_down_to is not None]
     end = max(ends, default=None)
     rows = sorted((row for page in pages for row in page.rows), key=lambda row: row.id, reverse=True)
     ready = [row for row in rows if end is None or row.id >= end]
-    # Two tenants may have a job of the same id: both are on one page, because the next one starts below the id.
+    # Two tenants may have a job with the same id: both are on one page, because the next page starts below the id.
     while limit < len(ready) and ready[limit].id == ready[limit - 1].id:
         limit += 1
     shown = ready[:limit]
@@ -84,7 +87,7 @@ class AllJobs:
     async def page(
         self, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int | None = None
     ) -> Page[OperatedJob]:
-        """Newest first."""
+        """A page of jobs, newest first."""
         most = looked_at or (limit + 1 if resolved.is_source_alone else _looked_at(resolved))
         pages = await asyncio.gather(*(_page_of(pool, resolved, cursor, limit, most) for pool in self._databases.pools))
         rows, end = merged(pages, limit)
@@ -123,7 +126,7 @@ class AllJobs:
                 task_id=task_id_of(row.id) if row.actor is not None else None,
                 tenant=tenants.get(row.tenant_id, str(row.tenant_id)),
                 user=users.get(row.user_id),
-                # Jobs that were submitted by workflow had no title in earlier releases.
+                # In earlier releases, jobs that were submitted by workflow had no title.
                 title=effect.name if effect else row.title or row.actor or workflow,
                 workflow=workflow,
                 effect_slug=effect.slug if effect else None,

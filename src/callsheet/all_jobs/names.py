@@ -12,7 +12,7 @@ from callsheet.catalog.effects import Effects
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.all_jobs import JobFilter
 
-# Finished dispatches among which the jobs of a worker are looked for: the history has no index by worker.
+# Number of finished dispatches among which the jobs of a worker are searched: the history has no index by worker.
 HISTORY_LOOKED_AT = 20_000
 
 
@@ -37,7 +37,7 @@ class Names:
         self._effects = effects
 
     async def resolve(self, wanted: JobFilter, *, searches_texts: bool) -> ResolvedFilter:
-        """A name that does not exist matches no job."""
+        """The filter with ids. A name that does not exist matches no job."""
         central = self._databases.central
         workflow_ids = worker_job_ids = None
         async with central.ordinary() as connection:

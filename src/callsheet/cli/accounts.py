@@ -1,4 +1,4 @@
-"""`callsheet tenants`, `callsheet users`, `callsheet keys`: who may use this installation."""
+"""`callsheet tenants`, `callsheet users`, `callsheet keys`: the accounts of this installation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LISTED = 10_000
 
 
 class AccountRooms(NamedTuple):
-    """What commands about accounts work with."""
+    """The objects that commands about accounts use."""
 
     settings: Settings
     databases: Databases
@@ -275,7 +275,7 @@ def create_key(
         print_json(created)
     else:
         out.print(created.key)
-        err.print("Keep it: it is not shown again.", style="dim")
+        err.print("Store the key now: it is not shown again.", style="dim")
 
 
 @keys.command("list")
@@ -323,7 +323,7 @@ async def _known_user(rooms: AccountRooms, email: str) -> User:
 
 
 def _new_password(from_stdin: bool) -> tuple[str, bool]:
-    """A password, and whether it was made up here."""
+    """A password, and whether it was generated here."""
     if from_stdin:
         password = sys.stdin.readline().rstrip("\n")
     elif sys.stdin.isatty():
@@ -384,7 +384,7 @@ async def _opened(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
 
 @asynccontextmanager
 async def _deletion(rooms: AccountRooms) -> AsyncIterator[UserDeletion]:
-    """Deleting may cancel jobs and runs, which takes the rooms of both."""
+    """Opens the deletion of users. Deleting may cancel jobs and runs, which needs the rooms of both."""
     from callsheet.catalog.room import open_catalog
     from callsheet.identity.deletion import UserDeletion
     from callsheet.identity.quotas import Quotas

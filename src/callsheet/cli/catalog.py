@@ -1,4 +1,4 @@
-"""The catalog as the commands for workflows and effects use it."""
+"""Opens the catalog for the commands about workflows and effects."""
 
 from __future__ import annotations
 

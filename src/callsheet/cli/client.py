@@ -1,4 +1,4 @@
-"""The HTTP API as a person at a terminal uses it: upload, submit, watch, fetch. Needs no server part."""
+"""A client of the HTTP API for commands: upload, submit, watch, fetch. Needs no server part."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Counted = Callable[[int], object]
 
 PIECE = 262_144
 SECONDS = httpx.Timeout(60.0, connect=10.0)
-# A stream that has nothing to say says so every 15 seconds.
+# A stream without events sends a comment every 15 seconds.
 SILENT_SECONDS = httpx.Timeout(45.0, connect=10.0)
 ATTEMPTS = 5
-# Endings that some systems do not know, or take for something else.
+# File extensions that some systems do not know, or map to another type.
 TYPES = {
     ".mkv": "video/x-matroska",
     ".m4v": "video/mp4",
@@ -57,7 +57,7 @@ _random = Random()  # noqa: S311 (jitter)
 
 
 class ServerRefusal(OperatorError):
-    """The control plane said no; `code` is its stable name for why."""
+    """The control plane refused the request. `code` is the stable name of the reason."""
 
     def __init__(self, sentence: str, code: str, status: int, errors: Sequence[ProblemField] = ()):
         super().__init__(sentence)
@@ -67,11 +67,11 @@ class ServerRefusal(OperatorError):
 
 
 class Away(Exception):
-    """It cannot be reached, or asks to come back later."""
+    """The control plane cannot be reached, or asks to retry later."""
 
 
 class StopWatching(Exception):
-    """The job had ended before."""
+    """The job had already ended."""
 
 
 class Client:
@@ -81,7 +81,7 @@ class Client:
         headers = {"authorization": f"Bearer {api_key}", "user-agent": "callsheet"}
         options: dict[str, Any] = {"timeout": SECONDS, "trust_env": False, "verify": certificates()}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, **options)
-        # Signed URLs say enough; the key stays out of storage.
+        # A signed URL is enough, and the API key must not be sent to storage.
         hooks = {"response": [refuse_astray]}
         self._storage = httpx.AsyncClient(follow_redirects=True, event_hooks=hooks, **options)
 
@@ -93,7 +93,7 @@ class Client:
         await self._storage.aclose()
 
     def on_lost(self, hear: Callable[[str], object]) -> None:
-        """Called when the stream of a job broke and is opened again."""
+        """Sets the function that is called when the stream of a job breaks and is opened again."""
         self._lost = hear
 
     async def effect(self, slug: str) -> Effect:
@@ -106,14 +106,14 @@ class Client:
         return await self._ask(Wallet, "GET", "/api/wallet")
 
     async def credit(self, user_id: UUID, credit: Credit) -> CreditResponse:
-        """Needs the key of an admin."""
+        """Credits a user. Needs the key of an admin."""
         return await self._ask(CreditResponse, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
 
     async def job(self, job_id: str | UUID) -> Job:
         return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")
 
     async def submit(self, effect: str, values: Mapping[str, Any], **inputs: str) -> Job:
-        # Made once, so that asking again after a lost response does not make a second job.
+        # The key is created once, so that a repeated request after a lost response does not create a second job.
         body = {"effect_id": effect, "input_payload": dict(values), "idempotency_key": uuid.uuid4().hex, **inputs}
         return await self._ask(Job, "POST", "/api/ai-jobs", body)
 
@@ -125,12 +125,12 @@ class Client:
         return await self._ask(Task, "GET", f"/api/task/{_quoted(task_id)}")
 
     async def upload(self, path: Path, counted: Counted) -> File:
-        """A file of yours, confirmed."""
+        """Uploads and confirms a file."""
         mime_type = media_type(path)
         size, digest = await asyncio.to_thread(_measured, path)
         if size == 0:
             raise OperatorError(f"{path} is empty.")
-        # Names of files need not be text.
+        # File names need not be text.
         name = path.name.encode("utf-8", "replace").decode("utf-8")[:200]
         body = {"name": name, "mime_type": mime_type, "size": size, "sha256": digest}
         created = await self._ask(CreatedUpload, "POST", "/api/videos/uploads", body)
@@ -146,7 +146,7 @@ class Client:
         for attempt in range(1, ATTEMPTS + 1):
             body = content if isinstance(content, bytes) else _pieces(content, counted)
             length = len(content) if isinstance(content, bytes) else size
-            # With a length: signed URLs of S3 take no chunked body.
+            # The request has a length, because signed URLs of S3 accept no chunked body.
             headers = {**upload.headers, "content-length": str(length)}
             try:
                 answer = await self._storage.put(upload.url, content=body, headers=headers)
@@ -161,7 +161,7 @@ class Client:
             await _pause(attempt)
 
     async def fetch(self, output: JobOutput, target: Path, counted: Counted) -> None:
-        """Writes the file under its name only when all of it is there and is what it should be."""
+        """Downloads a file. It gets its name only when it is complete and its checksum is right."""
         url = output.url
         if url is None:
             raise OperatorError(f"{output.name} cannot be fetched: it no longer exists.")
@@ -181,7 +181,9 @@ class Client:
         await _written(target, all_of_it)
 
     async def save(self, path: str, target: Path, counted: Counted) -> None:
-        """The whole response of the control plane at that URL. It is made for this request, so it cannot be resumed."""
+        """Saves the whole response of the control plane at that URL. It is created for this request, so it cannot be
+        resumed.
+        """
 
         async def all_of_it(part: Path) -> None:
             try:
@@ -192,7 +194,9 @@ class Client:
         await _written(target, all_of_it)
 
     async def events(self, job_id: str | UUID) -> AsyncGenerator[Told, None]:
-        """Everything a job reports until it has ended; goes on where it was when the connection breaks (G9)."""
+        """Yields everything that a job reports until it has ended. Continues at the last position if the connection
+        breaks (G9).
+        """
         last: str | None = None
         failures = 0
         while True:
@@ -238,7 +242,7 @@ class Client:
                 if attempt == attempts:
                     reason = type(error).__name__
                     raise OperatorError(
-                        f"No control plane responds at {self.url} ({reason}). Is it running there?"
+                        f"No control plane responds at {self.url} ({reason}). Check that it is running there."
                     ) from None
             else:
                 if answer.is_success:
@@ -250,8 +254,8 @@ class Client:
 
 
 async def _written(target: Path, write: Callable[[Path], Awaitable[None]]) -> None:
-    """The file has its name only when all of it is there."""
-    # Not from its name, which may be as long as a name can be.
+    """Writes a file, which gets its name only when it is complete."""
+    # The temporary name is not derived from the name, which may have the maximum length.
     part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
         await write(part)
@@ -300,7 +304,9 @@ async def messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | 
 def media_type(path: Path) -> str:
     guessed = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
     if guessed is None or guessed.partition("/")[0] not in ("image", "video", "audio"):
-        raise OperatorError(f"{path} does not end like a video, image or audio file, for example .mp4 or .png.")
+        raise OperatorError(
+            f"{path} does not have the extension of a video, image or audio file, for example .mp4 or .png."
+        )
     return guessed
 
 
@@ -349,7 +355,7 @@ def sentence_of(problem: Problem) -> str:
             "To create one on the control plane, run: callsheet keys create --user EMAIL"
         )
     if problem.errors:
-        # As they were written on the command line.
+        # The names are as they were written on the command line.
         return " ".join(str(FieldProblem(_as_written(each.field), each.reason)) for each in problem.errors)
     return f"{problem.title} {problem.detail}" if problem.detail else problem.title
 

@@ -1,4 +1,6 @@
-"""What every command has: `--verbose` and `--profile` before or after its name, and flags without a type in help."""
+"""Options of every command: `--verbose` and `--profile` before or after its name, and flags without a type in the
+help.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ class CommandTree(TyperGroup):
         super().__init__(**given)
         shared = {param.name: param for param in self.params}
         for command in _leaves(self):
-            # Those that talk to a control plane over HTTP.
+            # Commands that use a control plane over HTTP.
             if command.name == "logout" or any(param.name == "url" for param in command.params):
                 command.params.append(shared["profile"])
             command.params.append(shared["verbose"])
@@ -84,7 +86,9 @@ class CommandTree(TyperGroup):
 
 
 def _without_types_of_flags(get_params: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
-    """Typer writes <bool> beside a flag, also beside --help, which is made only when it is asked for."""
+    """Removes the type of flags from the help. Typer writes <bool> beside a flag, also beside --help, which is
+    created only on request.
+    """
 
     def quiet(context: Any) -> list[Any]:
         params = get_params(context)

@@ -1,4 +1,4 @@
-"""How commands talk: sentences to people on stderr, results on stdout, JSON where `--json` asks for it."""
+"""Output of commands: messages on stderr, results on stdout, and JSON with `--json`."""
 
 from __future__ import annotations
 
@@ -22,47 +22,48 @@ Model = TypeVar("Model", bound=BaseModel)
 UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"))
 FAILED, WRONG_USAGE = 1, 2
 
-# Names and messages are shown as they are: markup only where a command asks for it. Into a pipe nothing is folded,
-# so that one row stays one line.
-# Where there is no stdout at all (`>&-`) nothing is folded either.
+# Names and messages are shown unchanged: markup is used only if a command asks for it. Output to a pipe is not wrapped,
+# so that one row stays one line. Without stdout (`>&-`) nothing is wrapped either.
 _is_shown = sys.stdout is not None and sys.stdout.isatty()
 out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=None if _is_shown else 10_000)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def complain(message: str, error: BaseException | None = None, status: int = FAILED) -> NoReturn:
-    """One sentence for a person; for `--json` one object that a program can read."""
+    """Prints one sentence; with `--json` one object that a program can read."""
     try:
         if wants_json():
             err.print(json.dumps(problem_of(message, error)))
         else:
             err.print(f"callsheet: {redact_text(message)}")
     except OSError:
-        # Where even that cannot be written, the status is all there is.
+        # If even that cannot be written, only the status is left.
         give_up(sys.stderr)
     sys.exit(status)
 
 
 def wants_json() -> bool:
-    """Looked up in the arguments: they may be what is wrong."""
+    """Whether `--json` is among the arguments. They are searched directly, because they may be invalid."""
     arguments = sys.argv[1:]
     return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
 
 
 def problem_of(message: str, error: BaseException | None) -> dict[str, object]:
-    """Like an error of the HTTP API, whose codes it has where the control plane refused."""
+    """The error as JSON, in the form of an error of the HTTP API. If the control plane refused, it has the same
+    code.
+    """
     errors = [{"field": each.field, "reason": redact_text(each.reason)} for each in getattr(error, "errors", ())]
     return {"code": getattr(error, "code", "failed"), "detail": redact_text(message), "errors": errors}
 
 
 def give_up(stream: TextIO | None) -> None:
-    """What is left in its buffer goes nowhere, or Python would fail a second time when it ends, with status 120."""
+    """Discards the rest of a stream's buffer. Otherwise Python would fail a second time at its end, with status 120."""
     if stream is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(value: object) -> None:
-    """One line, so that it can be read by a program line by line."""
+    """Prints one line of JSON, so that a program can read line by line."""
     if sys.stdout is not None:
         sys.stdout.write(json.dumps(value, default=_plain) + "\n")
         sys.stdout.flush()
@@ -73,7 +74,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def moment(value: datetime | None) -> str:
-    """How long ago, or in how long, for a person at a terminal; the time itself where a program reads it."""
+    """The relative time for a person at a terminal, or the time itself for a program."""
     if value is None:
         return ""
     if not out.is_terminal:
@@ -82,14 +83,14 @@ def moment(value: datetime | None) -> str:
 
 
 def relative(seconds: float) -> str:
-    """From now: what is over has a minus."""
+    """The time from now; the past is negative."""
     if abs(seconds) < 1:
         return "now"
     return f"{seconds_text(-seconds)} ago" if seconds < 0 else f"in {seconds_text(seconds)}"
 
 
 def seconds_text(seconds: float | None) -> str:
-    """The duration in its largest unit: 3 min, not 200 s."""
+    """The duration in its largest unit, for example 3 min instead of 200 s."""
     if seconds is None:
         return ""
     size, unit = next((each for each in UNITS if seconds >= each[0]), (1, "s"))
@@ -97,7 +98,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def checked(model: type[Model], /, **values: object) -> Model:
-    """The request a command makes of its arguments, or one sentence about the first that is wrong."""
+    """The request of a command from its arguments. Raises with one sentence about the first wrong one."""
     try:
         return model(**values)
     except ValidationError as invalid:

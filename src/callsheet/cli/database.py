@@ -1,4 +1,4 @@
-"""`callsheet db …`: what is running where, migrations, pools."""
+"""`callsheet db …`: status, migrations and pools."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def _status(settings: Settings) -> dict[str, Any]:
     except NoInstallation:
         raise
     except OperatorError:
-        # A database that cannot be reached is part of the report.
+        # A database that cannot be reached is listed with its problem.
         if settings.database.dsn is None:
             raise
     report: dict[str, Any] = {"server": "external", "databases": []}
@@ -213,7 +213,8 @@ async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
     from callsheet.plumbing.secrets import master_secret
 
     if create:
-        # A control plane that starts later on this machine uses it, and so do pools that are added before that.
+        # A control plane that is started later on this machine uses this key, and so do pools that are added before
+        # that.
         master_secret(settings)
     async with _running_central(settings, create=create) as dsn:
         applied = await migrate_all(settings, dsn)
@@ -241,7 +242,7 @@ def _has_password(dsn: str) -> bool:
         parts = urlsplit(dsn)
         return bool(parts.password) or "password" in parse_qs(parts.query)
     except ValueError:
-        # No URL at all; the caller refuses it.
+        # The text is not a URL; the caller refuses it.
         return False
 
 
@@ -252,13 +253,13 @@ async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
 
     async with _running_central(settings) as dsn:
         master_secret(settings, create=False)
-        # Central only: the first pool may be the very one that is being added.
+        # Only central is migrated: the first pool may be the one that is being added.
         await require_current(dsn, "central", CENTRAL)
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
 
 
 async def _adopt(settings: Settings, with_storage: bool) -> tuple[list[str], str | None]:
-    """The pools, and the place of the storage where it was taken over too."""
+    """The adopted pools, and the place of the storage if it was taken over too."""
     from callsheet.media.storage.owner import mark
     from callsheet.plumbing.database import connected
     from callsheet.plumbing.databases import CENTRAL
@@ -277,7 +278,7 @@ async def _adopt(settings: Settings, with_storage: bool) -> tuple[list[str], str
 
 
 async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool) -> tuple[UUID, str | None]:
-    """The new id, and why this copy may delete nothing in its storage, if that is so."""
+    """The new id, and the reason why this copy may not delete anything in its storage, if there is one."""
     from callsheet.media.storage.owner import refusal
     from callsheet.plumbing.repoint import repoint
 
@@ -307,7 +308,7 @@ def _named_dsns(given: list[str]) -> dict[str, str]:
     for each in given:
         name, separator, dsn = each.partition("=")
         if not separator or not dsn.startswith(("postgresql://", "postgres://")):
-            # Not quoted: it may hold a password.
+            # The text is not shown, because it may contain a password.
             raise OperatorError("Write each pool as NAME=DSN, like pool_1=postgresql://user:password@host/name")
         dsns[name] = dsn
     return dsns
@@ -323,14 +324,14 @@ async def _shell(settings: Settings, database: str) -> int:
         if database not in addresses:
             raise OperatorError(f"There is no database {database!r}. Available: {', '.join(addresses)}.")
         command, environment = _psql(addresses[database])
-        # psql takes Ctrl-C for itself; the server must stay until it has ended.
+        # psql handles Ctrl-C itself; the server must run until psql has ended.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
         return await process.wait()
 
 
 def _psql(dsn: str) -> tuple[list[str], dict[str, str]]:
-    """The command and its environment: there the password is out of the process list."""
+    """The command and its environment, which keeps the password out of the process list."""
     from callsheet.plumbing.embedded.binaries import find_binaries
 
     embedded = find_binaries().psql

@@ -1,4 +1,4 @@
-"""A pipeline as a file declares it, and what it would change of the one that is there. Pure but for reading it."""
+"""Reads the declaration of a pipeline from a file, and compares it with the existing pipeline."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, Step
 
 LARGEST_FILE = 1024 * 1024
-# What distinguishes a step from the others, and what the control plane gives it.
+# Fields that distinguish steps, and fields that the control plane sets.
 IDENTITY = {"id", "name", "position"}
-# Follow from its name and its workflow unless the file says otherwise: a new step has nothing to compare.
+# Fields that are derived from the name and the workflow unless the file sets them: a new step has nothing to compare.
 DERIVED = {"slug", "effect_id"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     sign: str
-    """`+` is added, `-` is taken away, `~` is another."""
+    """`+`: added, `-`: removed, `~`: changed."""
     what: str
     before: Any = None
     after: Any = None
@@ -39,7 +39,7 @@ def read_declaration(file: Path) -> CreatePipeline:
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise OperatorError(f"{file} is too large for the declaration of a pipeline.")
-        # Editors on Windows begin a text with a mark.
+        # Editors on Windows start a text with a byte order mark.
         declared = tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
@@ -50,7 +50,7 @@ def read_declaration(file: Path) -> CreatePipeline:
     except RecursionError:
         raise OperatorError(f"{file} is nested too deeply to declare a pipeline.") from None
     except ValueError:
-        # The only other cause is caught above.
+        # The only other cause is handled above.
         raise OperatorError(f"{file} has a number with too many digits.") from None
     try:
         return checked(CreatePipeline, **declared)
@@ -59,7 +59,7 @@ def read_declaration(file: Path) -> CreatePipeline:
 
 
 def changes(found: Pipeline | None, planned: Pipeline) -> list[Change]:
-    """What makes `planned` of `found`."""
+    """The changes that turn `found` into `planned`."""
     if found is None:
         added = [Change("+", f"step {step.name}", after=_told(step)) for step in planned.steps]
         return [Change("+", f"pipeline {planned.slug}"), *added]
@@ -103,7 +103,7 @@ def _fields(step: Step) -> dict[str, Any]:
 
 
 def _told(step: Step) -> dict[str, Any]:
-    """What is not as it would be anyway."""
+    """The fields of a step that differ from their defaults."""
     usual = NewStep(name=step.name, workflow=step.workflow).model_dump(mode="json", exclude={"workflow"})
     return {
         name: value

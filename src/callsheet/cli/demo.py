@@ -1,4 +1,4 @@
-"""`callsheet demo`: everything on embedded parts, and a real job through it."""
+"""`callsheet demo`: starts everything on embedded parts, and runs a real job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from callsheet.settings import find_place, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs
 
-# Everything the demo starts, its engine too, is for this machine alone, whatever the settings say.
+# Everything that the demo starts, including its engine, listens on this machine only, whatever the settings say.
 DEMO_HOST = "127.0.0.1"
 
 
@@ -34,7 +34,7 @@ def demo(
             "Leave CALLSHEET_DATABASE__DSN out, or run: callsheet serve"
         )
     configure_logs("warning" if settings.log.level == "info" else settings.log.level, settings.log.format)
-    # With httpx and the whole catalog: 100 ms that others need not wait.
+    # Imported here, because httpx and the whole catalog take 100 ms that other commands need not wait for.
     from callsheet.cli.demo_run import run_demo
 
     run(run_demo, settings, leave, scale)

@@ -1,4 +1,6 @@
-"""Who the demo is: a tenant, an operator with a random password, a key that `callsheet submit` uses, and tokens."""
+"""The account of the demo: a tenant, an operator with a random password, a key that `callsheet submit` uses, and
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ FEW_TOKENS = 100
 
 
 async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
-    """The operator and the password; None where a person has set another one.
+    """The operator and the password; None if a person has set another password.
 
-    The password is random, and kept in the data directory. Written before it is set: a demo that dies between the two
-    finds it next time.
+    The password is random and stored in the data directory. It is written before it is set: a demo that dies between
+    the two finds it the next time.
     """
     if await plane.accounts.find_tenant(DEMO_TENANT) is None:
         await plane.accounts.create_tenant(CreateTenantRequest(slug=DEMO_TENANT, name="Demo"))
@@ -48,7 +50,7 @@ async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
         is_known = await find_known_password(connection) is not None
     if not is_known:
         return found, None
-    # The installation is from the time before passwords were random.
+    # The installation is older than random passwords.
     password = await _make_up_password(plane)
     return await plane.accounts.set_password(DEMO_EMAIL, password), password
 
@@ -60,7 +62,9 @@ async def _make_up_password(plane: ControlPlane) -> str:
 
 
 async def remembered_login(plane: ControlPlane, user: User) -> Login:
-    """The key of the last time, if it still is one; kept in the data directory, where `callsheet submit` finds it."""
+    """The key of the last time, if it is still valid. It is in the data directory, where `callsheet submit` finds
+    it.
+    """
     settings = plane.settings
     known = read_demo_login(settings)
     key = known.api_key if known is not None and await _opens(settings.public_url, known.api_key) else None

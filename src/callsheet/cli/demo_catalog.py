@@ -1,4 +1,4 @@
-"""What the demo has on offer: workflows for the built-in engine, effects on top of them, a fleet that serves them."""
+"""The catalog of the demo: workflows for the built-in engine, effects of them, and a fleet that serves them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _node(class_type: str, **inputs: Any) -> dict[str, Any]:
 
 
 def _video_graph(**changed: dict[str, Any]) -> Graph:
-    """Frames of the user's video, changed by the nodes of which the last is `change`, with the sound it had."""
+    """A graph for the frames of the user's video, changed by nodes of which the last is `change`, with the original
+    sound.
+    """
     return {
         "load": _node("LoadVideo", file=INPUT),
         "parts": _node("GetVideoComponents", video=["load", 0]),
@@ -58,7 +60,7 @@ FRAMES = ["parts", 0]
 
 @dataclass(frozen=True, slots=True)
 class DemoRecipe:
-    """A workflow of the demo, and the effects that are sold on top of it."""
+    """A workflow of the demo, and its effects."""
 
     slug: str
     graph: Graph
@@ -159,7 +161,7 @@ RECIPES: tuple[DemoRecipe, ...] = (
             _input("video"),
             {"key": "logo", "type": "image", "label": "Logo", "placeholder": LOGO, "user_configurable": True},
             _property("position", "choice", default="bottom-right", limits={"choices": POSITIONS}),
-            _number("size", 0.25, 0.05, 1.0, description="Width as a share of the video's."),
+            _number("size", 0.25, 0.05, 1.0, description="Width as a share of the video's width."),
         ),
         (
             _effect(
@@ -179,7 +181,10 @@ RECIPES: tuple[DemoRecipe, ...] = (
             "change": _node("LightboxVideoSpeed", video=["load", 0], speed="{{speed}}", keep_audio=True),
             "save": _node("SaveVideo", video=["change", 0], filename_prefix="demo", format="mp4", codec="h264"),
         },
-        (_input("video"), _number("speed", 0.5, 0.1, 10.0, description="Below 1 is slower, above is faster.")),
+        (
+            _input("video"),
+            _number("speed", 0.5, 0.1, 10.0, description="A value below 1 is slower, a value above 1 is faster."),
+        ),
         (
             _effect(
                 "slow-motion",
@@ -285,9 +290,8 @@ RECIPES: tuple[DemoRecipe, ...] = (
 
 
 async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
-    """Writes what is missing, brings the demo's own workflows up to date, leaves what people changed of the rest.
-
-    Returns the short names of its effects.
+    """Writes missing objects and updates the demo's own workflows. Other objects that people changed stay. Returns
+    the slugs of the effects.
     """
     for recipe in RECIPES:
         await _seed_workflow(plane, client, recipe)
@@ -347,7 +351,7 @@ async def _upload_logo(plane: ControlPlane, client: Client) -> str:
 
 
 def draw_logo() -> bytes:
-    """A clapperboard on nothing."""
+    """A clapperboard on a transparent background."""
     from PIL import Image, ImageDraw
 
     logo = Image.new("RGBA", (256, 192))

@@ -1,4 +1,4 @@
-"""The demo's sample clip, and the proof that what came back of it is what the effect promises."""
+"""The demo's sample clip, and the check that the result is what the effect promises."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from av.video.stream import VideoStream
 WIDTH, HEIGHT, RATE, SECONDS = 640, 360, 24, 3
 SOUND_RATE = 44_100
 SAMPLES = 1024
-# A falling fifth, so that one can hear that the sound is the one that was sent.
+# A falling fifth, so that one can hear that the sound is the original one.
 TONES = (660.0, 440.0)
-# Two encodings lie between a pixel and its opposite; on flat colours they cost one or two steps of 255.
+# Two encodings are between a pixel and its negative; on flat colors they cause an error of one or two steps of 255.
 MOST_PIXEL_ERROR = 4.0
-# A frame more or less of sound at the end is how codecs pad.
+# Codecs pad the end by about one frame of sound.
 MOST_SECONDS_OFF = 0.1
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 Layer = np.ndarray[Any, np.dtype[np.float32]]
 
 DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
-# The lake begins here, and no mountain is above this.
+# The row where the lake begins, and the row that no mountain exceeds.
 SHORE, PEAKS = 236, 100
 SUN_X = 440.0
-# From far to near: how high they are, how fast they pass, and their colour.
+# From far to near: height, speed and color of each.
 MOUNTAINS = ((120, 5.0, (132, 118, 158)), (84, 13.0, (88, 82, 124)), (46, 30.0, (44, 48, 80)))
 
 
 def make_clip(path: Path) -> None:
-    """Three seconds with sound. Written whole or not at all."""
+    """Writes three seconds with sound, completely or not at all."""
     part = path.with_suffix(".part")
     try:
         with av.open(str(part), "w", format="mp4", options={"movflags": "faststart"}) as container:
@@ -78,7 +78,7 @@ def _cover(scene: Layer, cover: Layer, colour: Layer | tuple[int, int, int]) -> 
 
 
 def _ridge(position: Layer, depth: int) -> Layer:
-    """From 0 to 1, and not the same again in the seconds of the clip."""
+    """A value from 0 to 1 that does not repeat within the clip."""
     waves = [np.sin(position * 0.0063 * 1.9**n + 1.7 * n * n + 2 * depth) / 1.9**n for n in range(6)]
     return np.asarray(0.5 + sum(waves) / 4, np.float32)
 
@@ -94,7 +94,9 @@ def _sky(seconds: float) -> Layer:
 
 
 def _lake(scene: Layer, seconds: float) -> Layer:
-    """What is above it, upside down and darker, moved by slow waves; and a way of light below the sun."""
+    """The reflection of the scene above, upside down and darker, moved by slow waves; and a path of light below the
+    sun.
+    """
     depth, across = DOWN[SHORE:] - SHORE, ACROSS[SHORE:]
     time = np.float32(seconds)
     waves = np.sin(depth * 0.55 - time * 5 + np.sin(across * 0.02)) * depth * 0.05
@@ -122,7 +124,7 @@ def _draw_balloon(scene: Layer, seconds: float) -> None:
 def _tone(start: int) -> av.AudioFrame:
     moments = (start + np.arange(SAMPLES)) / SOUND_RATE
     pitch = np.where(moments % 1 < 0.5, TONES[0], TONES[1])
-    # Fades with each note, and so does not click where the pitch changes.
+    # The sound fades with each note, so that it does not click where the pitch changes.
     loudness = 0.25 * np.exp(-6 * (moments % 0.5))
     wave = (loudness * np.sin(2 * np.pi * pitch * (moments % 0.5))).astype(np.float32)
     frame = av.AudioFrame.from_ndarray(np.stack([wave, wave]), format="fltp", layout="stereo")
@@ -132,7 +134,7 @@ def _tone(start: int) -> av.AudioFrame:
 
 @dataclass(frozen=True, slots=True)
 class ClipVerdict:
-    """What decoding both clips says."""
+    """The result of decoding both clips."""
 
     frames: int
     seconds: float

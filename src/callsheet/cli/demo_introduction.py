@@ -1,4 +1,4 @@
-"""The last words of `callsheet demo`: the result, how to log in, and commands that work as printed."""
+"""The last output of `callsheet demo`: the result, how to log in, and commands that work as printed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class DemoResult:
 def introduce(
     login: Login, link: str, password: str | None, effects: Sequence[str], seconds: float, shown: DemoResult
 ) -> None:
-    """`link` opens signed in, once. Without a password where a person has set one, which the demo does not know."""
+    """Prints the introduction. `link` signs in once. `password` is None if a person has set another one, which the
+    demo does not know.
+    """
     verified, sample = shown.verified, shown.file.with_name("sample.mp4")
     if verified["problems"]:
         err.print(f"\n[bold red]The result is wrong:[/] {'; '.join(verified['problems'])}.\n", markup=True)
@@ -70,5 +72,5 @@ def _command() -> str:
     """`make demo` installs into .venv, which need not be on the PATH."""
     local = Path(".venv/bin/callsheet")
     command = str(local) if local.exists() else "callsheet"
-    # A user who is logged in elsewhere would otherwise send the job there.
+    # Without this, a user who is logged in elsewhere would send the job there.
     return f"{command} --profile {DEMO}" if is_logged_in() else command

@@ -18,6 +18,6 @@ PIPELINE = CreatePipeline(
 
 
 async def seed_pipeline(client: PipelineClient) -> None:
-    """Creates the pipeline if it is missing. What a person changed of it stays."""
+    """Creates the pipeline if it is missing. Changes of users stay."""
     if await client.pipeline(PIPELINE.slug) is None:
         await client.create_pipeline(PIPELINE)

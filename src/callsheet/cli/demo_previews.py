@@ -1,7 +1,7 @@
-"""Previews of the demo's effects: each renders its example in Lightbox, after the link is printed.
+"""Previews of the demo's effects: Lightbox renders an example of each, after the link is printed.
 
-Straight in the engine, without jobs: no library and no wallet shows what no user asked for. What is missing when the
-demo stops is made the next time.
+The engine is called directly, without jobs, so that no library and no wallet shows jobs that no user requested.
+Previews that are missing when the demo stops are made the next time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from callsheet.app import ControlPlane
 
 log = get_logger(__name__)
-# What people would write.
+# Examples of users' texts.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "caption": {"prompt": "Above the lake"},
     "relight": {"seed": 5},
@@ -57,7 +57,7 @@ async def render_previews(plane: ControlPlane, engine_url: str, sample: Path) ->
                     before[kind] = before.get(kind) or await _previews(kind, inputs[kind][0])
                     shown["before"] = before[kind]
                 await plane.catalog.effect_previews.keep(effect.slug, shown, OPERATOR)
-            # A gallery without one card's preview is not a reason to end the demo.
+            # A missing preview in the gallery is not a reason to end the demo.
             except Exception as error:  # noqa: BLE001
                 log.warning("demo.no_preview", effect=effect.slug, error=repr(error))
 

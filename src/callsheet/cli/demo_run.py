@@ -1,7 +1,6 @@
-"""What `callsheet demo` does: the whole product on this machine, and a real job through it.
+"""Runs `callsheet demo`: the whole product on this machine, and a real job.
 
-Control plane, engine and agent run in this one process: whatever ends it, by Ctrl-C or by kill -9, none of them is
-left behind.
+Control plane, engine and agent run in this one process, so none of them is left after Ctrl-C or kill -9.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
     async with AsyncExitStack() as parts:
         parts.enter_context(_alone(settings.home))
         err.print("Starting PostgreSQL and the control plane …", style="dim")
-        # A second of imports and the clip itself, while PostgreSQL starts.
+        # One second of imports and the clip itself run while PostgreSQL starts.
         preparing = asyncio.create_task(asyncio.to_thread(_prepare, _sample(settings)))
         parts.push_async_callback(_settled, preparing)
         plane = await parts.enter_async_context(running_control_plane(settings))
@@ -101,14 +100,14 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
 
 
 async def _stop_scaling(plane: ControlPlane) -> None:
-    """The fleet has one worker, which is in this process; a `demo --scale` that was killed left it scaled."""
+    """Removes the scaling that a killed `demo --scale` left: the fleet has one worker, which is in this process."""
     fleet = await plane.fleet.fleets.find(FLEET, STAGE)
     with suppress(NotFound):
         await plane.scaling.rules.remove(fleet.id, OPERATOR)
 
 
 async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
-    """Until it is asked to stop; meanwhile the effects get their previews."""
+    """Runs until it is stopped; meanwhile the effects get their previews."""
     settle_memory()
     settings = plane.settings
     engine = f"http://{DEMO_HOST}:{settings.lightbox.port}"
@@ -147,7 +146,7 @@ def _require_engine() -> None:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """The data directory for one demo at a time: a second one would take the first one's engine and login away."""
+    """Locks the data directory for one demo: a second one would take away the engine and the login of the first."""
     try:
         make_private(home)
         make_private(home / "demo")
@@ -167,7 +166,9 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _link(plane: ControlPlane) -> str:
-    """Opens the web application, signed in; without one, the front page. Its sign-in page offers the account, too."""
+    """A URL that opens the web application, signed in; without one, the front page. The sign-in page also offers the
+    account.
+    """
     if not plane.settings.server.web_application or not read_files(STATIC):
         return plane.settings.public_url
     plane.one_time_links.offer(DEMO_EMAIL)
@@ -175,7 +176,7 @@ def _link(plane: ControlPlane) -> str:
 
 
 async def _settled(task: asyncio.Task[None]) -> None:
-    """Waits for the end and ignores its errors: the error that stopped the start is reported."""
+    """Waits for the end of a task and ignores its errors: the error that stopped the start is reported."""
     await asyncio.gather(task, return_exceptions=True)
 
 
@@ -196,7 +197,7 @@ def _prepare(sample: Path) -> None:
 
 
 async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitable[Any]) -> Any:
-    """The result of the work; None where it was stopped before. An agent that ends takes the demo with it."""
+    """The result of the work; None if it was stopped before. If the agent ends, the demo ends too."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping, agent}, return_when=asyncio.FIRST_COMPLETED)
@@ -213,7 +214,7 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitabl
 
 
 async def _fleet_token(plane: ControlPlane) -> str:
-    """What its worker registers with: the one of the last time, or a new one where that was revoked or is gone."""
+    """The registration token of the worker: the last one, or a new one if that was revoked or is missing."""
     from callsheet.worker.private_files import read_private, write_private
 
     file = plane.settings.home / "demo" / "fleet_token.json"
@@ -228,7 +229,7 @@ async def _fleet_token(plane: ControlPlane) -> str:
 
 @asynccontextmanager
 async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[None]]:
-    """Lightbox and an agent beside it; the agent leaves before its engine does."""
+    """Runs Lightbox and an agent beside it; the agent stops before its engine."""
     from callsheet.lightbox.server import running_lightbox
     from callsheet.providers.comfy.self_hosted import ComfyUI
     from callsheet.worker.agent import Agent
@@ -258,7 +259,9 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
 
 
 async def _send_sample(client: Client, sample: Path) -> Job:
-    """Waits for jobs that a demo left which was killed, as `demo --scale` may leave ten: the worker runs them first."""
+    """Submits the sample. First waits for jobs that a killed demo left, for example ten of `demo --scale`: the
+    worker runs them first.
+    """
     effect, deadline = await find_effect(client, SHOWN_EFFECT), time.monotonic() + LEFT_OVER_SECONDS
     while True:
         try:
@@ -321,7 +324,7 @@ def _summary(
 
 
 async def _look(url: str, password: str | None) -> dict[str, int]:
-    """Uses the control plane as a stranger would: over HTTP, signing in with the printed password if there is one."""
+    """Uses the control plane as a new user would: over HTTP, signing in with the printed password if there is one."""
     async with httpx.AsyncClient(base_url=url, trust_env=False, verify=certificates(), timeout=30) as client:
         checks = {path: (await client.get(path)).status_code for path in ("/healthz", "/readyz", "/docs")}
         if password is not None:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 JOBS = 10
 MOST_AGENTS = 3
 EFFECT = "imagine"
-# The agents end with the demo, whatever ends it.
+# The agents end with the demo in any case.
 OPTIONS = {"lightbox": True, "leaves_with_control_plane": True}
-# Impatient, so that all of it is seen within a minute.
+# The times are short, so that everything is visible within a minute.
 RULES: dict[str, Any] = {
     "maximum": MOST_AGENTS,
     "target_seconds": 1,
@@ -48,7 +48,7 @@ LEAVE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was seen at one time: jobs, workers, and what the autoscaler had just decided."""
+    """The state at one time: jobs, workers, and the last decision of the autoscaler."""
 
     seconds: float
     waiting: int
@@ -107,8 +107,9 @@ async def run_scaling_demo(settings: Settings, leave: bool) -> None:
 
 
 def _impatient(settings: Settings) -> Settings:
-    """Looks every second, and does not ask whether this is a machine of EC2, which takes a second, too. One user may
-    have all of its jobs at once."""
+    """Settings that check every second, and do not check whether this machine is on EC2, which takes another second.
+    One user may have all of its jobs at once.
+    """
     active = settings.jobs.active_per_user
     return settings.model_copy(
         update={
@@ -121,7 +122,7 @@ def _impatient(settings: Settings) -> Settings:
 
 @asynccontextmanager
 async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
-    """The demo's fleet, scaled; on the way out it is not, and its agents are gone."""
+    """Scales the demo's fleet. At the end the scaling is removed, and its agents have ended."""
     found = await plane.fleet.fleets.find(FLEET, STAGE)
     driver = plane.scaling.drivers["process"]
     request = ScalingRequest(driver=driver.name, options=OPTIONS, **RULES)
@@ -139,7 +140,7 @@ async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
 
 
 async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list[Moment] | None:
-    """What was shown; None where it was stopped before."""
+    """The shown moments; None if it was stopped before."""
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({show, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -151,7 +152,7 @@ async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list
 
 
 async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list[Moment]:
-    """Submits the jobs and reports what becomes of them, until they are done and the last agent is gone."""
+    """Submits the jobs and reports their progress, until they are done and the last agent has ended."""
     err.print(f"No worker runs. Submitting {JOBS} jobs …\n", style="dim")
     before = max((each.id for each in await _decisions(plane, fleet)), default=0)
     jobs = [await client.submit(EFFECT, {"prompt": f"island number {number}"}) for number in range(JOBS)]
@@ -186,7 +187,7 @@ async def _seen(
 ) -> Moment:
     queue = await FleetMetrics(plane.databases).get(fleet.id, 1.0)
     found = await plane.fleet.fleets.get(fleet.id)
-    # Agents that run and are not registered: not yet, or not any more.
+    # Agents that run and are not registered: not yet, or no longer.
     unregistered = max(0, (state.existing or 0) - found.workers)
     return Moment(
         seconds=round(seconds, 1),

@@ -1,4 +1,4 @@
-"""How a job is shown while it is watched: one bar with its stages on a terminal, one line per stage elsewhere."""
+"""Shows a job while it is watched: one bar with its stages on a terminal, one line per stage elsewhere."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from callsheet.wire.worker import UPLOADING
 
 Stage = Literal["queue", "lease", "render", "upload", "done"]
 STAGES: tuple[Stage, ...] = ("queue", "lease", "render", "upload", "done")
-# What an actor does is neither a render nor an upload; it says itself what it is at.
+# The work of an actor is neither a render nor an upload; the actor itself reports its progress.
 TASK_STAGES: tuple[Stage, ...] = ("queue", "lease", "done")
-# Where on the bar each stage begins. Rendering takes nearly all the time.
+# The position on the bar at which each stage starts. Rendering takes nearly all the time.
 BEGINS: dict[Stage, float] = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
 
 
@@ -41,7 +41,7 @@ def stage_of(event: JobEvent | JobProgress) -> Stage | None:
 
 
 class JobDisplay:
-    """`stages` says after how many seconds each began."""
+    """The display. `stages`: after how many seconds each stage started."""
 
     def __init__(self, console: Console, trail: tuple[Stage, ...] = STAGES):
         self.stages: dict[Stage, float] = {}
@@ -51,7 +51,7 @@ class JobDisplay:
         self._stage: Stage = "queue"
         self._is_lost = False
         self._waits = ""
-        # Fits 80 columns; what does not is the note, which is cut off.
+        # This fits 80 columns; a longer note is cut.
         note = TextColumn("{task.fields[note]}", markup=False, style="dim", table_column=Column(no_wrap=True))
         columns = (SpinnerColumn(), _Trail(self), BarColumn(BAR_WIDTH), TimeElapsedColumn(), note)
         self._bar = Progress(*columns, console=console)
@@ -87,7 +87,7 @@ class JobDisplay:
         self._bar.update(self._task, completed=place, note=note[:40])
 
     def _passed(self, stage: Stage) -> tuple[Stage, ...]:
-        """What the job went through unseen: of its progress only the latest is sent."""
+        """The stages that the job passed unseen: only the latest progress is sent."""
         return self.trail[self.trail.index(self._stage) + 1 : self.trail.index(stage)] if self.stages else ()
 
     def _reach(self, stage: Stage) -> None:
@@ -99,7 +99,7 @@ class JobDisplay:
         self.stages.setdefault(stage, round(seconds, 2))
 
     def waits(self, reason: str) -> None:
-        """Why nothing has started yet; said once for each reason."""
+        """Shows why nothing has started yet, once for each reason."""
         if self._stage != "queue" or reason == self._waits:
             return
         self._waits = reason
@@ -115,7 +115,7 @@ class JobDisplay:
 
 
 class _Trail(TextColumn):
-    """The stages in their order: what is over, what is now and what comes."""
+    """The stages in their order: past, current and future ones."""
 
     def __init__(self, display: JobDisplay):
         super().__init__("", table_column=Column(no_wrap=True, min_width=len(SEPARATOR.join(display.trail))))
@@ -134,7 +134,7 @@ class _Trail(TextColumn):
 
 @contextmanager
 def transfer(console: Console, what: str, size: int | None) -> Iterator[Callable[[int], object]]:
-    """A bar of bytes; the caller says how many have gone so far."""
+    """A progress bar of bytes. The caller reports the number of bytes so far."""
     if not console.is_terminal:
         console.print(what)
         yield lambda sent: None

@@ -51,6 +51,6 @@ async def _examine_installation(settings: Settings) -> list[SettingsFinding]:
     except NoInstallation:
         raise
     except OperatorError:
-        # It is there, or cannot be reached: which of the two, the findings say.
+        # The installation exists, or cannot be reached: the findings show which.
         pass
     return await examine(settings)

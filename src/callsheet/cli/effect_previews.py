@@ -1,4 +1,4 @@
-"""`callsheet effects update --preview`: what a gallery shows of an effect."""
+"""`callsheet effects update --preview`: sets the preview of an effect in the gallery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def set_preview(effect: str, preview: str, before: Path | None) -> None:
-    """`preview`: the id of a completed job, or a file."""
+    """Sets the preview. `preview`: the id of a completed job, or a file."""
     job_id = _as_id(preview)
     if job_id is not None and before is not None:
         raise OperatorError("A job already has its original. Leave --before out.")

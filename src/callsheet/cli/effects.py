@@ -1,4 +1,4 @@
-"""`callsheet effects`: what is sold."""
+"""`callsheet effects`: the effects that users can order."""
 
 from __future__ import annotations
 

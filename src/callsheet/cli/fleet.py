@@ -1,4 +1,4 @@
-"""`callsheet fleets` and `callsheet workers`: who runs the jobs of this installation."""
+"""`callsheet fleets` and `callsheet workers`: the workers of this installation."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ HOUR = 3600
 QUEUES = typer.Option(
     None, "--tasks", metavar="QUEUE", help="Also serve the tasks of all current actors in this queue. Can be repeated."
 )
-# As identity.audit names a person who works on the databases directly; not imported, because it needs the server
-# parts.
+# The actor name of identity.audit for commands; not imported, because it needs the server parts.
 OPERATOR = "operator"
 LISTED = 10_000
 WATCH_SECONDS = 2.0
@@ -96,7 +95,7 @@ def list_fleets(as_json: bool = AS_JSON) -> None:
 
 
 def _why(fleet: Fleet) -> str | None:
-    """Why a scaled fleet wants so many workers, or why it cannot get them."""
+    """Why a scaled fleet wants this number of workers, or why it cannot get them."""
     if fleet.scaling is None:
         return None
     if fleet.scaling.driver_error is not None:
@@ -141,7 +140,7 @@ def delete_fleet(
         revoked = [worker for worker in page.items if worker.is_registered and worker.revoked_at is None and force]
         for worker in revoked:
             await room.workers.revoke(worker.worker_id, OPERATOR)
-        # Where one joined in the meantime it is refused, and nothing is lost: ask again.
+        # If a worker joined in the meantime, the deletion is refused, and nothing is lost: run it again.
         await room.fleets.delete(fleet.id, OPERATOR)
         return len(revoked)
 
@@ -344,7 +343,7 @@ def rotate_token(worker_id: str = WORKER) -> None:
 
 
 async def _served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: Sequence[str] | None) -> list[str]:
-    """The workflows that are named, and those of the actors of these queues."""
+    """The named workflows, and those of the actors of these queues."""
     slugs = list(workflow_slugs or ())
     for queue in queues or ():
         of_actors = await room.fleets.actor_workflows(queue)
@@ -413,7 +412,7 @@ async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
     databases = await open_installation(settings)
     notifier = Notifier(databases.central)
     try:
-        # Jobs that go back to the queue wake the workers that wait for them.
+        # Requeued jobs wake the workers that wait for them.
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
         return await work(
             open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.lease_reports)

@@ -1,4 +1,4 @@
-"""`callsheet queue` and `callsheet alerts`: what waits and why, and what needs an operator. HTTP only."""
+"""`callsheet queue` and `callsheet alerts`: the waiting jobs with the reasons, and the alerts. HTTP only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def queue(
 
 
 def why_waiting(row: WorkflowMetrics) -> str | None:
-    """Why what is ready is not running; None where nothing is ready."""
+    """Why ready jobs are not running; None if there are none."""
     if not row.queued:
         return None
     if not row.is_active:

@@ -1,4 +1,4 @@
-"""`callsheet jobs`: your jobs, and those of others that you administer. HTTP only."""
+"""`callsheet jobs`: your jobs, and jobs of users that you administer. HTTP only."""
 
 from __future__ import annotations
 

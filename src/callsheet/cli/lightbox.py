@@ -1,4 +1,4 @@
-"""`callsheet lightbox`: the built-in engine, in ComfyUI's place."""
+"""`callsheet lightbox`: runs the built-in engine instead of ComfyUI."""
 
 from __future__ import annotations
 

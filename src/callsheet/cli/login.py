@@ -1,7 +1,7 @@
-"""Which control plane a command talks to, and as which user.
+"""Finds the control plane and the user of a command.
 
-The first of these that there is: the profile that `--profile` or CALLSHEET_PROFILE names; client.api_key of the
-settings; the current profile; the demo of this directory. A key is only ever sent to the URL it was made for.
+The first of these that exists is used: the profile that `--profile` or CALLSHEET_PROFILE names; client.api_key of the
+settings; the current profile; the demo of this directory. A key is only sent to the URL that it was created for.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_demo_password(settings: Settings, password: str) -> None:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Whole or not at all, and for this user alone from the first byte on."""
+    """Writes the file completely or not at all, readable only by this user from the first byte on."""
     make_private(file.parent.parent)
     make_private(file.parent)
     part = file.with_suffix(".part")
@@ -116,7 +116,7 @@ def login_of(settings: Settings, *, is_url_named: bool = False) -> Login:
 
 
 def _refuse_to_be_led_away(settings: Settings, url: str) -> None:
-    """A key of this person's own environment is not sent to wherever the directory that they happen to be in says."""
+    """Refuses to send the user's own key to a URL that comes from a file of the working directory."""
     key_file = file_of(("client", "api_key"))
     if (key_file is not None and is_found_here(key_file)) or is_loopback(urlsplit(url).hostname or ""):
         return
@@ -140,7 +140,9 @@ def _named(settings: Settings, name: str) -> Login:
 
 
 def _kept(settings: Settings) -> Iterator[tuple[str, Login]]:
-    """The logins that were not named: the current one first, those of other URLs for a command that names its URL."""
+    """The logins that were not named: the current one first, then those of other URLs for a command that names its
+    URL.
+    """
     kept = read_profiles()
     order = sorted(kept.by_name, key=lambda name: name != kept.current)
     for name in order:

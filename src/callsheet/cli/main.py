@@ -1,4 +1,4 @@
-"""The `callsheet` command. Light to import: what needs the server parts is imported when it is used."""
+"""The `callsheet` command. It is light to import: server parts are imported only when they are used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.errors import Refusal
 
-# A full disk, a device or a pipe that is gone, where the output was sent.
+# The output was sent to a full disk, a missing device or a closed pipe.
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EPIPE, errno.EBADF)
 
 app = typer.Typer(
@@ -97,7 +97,7 @@ app.command("settings", rich_help_panel=ADMINISTER)(settings.show)
 
 @app.callback()
 def options(version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE) -> None:
-    # What is logged on the way must not be between the results. Commands that serve set up logs of their own.
+    # Logs must not be mixed with the results. Commands that serve set up their own logs.
     configure_logs("warning")
     warn_of_ignored()
 
@@ -109,7 +109,7 @@ def print_version() -> None:
 
 
 class WrongUsage(OperatorError):
-    """The command line is not one of ours."""
+    """The arguments are not valid."""
 
     code = "wrong_usage"
 
@@ -118,7 +118,7 @@ def _run() -> None:
     if not wants_json():
         app()
     try:
-        # Typer would write what is wrong with the arguments for people.
+        # Typer would write the error of the arguments in its own form.
         status = app(standalone_mode=False)
     except typer.Abort:
         raise OperatorError("The command was aborted.") from None
@@ -149,7 +149,7 @@ def main() -> None:
             _refuse_other_encodings()
             _run()
         finally:
-            # What is still in the buffer fails here, where it can be reported, and not when Python ends.
+            # The rest of the buffer fails here, where it can be reported, and not when Python ends.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except (OperatorError, Refusal) as error:

@@ -1,4 +1,4 @@
-"""The part of the HTTP API that is about jobs and how the installation is doing, as commands use it."""
+"""The part of the HTTP client for jobs and the state of the installation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from callsheet.wire.scaling import FleetScaling
 
 Result = TypeVar("Result")
 PAGE = 100
-# For lists of which everything is read.
+# For lists that are read completely.
 LARGEST_PAGE = 200
 
 
@@ -55,7 +55,7 @@ class OperationsClient(Client):
 
     async def change_job(self, job_id: UUID, verb: str, *, admin: bool) -> Job:
         path = f"/api/admin/jobs/{job_id}/{verb}" if admin else f"/api/ai-jobs/{job_id}/{verb}"
-        # Once: after a response that was lost, a second try would be refused although the first one worked.
+        # This is sent once: after a lost response, a second attempt would be refused although the first one worked.
         return await self._ask(Job, "POST", path, {} if admin else None, attempts=1)
 
     async def metrics(self) -> Metrics:

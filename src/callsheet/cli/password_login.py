@@ -1,4 +1,6 @@
-"""From a password to an API key for this machine: only a browser session creates keys, so one is opened and ended."""
+"""Creates an API key for this machine from a password: only a browser session creates keys, so one is opened and
+ended.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class SessionClient(Client):
         del self._http.headers["authorization"]
 
     async def create_key(self, email: str, password: str, name: str) -> str:
-        """Asked once each: a second login or key could be one too many."""
+        """Creates a key. Each request is sent once: a second login or key could exceed a limit."""
         login = {"email": email, "password": password}
         me = await self._ask(Me, "POST", "/api/auth/login", login, attempts=1)
         self._http.headers["x-csrf-token"] = me.csrf_token or ""

@@ -1,4 +1,4 @@
-"""The part of the HTTP API that is about pipelines, as commands use it."""
+"""The part of the HTTP client for pipelines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class PipelineClient(Client):
 
     async def create_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json")
-        # Once: after a response that was lost it would be refused as taken. Applying again finds it there.
+        # This is sent once: after a lost response, a second attempt would be refused because the slug is taken. A
+        # repeated command finds the pipeline.
         return await self._ask(Pipeline, "POST", f"/api/pipelines{_planned(dry_run)}", body, attempts=1)
 
     async def update_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
@@ -44,7 +45,7 @@ class PipelineClient(Client):
         return await self._ask(Pipeline, "PATCH", path, body)
 
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
-        # The key makes a second try return the run of the first, which costs tokens once.
+        # With the key, a second attempt returns the run of the first one and costs no more tokens.
         body = {**wanted.model_dump(mode="json", exclude_none=True), "idempotency_key": uuid.uuid4().hex}
         return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body)
 

@@ -1,4 +1,4 @@
-"""`callsheet pipelines`: pipelines as files declare them. HTTP only."""
+"""`callsheet pipelines`: pipelines that are declared in files. HTTP only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def apply(
     async def work(client: PipelineClient) -> None:
         found = await client.pipeline(wanted.slug)
         write = client.create_pipeline if found is None else client.update_pipeline
-        # The control plane returns the pipeline as it would be: short names, effects, and errors of the file.
+        # The control plane returns the pipeline as it would be, with slugs and effects, or the errors of the file.
         planned = await write(wanted, dry_run=True)
         changed = changes(found, planned)
         for change in changed:

@@ -1,4 +1,6 @@
-"""Profiles: which control planes this person uses, and the API key for each. One file that only they can read."""
+"""Profiles: the control planes that this user uses, and the API key for each. They are in one file that only the
+user can read.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pathlib import Path
 from callsheet.settings import named_profile, user_config_directory
 from callsheet.toolbox.errors import OperatorError
 
-# The login that a demo keeps in its data directory; not one of the file.
+# The login of a demo, which is in its data directory and not in the file.
 DEMO = "demo"
 DEFAULT = "default"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -60,7 +62,7 @@ def choose_profile(name: str | None) -> str | None:
 
 
 def chosen_profile() -> str | None:
-    """What `--profile` or CALLSHEET_PROFILE names."""
+    """The profile that `--profile` or CALLSHEET_PROFILE names."""
     if _chosen.get() is not None:
         return _chosen.get()
     named = named_profile()
@@ -96,7 +98,7 @@ def read_profiles() -> Profiles:
 
 
 def is_logged_in() -> bool:
-    """Whether commands that name no profile use one; errors are reported by those commands."""
+    """Whether commands without a named profile use one; those commands report errors."""
     try:
         return read_profiles().current is not None
     except OperatorError:
@@ -104,7 +106,7 @@ def is_logged_in() -> bool:
 
 
 def write_profiles(profiles: Profiles) -> None:
-    """Whole or not at all, and never readable by others, not even for a moment."""
+    """Writes the file completely or not at all. Other users can never read it, not even for a moment."""
     file = profiles_file()
     part = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     kept = {"current": profiles.current, "profiles": {name: asdict(each) for name, each in profiles.by_name.items()}}

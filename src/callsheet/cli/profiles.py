@@ -108,7 +108,7 @@ def _remove(name: str) -> None:
 
 
 def _address(url: str | None, name: str) -> str:
-    """Checked like its setting."""
+    """The URL, checked like its setting."""
     known = read_profiles().by_name.get(name)
     given = origin_of(url) if url else known.url if known is not None else None
     settings = load_settings(**({"client": {"url": given}} if given is not None else {}))

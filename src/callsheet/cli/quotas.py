@@ -1,4 +1,4 @@
-"""`callsheet tenants quotas`: what a tenant may keep."""
+"""`callsheet tenants quotas`: the quotas of a tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is shown while it is watched: a table that grows on a terminal, a line per change elsewhere."""
+"""Shows a run while it is watched: a table that grows on a terminal, a line per change elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`callsheet runs`: runs of pipelines, started, watched and taken away. HTTP only."""
+"""`callsheet runs`: starts, watches and exports runs of pipelines. HTTP only."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _changed(run_id: str, verb: str, url: str | None, as_json: bool) -> None:
 
 
 def _goes_on(run: Run) -> bool:
-    """False where it has ended, or waits for a person and not for a job."""
+    """Whether the run continues: False if it has ended, or waits for a person and not for a job."""
     if run.status is not RunStatus.ACTIVE:
         return False
     waits = run.reason not in (None, RunReason.TOO_MANY_ACTIVE_JOBS, RunReason.TENANT_AT_LIMIT)

@@ -1,4 +1,4 @@
-"""`callsheet fleets scale` and `decisions`: fleets that follow their queues."""
+"""`callsheet fleets scale` and `decisions`: scaling of fleets."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def _known(rules: ScalingRules, fleet_id: int) -> FleetScaling | None:
 
 
 def _request(known: FleetScaling | None, changes: dict[str, object]) -> ScalingRequest:
-    """The rules of before with the changes. Options belong to a driver: another one starts without any."""
+    """The earlier rules with the changes. Options belong to a driver: another driver starts without options."""
     before = {} if known is None else known.model_dump(include=set(ScalingRequest.model_fields))
     is_same_driver = changes.get("driver", before.get("driver")) == before.get("driver")
     options = {**(before.get("options", {}) if is_same_driver else {}), **_as_dict(changes.get("options"))}

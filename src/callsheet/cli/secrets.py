@@ -134,7 +134,7 @@ async def _rotate(settings: Settings) -> list[str]:
             replace_kept(settings.home)
         master = master_secret(settings, create=False)
         resealed = await reseal(dsn, master)
-        # Control planes of the old key alone are refused from now on, when they start.
+        # From now on, control planes that have only the old key are refused when they start.
         await record_key(connection, master)
     lines = [f"DSNs sealed with the new key: {', '.join(resealed) or 'none was needed'}."]
     if not is_under_way:
@@ -147,7 +147,7 @@ async def _finish(settings: Settings) -> str:
 
     keys = masters(master_secret(settings, create=False))
     if len(keys) == 1:
-        # Perhaps a rotation that was interrupted before the new key was made.
+        # A rotation may have been interrupted before the new key was created.
         forget_second(settings.home)
         return "No rotation is in progress."
     seals, expected = await _in_central(settings)
@@ -166,7 +166,7 @@ async def _finish(settings: Settings) -> str:
 
 
 async def _in_central(settings: Settings) -> tuple[Seals, str | None]:
-    """What is sealed with which key, and the fingerprint of the installation's key."""
+    """Which key seals which DSN, and the fingerprint of the installation's key."""
     from callsheet.plumbing.database import connected
     from callsheet.plumbing.databases import CENTRAL, reached_central
     from callsheet.plumbing.installation_key import read_fingerprint

@@ -1,4 +1,4 @@
-"""What `callsheet submit`, `task` and `watch` do: upload, submit, follow, fetch, and say what it cost."""
+"""The work of `callsheet submit`, `task` and `watch`: upload, submit, follow, fetch, and report the cost."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
 from callsheet.wire.tasks import Task, answer_of, job_id_of
 
-# In bytes. A name has 255, and the slug of an effect up to 100.
+# Maximum in bytes. A file name has 255, and the slug of an effect up to 100.
 LONGEST_STEM = 130
-# A job that waits for longer than a moment is asked why, and again every so often.
+# If a job waits, the reason is requested after this time, and again at this interval.
 EXPLAIN_SECONDS = 3.0
 
 
@@ -94,7 +94,7 @@ def _place(output: Path | None, default: Path, watch_it: bool) -> tuple[Path, bo
 
 
 def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
-    """Where the result goes, and whether that is its whole name. Checked before the job is submitted."""
+    """The path of the result, and whether it is the complete name. It is checked before the job is submitted."""
     chosen = default if output is None else output / default.name if isdir(output) else output
     if not isdir(chosen.parent):
         raise OperatorError(f"There is no directory {chosen.parent}.")
@@ -111,7 +111,7 @@ def _job_id(text: str) -> UUID:
 
 
 async def _print_json(client: Client, shown: Job | Task, files: Sequence[Path] = ()) -> None:
-    """One shape, watched or not: the job or task, the files that were fetched, and the balance."""
+    """Prints the same form, watched or not: the job or task, the downloaded files, and the balance."""
     balance = (await client.wallet()).balance
     print_json({**shown.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
 
@@ -119,7 +119,7 @@ async def _print_json(client: Client, shown: Job | Task, files: Sequence[Path] =
 async def _finish(
     client: Client, job: Job, target: Path, exact: bool, as_json: bool, task_id: str | None = None
 ) -> None:
-    """Watches to the end, fetches, and says what it cost. A task is printed as a task."""
+    """Watches to the end, downloads, and reports the cost. A task is printed as a task."""
     try:
         ended = await follow(client, job, JobDisplay(err, STAGES if job.effect_id is not None else TASK_STAGES))
     except asyncio.CancelledError:
@@ -158,7 +158,7 @@ async def find_effect(client: Client, slug: str) -> Effect:
 
 
 def check_input(effect: Effect, file: Path | None) -> None:
-    """Before anything is sent: an hour of uploading is a bad time to hear of it."""
+    """Checks the file before anything is sent, not after an hour of uploading."""
     if effect.input is None:
         if file is not None:
             raise OperatorError(f"{effect.slug} takes no file. Leave {file} out.")
@@ -182,7 +182,7 @@ async def _require_tokens(client: Client, effect: Effect) -> None:
 
 
 async def send(client: Client, effect: Effect, file: Path | None, values: Mapping[str, Any]) -> Job:
-    """Uploads what is a file and submits."""
+    """Uploads the files and submits the job."""
     given = dict(values)
     for key, value in values.items():
         if isinstance(value, Path):
@@ -202,7 +202,7 @@ async def _uploaded(client: Client, path: Path) -> File:
 
 
 async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
-    """The job as it is when it has ended."""
+    """The job when it has ended."""
     client.on_lost(display.lost)
     with display:
         explaining = asyncio.create_task(_explain(client, job, display))
@@ -217,7 +217,7 @@ async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
 
 
 async def _explain(client: Client, job: Job, display: JobDisplay) -> None:
-    """A job that waits says why: an operator may have to start a worker."""
+    """Shows why a job waits: an operator may have to start a worker."""
     while True:
         await asyncio.sleep(EXPLAIN_SECONDS)
         if display.stage != "queue":
@@ -247,7 +247,7 @@ def shortened(stem: str) -> str:
 
 
 def free_name(path: Path) -> Path:
-    """It, or the first of name-2, name-3 … that nothing has yet."""
+    """The path, or the first free one of name-2, name-3 and so on."""
     number, chosen = 1, path
     while chosen.exists():
         number += 1
@@ -256,7 +256,7 @@ def free_name(path: Path) -> Path:
 
 
 def _ending_of(output: JobOutput) -> str:
-    """Only its ending is taken from a name that another person chose."""
+    """The extension of an output. Only the extension is taken from a name that another person chose."""
     found = re.search(r"\.[A-Za-z0-9]{1,10}$", output.name)
     return found.group().lower() if found else mimetypes.guess_extension(output.mime_type) or ""
 

@@ -1,4 +1,4 @@
-"""`callsheet settings`: every setting with its value, its default and a sentence."""
+"""`callsheet settings`: every setting with its value, its default and its description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from callsheet.toolbox.redaction import redact
 
 
 def wanted_name(prefix: str) -> str:
-    """As variables are called, of what may be written as in TOML: `jobs.`, `server.po`, `CALLSHEET_SERVER__PO`."""
+    """The name in the form of variables, from a name that may be written as in TOML: `jobs.`, `server.po`,
+    `CALLSHEET_SERVER__PO`.
+    """
     upper = prefix.upper()
     return upper if upper.startswith(PREFIX) else PREFIX + upper.replace(".", DELIMITER)
 

@@ -1,4 +1,4 @@
-"""`callsheet simulate`: replay arrivals against scaling policies, before they cost money. Needs no installation."""
+"""`callsheet simulate`: replays arrivals against scaling policies, before they cost money. Needs no installation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from callsheet.scaling.simulation.trace import QueueTrace
     from callsheet.wire.scaling import FleetScaling
 
-# Options that change a rule of every policy. With several values, each combination is a policy of its own.
+# Options that change a rule of every policy. With several values, each combination is a separate policy.
 CHANGEABLE_RULES = (
     "minimum",
     "maximum",
@@ -144,7 +144,7 @@ def _print(trace: QueueTrace, conditions: Conditions, reports: Sequence[Simulati
 
 
 def _policies(files: Sequence[Path], fleets: Sequence[str], stage: str, url: str | None) -> list[NamedPolicy]:
-    """The usual policy where none is named."""
+    """The named policies, or the default policy if none is named."""
     from callsheet.scaling.policy import Policy
     from callsheet.scaling.simulation.policies import NamedPolicy, policy_of, read_policy, rules_in
 

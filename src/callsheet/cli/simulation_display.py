@@ -1,4 +1,4 @@
-"""How a simulation is shown: bars while it runs, and one table of all policies."""
+"""Shows a simulation: bars while it runs, and one table of all policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 20
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-# Below, a tenth of a second can be distinguished.
+# Below this, a tenth of a second is shown.
 EXACT_SECONDS = 10
 
 
@@ -51,7 +51,7 @@ def replay_with_progress(
 
 @contextmanager
 def _bar(what: str) -> Iterator[tuple[Callable[[int], object], Callable[[int], object]]]:
-    """Only on a terminal, and gone afterwards."""
+    """A bar that is shown only on a terminal, and removed at the end."""
     if not err.is_terminal:
         yield (lambda done: None), (lambda size: None)
         return
@@ -98,7 +98,7 @@ def _row(each: SimulationReport, *, has_cost: bool) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Two digits that matter: 4.2 s, 42 s, 4.2 min."""
+    """The duration with two significant digits: 4.2 s, 42 s, 4.2 min."""
     if seconds < EXACT_SECONDS:
         return f"{seconds:.1f} s"
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):

@@ -1,4 +1,4 @@
-"""The entry point of `callsheet`. It looks after Ctrl-C before it imports the commands, which takes a second."""
+"""The entry point of `callsheet`. It handles Ctrl-C before it imports the commands, which takes a second."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    # Nothing was done yet, so nothing has to be undone. A handler that raises would print a traceback of imports.
-    # A shell lets programs in the background ignore the signal, and that stays.
+    # Nothing was done yet, so nothing has to be undone. A handler that raises would print a traceback of imports. If a
+    # shell lets background programs ignore the signal, that stays.
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_usual:
         signal.signal(signal.SIGINT, _leave)

@@ -1,4 +1,4 @@
-"""`callsheet submit`, `callsheet task` and `callsheet watch`: what is asked for, and what comes of it. HTTP only."""
+"""`callsheet submit`, `callsheet task` and `callsheet watch`: submit work and get its results. HTTP only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal without breaking a word: an id that is folded cannot be copied."""
+"""Tables that fit the terminal without breaking a word: a wrapped id cannot be copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-# Between columns, where there is room for it and where there is not.
+# Space between columns, if there is room for it and if there is not.
 GAPS = (2, 1)
 
 
@@ -40,7 +40,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequen
 
 
 def fitted_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """Width of each column: the widest are cut first, none below its longest word. None where they do not fit."""
+    """The width of each column: the widest are cut first, none below its longest word. None if they do not fit."""
     least = [max(map(least_width, cells)) for cells in columns]
     widths = [max(map(cell_len, cells)) for cells in columns]
     if sum(least) > room:

@@ -1,4 +1,4 @@
-"""`callsheet worker --tasks`: runs actors anywhere, leased over the worker protocol. Needs no server part."""
+"""`callsheet worker --tasks`: runs actors on any machine, with leases of the worker protocol. Needs no server part."""
 
 from __future__ import annotations
 

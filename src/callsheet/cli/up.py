@@ -1,4 +1,4 @@
-"""`callsheet up`: everything one machine needs, in one process."""
+"""`callsheet up`: everything that one machine needs, in one process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _start_engine(settings: Settings, parts: AsyncExitStack) -> str | None
     try:
         engine = await parts.enter_async_context(running_lightbox(settings.lightbox, directory))
     except OperatorError as error:
-        # Most likely a ComfyUI on the same port, which then does what Lightbox would.
+        # This is probably a ComfyUI on the same port, which is used instead of Lightbox.
         err.print(f"Without Lightbox: {error}", style="dim")
         return None
     err.print(f"Lightbox renders at {engine.url}.", style="dim")

@@ -1,4 +1,4 @@
-"""What `--set KEY=VALUE` says, each value of the type its property has; judged before anything is sent."""
+"""Reads `--set KEY=VALUE`, with the type of each property. Values are checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from callsheet.wire.catalog import FILES, LARGEST_NUMBER, Effect, EffectProperty
 
 
 def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
-    """A file stays a path here."""
+    """The values. A file is still a path here."""
     known = {each.key: each for each in effect.properties}
     given: dict[str, Any] = {}
     for pair in pairs:
@@ -30,7 +30,7 @@ def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
-    """Keys and values as JSON or text, whatever they mean."""
+    """Keys and values as JSON or text, without a check of their meaning."""
     return {key: _json_or_text(text) for key, text in map(_split, pairs)}
 
 
@@ -60,14 +60,14 @@ def _split(pair: str) -> tuple[str, str]:
 
 def _json_or_text(text: str) -> Any:
     try:
-        # NaN and Infinity are Python's, not JSON's.
+        # NaN and Infinity are Python's extensions of JSON.
         return json.loads(text, parse_constant=str)
     except (ValueError, RecursionError):
         return text
 
 
 def is_text(value: str) -> bool:
-    """Arguments that are not UTF-8 arrive with halves of surrogate pairs in them."""
+    """Whether the value is valid text. Arguments that are not UTF-8 contain halves of surrogate pairs."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -122,7 +122,7 @@ def _number(each: EffectProperty, text: str) -> int | float:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    # Not a number, literally, is none that is within anything.
+    # NaN is within no limits.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise OperatorError(f"{each.key}: {text!r} is not a number.")
     low, high = each.limits.min, each.limits.max

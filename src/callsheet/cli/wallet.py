@@ -1,4 +1,4 @@
-"""`callsheet wallet`: tokens for a user, and the proof that none was charged twice or kept for work not delivered."""
+"""`callsheet wallet`: adds tokens, and audits that no token was charged twice or kept for undelivered work."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def audit(
 
 
 def audit_report(findings: Sequence[LedgerFinding], most: int) -> Iterator[str]:
-    """How many rows break which rule and in how many wallets, then the first of them."""
+    """The number of findings and wallets for each rule, then the first findings."""
     rules = Counter(finding.rule for finding in findings)
     wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
     counted = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))

@@ -94,7 +94,7 @@ async def _run(settings: Settings, until_stdin_ends: bool) -> int:
     if wrong is not None:
         raise OperatorError(f"{wrong} {RIGHT_DIRECTORY}")
     async with opened_engines(settings, config.directory) as chosen:
-        # First of all, because everything that can go wrong goes wrong at one of these.
+        # This is logged first, because every later error concerns one of these values.
         log.info("worker.starts", api_url=config.api_url, engines=chosen.urls, fleet=config.fleet, stage=config.stage)
         agent = Agent(config, chosen.engines, chosen.supervised)
         stop_on_signals(agent.departure, config.stop_seconds)
@@ -158,16 +158,16 @@ def fleet_secret(settings: Settings) -> str:
 
 
 async def machine_name(settings: Settings) -> str:
-    """What a worker without a name of its own is called: the instance's id where there is one, or the host's name."""
+    """The id of a worker without a configured id: the instance id if there is one, or the host name."""
     from callsheet.worker.ec2 import instance_id
 
     name = await instance_id(settings.worker.metadata_url) or socket.gethostname()
-    # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
+    # Host names are nearly always valid ids; invalid characters become dashes.
     return re.sub(r"[^A-Za-z0-9._:@-]+", "-", name).strip("-.")[:190] or "worker"
 
 
 def stop_on_signals(departure: Departure, stop_seconds: float) -> None:
-    """The first lets running jobs finish for a while, the second does not."""
+    """The first signal lets running jobs finish for a while, the second does not."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
 
@@ -178,7 +178,9 @@ def stop_on_signals(departure: Departure, stop_seconds: float) -> None:
 
 
 def leave_when_stdin_ends(departure: Departure) -> None:
-    """Standard input is a pipe that its starter holds open and never writes to, so the starter has ended."""
+    """Leaves when standard input ends. It is a pipe that the parent holds open and never writes to, so the parent
+    has ended.
+    """
     loop = asyncio.get_running_loop()
 
     def leave() -> None:

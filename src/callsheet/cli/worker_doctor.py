@@ -1,4 +1,4 @@
-"""`callsheet doctor` on a machine that only runs a worker: what the worker needs, without any server part."""
+"""`callsheet doctor` on a machine that only runs a worker: checks the worker's needs, without any server part."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
             answer = await client.get("/healthz")
             answer.raise_for_status()
             drift = _drift(answer, began)
-            # Without a body it registers no worker; a wrong secret is refused first.
+            # Without a body no worker is registered; a wrong secret is refused first.
             headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
             tried = await client.post("/api/worker/register", json={}, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -85,7 +85,7 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
 
 
 def _drift(answer: httpx.Response, began: float) -> float | None:
-    """How far its clock is ahead of ours, in seconds. Its header has whole seconds: half of one is added."""
+    """The difference of its clock to ours, in seconds. Its header has whole seconds, so half a second is added."""
     try:
         said = parsedate_to_datetime(answer.headers["date"]).timestamp()
     except (KeyError, ValueError):
@@ -126,7 +126,7 @@ async def _engines(settings: Settings) -> list[SettingsFinding]:
 
 
 async def _own_engines(settings: Settings) -> list[SettingsFinding]:
-    """What the worker would start, and how those are that it runs now."""
+    """The engines that the worker would start, and the state of those that it runs now."""
     try:
         found = comfyui_directory(settings)
     except OperatorError as error:
@@ -181,7 +181,7 @@ def _directory(settings: Settings) -> SettingsFinding:
 
 
 def _existing(path: Path) -> Path:
-    """The directory, or the nearest one above it that is there."""
+    """The directory, or its nearest existing parent."""
     return next(each for each in (path, *path.parents) if each.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""The engines of `callsheet worker`, as its settings name them."""
+"""Opens the engines of `callsheet worker` from its settings."""
 
 from __future__ import annotations
 

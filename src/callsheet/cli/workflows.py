@@ -1,4 +1,4 @@
-"""`callsheet workflows`: what can run."""
+"""`callsheet workflows`: the workflows that engines can run."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, re
     from callsheet.wire.errors import Conflict, NotFound
 
     if replace:
-        # What was not named on the command line stays as it is.
+        # Fields that were not named on the command line do not change.
         excluded = {"slug"} if rename else {"slug", "name"}
         try:
             update = UpdateWorkflow(**request.model_dump(exclude=excluded, exclude_unset=True))
@@ -165,7 +165,7 @@ def _chosen_output(
         raise OperatorError(f"There is no node {node_id!r} in this graph.")
     if node_id is None and not proposal.outputs and not is_one_of_all:
         raise OperatorError("No known node of this graph saves a file. Choose the node: --output-node ID")
-    # The likeliest of several outputs decides which kind of file is expected.
+    # The most likely of several outputs decides the expected kind of file.
     likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
     found = likeliest if node_id is None else named_output(proposal.graph, node_id)
     ending = extension or found.extension
@@ -312,7 +312,7 @@ def _json_of(text: str | None) -> object:
 
 
 def _extension_of(slug: str, output_node: str) -> str | None:
-    """The extension of what a node of the workflow makes; None where there is no such node, which is refused later."""
+    """The extension of a node's output; None if there is no such node, which is refused later."""
     from callsheet.catalog.proposals import named_output
 
     graph = with_catalog(lambda catalog: catalog.workflows.get(slug)).graph or {}

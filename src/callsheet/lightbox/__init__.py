@@ -1,1 +1,1 @@
-"""The embedded CPU renderer that speaks ComfyUI's API, so that everything works without a GPU."""
+"""The embedded CPU renderer with ComfyUI's API, so that everything works without a GPU."""

@@ -1,4 +1,4 @@
-"""The graph in the files of animations, where ComfyUI puts it: their encoder writes none."""
+"""Writes the graph into the files of animations, in ComfyUI's places: their encoder writes no metadata."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import BinaryIO
 
 from PIL import Image
 
-# The last chunk of a PNG, which holds nothing.
+# The last chunk of a PNG, which is empty.
 END = 12
 # EXIF's fields for the model and the maker of a camera.
 MODEL, MAKER = 0x0110, 0x010F
-# Where a WebP says what is in it.
+# The flags of a WebP that list its contents.
 FEATURES = 20
 HAS_EXIF, HAS_ALPHA = 0x08, 0x10
 
@@ -53,7 +53,7 @@ def add_to_webp(path: Path, texts: Mapping[str, str]) -> None:
 
 
 def _extend(file: BinaryIO, path: Path) -> None:
-    """Images that are all the same become a single one, which has no list of features."""
+    """Adds the chunk. If all images are the same, they become a single one, which has no list of features."""
     with Image.open(path) as image:
         flags = HAS_ALPHA if "A" in image.mode else 0
         width, height = ((side - 1).to_bytes(3, "little") for side in image.size)

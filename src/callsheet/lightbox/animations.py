@@ -1,4 +1,4 @@
-"""Animated images: written frame by frame, where Pillow would hold all of them until the last."""
+"""Writes animated images frame by frame. Pillow would hold all of them until the last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.lightbox.clips import Step
 from callsheet.lightbox.frames import Frames, Picture
 
 COLOURS = 256
-# WebP keeps time in milliseconds, GIF in hundredths of a second.
+# WebP counts time in milliseconds, GIF in hundredths of a second.
 RATE_DENOMINATOR = 1000
 
 
@@ -38,13 +38,13 @@ def _plain(picture: Picture) -> VideoFrame:
 
 
 def _with_palette(picture: Picture) -> VideoFrame:
-    """Each frame chooses its own 256 colours."""
+    """A frame with its own palette of 256 colors."""
     reduced = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT)
     colours = np.array(reduced.getpalette("RGB"), np.uint8).reshape(-1, 3)
     palette = np.zeros((COLOURS, 4), np.uint8)
     palette[:, 0] = 255
     palette[: len(colours), 1:] = colours
-    # PyAV takes the pair; its stubs know of one array only.
+    # PyAV accepts the pair; its stubs know only one array.
     return VideoFrame.from_ndarray((np.asarray(reduced), palette), format="pal8")  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ GIF = Style("gif", "gif", "pal8", _with_palette, {}, {"loop": "0"})
 
 
 def write_animation(path: Path, images: Frames, fps: float, style: Style, step: Step) -> None:
-    """`step` hears of every frame and may raise to stop."""
+    """Writes an animation. `step` is called for every frame and may raise to stop."""
     rate = Fraction(fps).limit_denominator(RATE_DENOMINATOR)
     with av.open(str(path), "w", format=style.container, options=dict(style.container_options)) as container:
         stream = container.add_stream(style.codec, rate=rate, options=dict(style.options))

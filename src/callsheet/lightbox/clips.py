@@ -1,4 +1,4 @@
-"""Video files: what is in them, frame by frame, and how they are written."""
+"""Video files: reads their frames, and writes them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from callsheet.lightbox.frames import Frames, Picture
 from callsheet.lightbox.sound import Sound, sound_of
 from callsheet.lightbox.untrusted_files import opened_media
 
-# From this height on, a video that does not say uses the colours of HD television.
+# From this height on, a video without color information uses the colors of HD television.
 HD_HEIGHT = 720
 BT709, BT601 = 1, 5
 UNSPECIFIED = 2
-# FFmpeg's quick conversion darkens by 1.3 of 255 each time an image goes through it; this one by 0.1 at most.
+# FFmpeg's quick conversion darkens an image by 1.3 of 255 each time; this one by 0.1 at most.
 ROUNDING = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
-# A gap in a damaged file is filled for so long at most, in seconds.
+# Maximum length of a gap in a damaged file that is filled, in seconds.
 LONGEST_GAP = 10
 AAC_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000)
 OPUS_RATE = 48000
-# A rate no camera has: the container is wrong about it.
+# No camera has a higher rate: the value of the container is wrong.
 MAX_RATE = 1000
 
 Step = Callable[[int, int, Picture | None], None]
@@ -42,7 +42,7 @@ class Clip:
     frames: Frames
     rate: Fraction
     sound: Sound | None
-    # The file it comes from, while nothing has been done to it.
+    # The source file, as long as the clip is unchanged.
     untouched: Path | None = None
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ MP4 = Format(
     "libx264",
     {"preset": "veryfast", "crf": "18"},
     "aac",
-    # The index in front, so that a browser can play while it loads.
+    # The index is at the front, so that a browser can play while it loads.
     {"movflags": "+faststart+use_metadata_tags"},
 )
 
@@ -80,7 +80,7 @@ def webm(codec: str, crf: float) -> Format:
 
 
 def open_clip(path: Path) -> Clip:
-    """Raises what PyAV says of a file that is not a video."""
+    """Opens a video. Raises PyAV's error if the file is not a video."""
     with opened_media(path) as container:
         if not container.streams.video:
             raise ValueError(f"there is no video in {path.name}")
@@ -108,13 +108,14 @@ def _seconds(container: InputContainer, stream: VideoStream) -> float:
 
 
 def _turns(frame: VideoFrame) -> int:
-    """Quarter turns against the clock: a phone held upright records turned frames and says so."""
+    """Counterclockwise quarter turns: a phone held upright records rotated frames with this information."""
     return round(frame.rotation / 90) % 4
 
 
 def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
-    """The images at a constant rate: where the file's is not, one is shown again or left out, so that sound and
-    image stay together."""
+    """The images at a constant rate. If the file's rate is not constant, images are repeated or left out, so that
+    sound and image stay together.
+    """
     with opened_media(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
@@ -142,7 +143,7 @@ def _picture(frame: VideoFrame) -> Picture:
 
 
 def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, str], step: Step) -> None:
-    """Encodes while the frames are made; `step` hears of every one and may raise to stop."""
+    """Encodes while the frames are made. `step` is called for every frame and may raise to stop."""
     with av.open(str(path), "w", format=format.container, options=dict(format.container_options)) as container:
         container.metadata.update(metadata)
         stream = container.add_stream(format.video_codec, rate=clip.rate, options=dict(format.video_options))
@@ -167,7 +168,7 @@ def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, st
 
 def _shape(stream: VideoStream, picture: Picture) -> None:
     height, width = picture.shape[:2]
-    # Half the colours in each direction: the size must be even.
+    # The colors have half the resolution in each direction, so the size must be even.
     stream.width, stream.height = width + width % 2, height + height % 2
     stream.pix_fmt = "yuv420p"
     stream.codec_context.colorspace = BT709 if height >= HD_HEIGHT else BT601
@@ -178,7 +179,7 @@ def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
     height, width = picture.shape[:2]
     if width % 2 or height % 2:
         picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    # On the image's own memory: a copy costs 8 ms at 1080p, more than the conversion.
+    # This uses the image's own memory: a copy costs 8 ms at 1080p, more than the conversion.
     frame = VideoFrame.from_numpy_buffer(np.ascontiguousarray(picture), format="rgb24")
     target = Colorspace.ITU709 if height >= HD_HEIGHT else Colorspace.ITU601
     frame = frame.reformat(format="yuv420p", dst_colorspace=target, interpolation=ROUNDING)
@@ -187,7 +188,9 @@ def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
 
 
 class _SoundTrack:
-    """Written beside the image, never far ahead of it: a container that gets one after the other holds the first."""
+    """Writes sound beside the images, never far ahead of them: a container that gets one after the other holds the
+    first in memory.
+    """
 
     def __init__(self, container: OutputContainer, format: Format, sound: Sound) -> None:
         rate = sound.rate if sound.rate in AAC_RATES else OPUS_RATE
@@ -209,20 +212,20 @@ class _SoundTrack:
             self._waiting = next(self._frames, None)
 
     def finish(self) -> None:
-        """What is longer than the image is left out."""
+        """Ends the sound. Sound that is longer than the images is left out."""
         if self._started:
             self._container.mux(self._stream.encode(None))
 
 
 def is_plain_mp4(path: Path) -> bool:
-    """Whether its streams can be kept as they are."""
+    """Whether its streams can be copied unchanged."""
     with opened_media(path) as container:
         codecs = [stream.codec_context.name for stream in container.streams if stream.type in ("video", "audio")]
         return "mp4" in container.format.name and set(codecs) <= {"h264", "aac", "mp3"} and codecs.count("h264") == 1
 
 
 def copy_streams(source: Path, path: Path, metadata: Mapping[str, str], step: Step) -> None:
-    """The same image and sound in a new file, without a loss and without the work."""
+    """Copies image and sound unchanged into a new file."""
     with (
         opened_media(source) as opened,
         av.open(str(path), "w", format="mp4", options=dict(MP4.container_options)) as new,

@@ -1,4 +1,4 @@
-"""Behaves like Comfy Cloud: an account's key, job states of its own, outputs behind signed URLs."""
+"""Behaves like Comfy Cloud: with an account's key, its own job states, and outputs behind signed URLs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.prompt_routes import PromptRoutes
 from callsheet.lightbox.responses import Handler
 
-# Accounts that are refused, for clients to be tried with.
+# Accounts that are refused, to test clients.
 KEY_WITHOUT_CREDITS = "key-without-credits"
 KEY_OF_INACTIVE_SUBSCRIPTION = "key-of-inactive-subscription"
-# How long a signed URL opens its file, in seconds.
+# How long a signed URL is valid, in seconds.
 LINK_LIFETIME = 300
 STORAGE = "/storage"
 MAX_LIMIT = 1000
 
 
 def cloud_key(expected: str) -> Any:
-    """Refuses what does not carry the account's key: in a header, or for the socket in `token`."""
+    """Refuses requests without the account's key: in a header, or for the socket in `token`."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -81,14 +81,14 @@ class CloudRoutes:
         ]
 
     async def change_queue(self, request: web.Request) -> web.Response:
-        """Takes out what waits, and what runs too: so says the cloud's guide, though not its specification."""
+        """Removes waiting and running prompts, as the cloud's guide says, although its specification does not."""
         answer = await self._prompts.change_queue(request)
         for prompt_id in (await request.json()).get("delete", ()):
             self._queue.interrupt(str(prompt_id))
         return answer
 
     async def interrupt(self, request: web.Request) -> web.Response:
-        """Everything the account runs, whatever the body says."""
+        """Interrupts everything that the account runs; the body is ignored."""
         self._queue.interrupt()
         return web.Response()
 
@@ -154,12 +154,12 @@ class CloudRoutes:
         return web.Response(status=302, headers={"Location": location})
 
     async def stored(self, request: web.Request) -> web.StreamResponse:
-        # A real bucket does not mind; here a client that sends its key to a storage host is found out.
+        # A real bucket ignores the key; here, a client that sends its key to a storage host is detected.
         if "X-API-Key" in request.headers:
             return _refusal(400, "The API key does not belong here")
         given = dict(request.query)
         signature = given.pop("signature", "")
-        # The signature first: what it covers can then be trusted to be a number.
+        # The signature is checked first: what it covers is then known to be a number.
         if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), self._sign(given).encode()):
             return web.Response(status=403)
         if int(given["expires"]) < time.time():

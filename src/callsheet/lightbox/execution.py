@@ -1,4 +1,4 @@
-"""Runs one graph at a time and says so in ComfyUI's messages."""
+"""Runs one graph at a time and sends ComfyUI's messages about it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.sockets import PreviewFrame
 from callsheet.lightbox.validation import type_name
 
-# A save node reports every frame; past this many steps only so often, in seconds.
+# A save node reports every frame; after this many steps it reports only at this interval, in seconds.
 MANY_STEPS = 100
 REPORT_EVERY = 0.05
-# Shortest time between previews, in seconds: each costs as much as a frame of the result, and users see no more.
+# Minimum time between previews, in seconds: each costs as much as a frame of the result, and users see no more.
 PREVIEW_EVERY = 0.1
 PREVIEW_SIZE = (512, 512)
 OUT_OF_MEMORY = "torch.OutOfMemoryError"
@@ -49,7 +49,7 @@ class Publisher(Protocol):
 
 @dataclass
 class PromptOutcome:
-    """What the history keeps of a run."""
+    """The data of a run for the history."""
 
     outputs: dict[str, Any] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class PromptOutcome:
 
 
 class LightboxEngine:
-    """Keeps the results of the last graph's nodes, so that what did not change is not run again."""
+    """Keeps the results of the last graph's nodes, so that unchanged nodes are not run again."""
 
     def __init__(
         self, registry: NodeRegistry, folders: Folders, publisher: Publisher, interrupted: threading.Event
@@ -81,7 +81,7 @@ class LightboxEngine:
         self._cache.clear()
 
     def run(self, item: Item) -> PromptOutcome:
-        # On a copy: history shows the graph as it came.
+        # This changes a copy: the history shows the original graph.
         run = _Run(self, item, copy.deepcopy(item.prompt))
         run.start(self._cache)
         self._cache = {run.signatures[node_id]: result for node_id, result in run.results.items()}
@@ -142,7 +142,7 @@ class _Run:
         self.outcome.meta[node_id] = about
 
     def _run_node(self, node_id: str) -> bool:
-        """Whether the run goes on."""
+        """Runs a node. Returns whether the run continues."""
         values: dict[str, Any] = {}
         try:
             values = self._values(node_id)
@@ -176,7 +176,8 @@ class _Run:
         if blocker is None:
             return node_class().run(_NodeContext(self, node_id), **values)
         if blocker.message is not None:
-            # Sent, but not the end: ComfyUI goes on to execution_success, and the history says nothing of it.
+            # This is sent, but is not the end: ComfyUI continues to execution_success, and the history does not contain
+            # it.
             message = f"Execution Blocked: {blocker.message}"
             failure = self._described(node_id, message, "ExecutionBlocked", [], [])
             self._send("execution_error", {**failure, "current_outputs": [], "prompt_id": self.item.prompt_id})
@@ -192,7 +193,7 @@ class _Run:
     def _failure(self, node_id: str, raised: Exception, values: Mapping[str, Any]) -> dict[str, Any]:
         message, kind = f"{raised}\n", type_name(type(raised))
         if isinstance(raised, MemoryError):
-            # What a client of ComfyUI knows an engine without memory by.
+            # Clients of ComfyUI recognize an engine without memory by this.
             message, kind = f"{raised}{OUT_OF_MEMORY_ADVICE}", OUT_OF_MEMORY
         inputs = {name: [_shown_value(value)] for name, value in values.items()}
         if self.engine.registry.nodes[self.prompt[node_id]["class_type"]].writes_metadata:
@@ -226,12 +227,12 @@ class _Run:
             "parent_node_id": None,
             "real_node_id": node_id,
         }
-        # Entries are replaced, never changed: the loop may still be reading the ones sent before.
+        # Entries are replaced, never changed: the loop may still be reading the earlier ones.
         data = {"prompt_id": prompt_id, "nodes": dict(self.progress)}
         self.engine.publisher.publish("progress_state", data, self.client)
 
     def _message(self, event: str, data: dict[str, Any], broadcast: bool = False) -> None:
-        """One that the history keeps too."""
+        """Sends a message that the history keeps too."""
         message = {**data, "prompt_id": self.item.prompt_id, "timestamp": _now()}
         self.outcome.messages.append([event, message])
         self._send(event, message, broadcast)
@@ -242,7 +243,7 @@ class _Run:
 
 
 class _NodeContext:
-    """What one running node may ask of its run."""
+    """The interface of a running node to its run."""
 
     def __init__(self, run: _Run, node_id: str) -> None:
         self.folders: Folders = run.engine.folders
@@ -260,7 +261,7 @@ class _NodeContext:
 
     def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
         self.check()
-        # A video that does not know its length still has one.
+        # A video of unknown length still has a last frame.
         total = max(total, value, 1)
         now = time.monotonic()
         if total > MANY_STEPS and value < total and now - self._reported < REPORT_EVERY:
@@ -272,7 +273,7 @@ class _NodeContext:
         if picture is not None and (always or (self.previews and now - self._previewed >= PREVIEW_EVERY)):
             preview, self._previewed = self._preview(picture, always), now
         publisher = run.engine.publisher
-        # The newer form comes before the number it belongs to, the older one after it.
+        # The newer form comes before its number, the older one after it.
         if preview is not None:
             publisher.publish_preview(preview, run.client, with_metadata=True)
         data = {"value": value, "max": total, "prompt_id": run.item.prompt_id, "node": node_id}

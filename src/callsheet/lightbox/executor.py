@@ -20,13 +20,13 @@ log = get_logger(__name__)
 class Executor:
     def __init__(self, registry: NodeRegistry, folders: Folders, queue: PromptQueue, sockets: Sockets) -> None:
         self.queue = queue
-        # What runs for which client id, for a socket that comes back.
+        # The running node of each client id, for a socket that reconnects.
         self.current_node: dict[str, str] = {}
         self.engine = LightboxEngine(registry, folders, self, queue.interrupted)
         self._sockets = sockets
         self._loop: asyncio.AbstractEventLoop | None = None
         self._forget = threading.Event()
-        # A daemon: a node that wedges must not keep the process from ending.
+        # The thread is a daemon: a node that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._work, name="lightbox-executor", daemon=True)
 
     def start(self) -> None:
@@ -39,7 +39,7 @@ class Executor:
         self._loop = None
 
     def forget_results(self) -> None:
-        """After the prompt that runs, if one does."""
+        """Forgets results, after the current prompt if there is one."""
         self._forget.set()
 
     def announce_queue(self) -> None:
@@ -75,7 +75,7 @@ class Executor:
         self.now_at(None, None)
         client = item.extra_data.get("client_id")
         if client is not None:
-            # After the history has it: the one message a client may rely on.
+            # This is sent after the history is written: clients rely on this message.
             self.publish("executing", {"node": None, "prompt_id": item.prompt_id}, str(client))
         log.info("prompt_finished", prompt_id=item.prompt_id, success=outcome.success)
 
@@ -83,6 +83,6 @@ class Executor:
         try:
             return self.engine.run(item)
         except Exception:
-            # ComfyUI's thread dies of a graph like this, and the server never renders again (comfyui-api.md §8).
+            # ComfyUI's thread ends with such a graph, and the server never renders again (comfyui-api.md §8).
             log.exception("prompt_broke_the_engine", prompt_id=item.prompt_id)
             return PromptOutcome(success=False)

@@ -1,4 +1,4 @@
-"""Files in and out: `/upload/image`, `/upload/mask` and `/view`."""
+"""Uploads and downloads files: `/upload/image`, `/upload/mask` and `/view`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from PIL.PngImagePlugin import PngInfo
 from callsheet.lightbox.folders import Folders, written
 from callsheet.lightbox.untrusted_files import opened_picture
 
-# What a browser would run if it were served as what it is.
+# Types that a browser would execute if they were served with their own type.
 ACTIVE_TYPES = (
     "text/html", "text/html-sandboxed", "application/xhtml+xml", "text/javascript", "application/javascript",
     "text/css", "image/svg+xml", "text/xml", "application/xml",
@@ -31,7 +31,8 @@ Save = Callable[[web.FileField, Path], None]
 class FileRoutes:
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        # One after the other: two uploads at once could take the same free name, and one of them be lost.
+        # Uploads are stored one after the other: two at once could choose the same free name, and one of them would be
+        # lost.
         self._writing = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
@@ -69,7 +70,7 @@ class FileRoutes:
         name, subfolder = file.filename, str(form.get("subfolder", ""))
         target = folder / os.path.normpath(subfolder)
         path = Path(os.path.abspath(target / name))
-        # The folder by itself too: a name that leads back into it would have one made anywhere.
+        # The folder is checked by itself too: a name that leads back into it would create a folder anywhere.
         if not name or not path.is_relative_to(folder) or not Path(os.path.abspath(target)).is_relative_to(folder):
             return web.Response(status=400)
         target.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ class FileRoutes:
         return _uploaded(name, subfolder, kind)
 
     def _save_masked(self, file: web.FileField, path: Path, original: Mapping[str, Any]) -> None:
-        """Writes the original with the alpha of `file`. Where there is no such original, nothing: ComfyUI's way."""
+        """Writes the original with the alpha of `file`. Without an original, nothing is written, as in ComfyUI."""
         name, folder = self._folders.split_annotation(original["filename"])
         folder = folder or self._folders.by_type(original.get("type", "output"))
         if not name or name.startswith("/") or ".." in name or folder is None:
@@ -115,11 +116,11 @@ class FileRoutes:
 
 
 def find_file(folders: Folders, query: Mapping[str, str]) -> Path | int:
-    """The file a `/view` asks for, or the status that refuses it."""
+    """The file of a `/view`, or the status of a refusal."""
     if "filename" not in query:
         return 404
     name, folder = folders.split_annotation(query["filename"])
-    # Any two dots in a row, also harmless ones: `a..b.png` cannot be viewed (comfyui-api.md §4).
+    # Any two dots in a row are refused, also harmless ones: `a..b.png` cannot be viewed (comfyui-api.md §4).
     if not name or name.startswith("/") or ".." in name or "\0" in name:
         return 400
     folder = folder or folders.by_type(query.get("type", "output"))
@@ -135,7 +136,7 @@ def find_file(folders: Folders, query: Mapping[str, str]) -> Path | int:
 
 
 def content_hash(file: web.FileField) -> hashlib._Hash:
-    """Hash of the whole file. Afterwards the file is at its start again."""
+    """The hash of the whole file. Afterwards the file is at its start again."""
     digest = hashlib.sha256()
     while piece := file.file.read(1 << 20):
         digest.update(piece)
@@ -149,7 +150,7 @@ def copy_file(file: web.FileField, path: Path) -> None:
 
 
 def _free_name(file: web.FileField, name: str, path: Path, folder: Path) -> tuple[str, Path, bool]:
-    """A name nothing else has; and whether these very bytes are there already under it."""
+    """A free name, and whether the same bytes already exist under it."""
     stem, ending = os.path.splitext(name)
     digest, counter = None, 1
     while path.exists():

@@ -1,4 +1,4 @@
-"""The three directories an engine works in, and the names that may point into them."""
+"""The three directories of an engine, and the names that may point into them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TYPES = ("input", "output", "temp")
-# In a `temp` that is emptied at the next start.
+# This is in a `temp` that is emptied at the next start.
 MADE_HERE = ".lightbox"
 _SUFFIXES = tuple((f"[{kind}]", kind) for kind in TYPES)
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """A file that is there whole or not at all; the one being written is hidden, and goes away on any fault."""
-    # Not from its name, which may be as long as a name can be.
+    """Writes a file completely or not at all. The unfinished file is hidden, and is removed after an error."""
+    # The temporary name is not derived from the name, which may have the maximum length.
     part = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
         yield part
@@ -55,8 +55,8 @@ class Folders:
         return cls(root / "input", root / "output", root / "temp")
 
     def prepare(self) -> None:
-        """Makes the directories; what an earlier process left in `temp` goes away, as with ComfyUI."""
-        # Only if it was one of these: a user may have named a directory with their own `temp`.
+        """Creates the directories. Files of an earlier process in `temp` are deleted, as in ComfyUI."""
+        # This is done only for a directory of Lightbox: a user may have named a directory with another `temp`.
         if (self.temp / MADE_HERE).exists():
             shutil.rmtree(self.temp, ignore_errors=True)
         for folder in (self.input, self.output, self.temp):
@@ -67,15 +67,16 @@ class Folders:
         return {"input": self.input, "output": self.output, "temp": self.temp}.get(kind)
 
     def split_annotation(self, name: str) -> tuple[str, Path | None]:
-        """`cat.png [output]` names its folder itself."""
+        """The name and its folder: `cat.png [output]` contains its folder."""
         for suffix, kind in _SUFFIXES:
             if name.endswith(suffix):
                 return name[: -len(suffix)].rstrip(), self.by_type(kind)
         return name, None
 
     def named_in_graph(self, name: str) -> Path:
-        """A file that a graph names, inside of one of the folders. ComfyUI takes files from anywhere (comfyui-api.md
-        §4), so that a graph reads what only the engine's machine should know; ValueError here."""
+        """A file that a graph names, inside one of the folders. ComfyUI opens files anywhere (comfyui-api.md §4), so
+        that a graph could read secrets of the engine's machine. Here it raises ValueError.
+        """
         plain, folder = self.split_annotation(name)
         path = Path(os.path.abspath((folder or self.input) / plain))
         if "\0" in plain or not any(path.is_relative_to(each) for each in (self.input, self.output, self.temp)):
@@ -83,14 +84,14 @@ class Folders:
         return path
 
     def has_named(self, name: object) -> bool:
-        """Whether there is a file that a graph may call so."""
+        """Whether a file exists that a graph may name like this."""
         try:
             return isinstance(name, str) and self.named_in_graph(name).exists()
         except ValueError:
             return False
 
     def listed(self, endings: tuple[str, ...]) -> list[str]:
-        """Names of the input files that end so, for `/object_info`."""
+        """Names of the input files with these extensions, for `/object_info`."""
         with os.scandir(self.input) as entries:
             return sorted(entry.name for entry in entries if entry.is_file() and entry.name.lower().endswith(endings))
 
@@ -101,7 +102,7 @@ class Folders:
         subfolder, name = os.path.dirname(os.path.normpath(prefix)), os.path.basename(os.path.normpath(prefix))
         folder = Path(os.path.abspath(root / subfolder))
         if not folder.is_relative_to(root):
-            # ComfyUI's own words, which clients match on.
+            # ComfyUI's own text, which clients compare.
             raise ValueError(
                 "**** ERROR: Saving image outside the output folder is not allowed."
                 f"\n full_output_folder: {folder}\n         output_dir: {root}"

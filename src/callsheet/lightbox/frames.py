@@ -1,7 +1,7 @@
-"""Images as they flow between nodes: a batch is a pipeline that is evaluated while it is saved.
+"""Images between nodes: a batch is a pipeline that is evaluated while it is saved.
 
-ComfyUI holds a batch in memory as one tensor: ten minutes of 1080p are 112 GB of it as bytes. Here a batch knows how
-to make its images one after the other, so that only the one in work is held.
+ComfyUI holds a batch in memory as one tensor: ten minutes of 1080p take 112 GB as bytes. Here a batch makes its images
+one after the other, so that only the current one is in memory.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-# What every camera makes, and three frames of 8K; 360 MB as bytes, of which a node may need several.
+# Enough for every camera, and for three frames of 8K; 360 MB as bytes, of which a node may need several.
 MOST_PIXELS = 120_000_000
-# Rows, columns and three channels of an image; rows and columns alone of a mask.
+# Rows, columns and three channels of an image; only rows and columns of a mask.
 Picture = NDArray[np.uint8]
 Transform = Callable[[Picture], Picture]
 
 
 def check_size(width: int, height: int) -> None:
-    """Before the memory is taken: the system would end the engine, not the graph that asked for too much."""
+    """Checks the size before the memory is allocated: otherwise the system would end the engine, not the graph that
+    needs too much.
+    """
     if width * height > MOST_PIXELS:
         raise ValueError(f"an image of {width}x{height} is too large; use at most {MOST_PIXELS:,} pixels")
 
@@ -30,13 +32,13 @@ def check_size(width: int, height: int) -> None:
 class Frames:
     width: int
     height: int
-    # How many there will be: exact for images, what the container promises for video (0 if it does not say).
+    # The expected number: exact for images; for video, the number of the container (0 if it has none).
     expected: int
     source: Callable[[], Iterator[Picture]]
-    # A tuple and a loop, not nested generators: a chain of 600 nodes would reach the recursion limit.
+    # This is a tuple and a loop, not nested generators: a chain of 600 nodes would reach the recursion limit.
     transforms: tuple[Transform, ...] = ()
-    # Images that cost nothing to get again: what is done to them is done at once, so that a fault is reported at
-    # the node that made it.
+    # Images that are cheap to get again: changes are applied at once, so that an error is reported at the node that
+    # caused it.
     held: bool = False
 
     def __post_init__(self) -> None:
@@ -58,14 +60,14 @@ class Frames:
         raise ValueError("the batch has no images")
 
     def map(self, transform: Transform, width: int | None = None, height: int | None = None) -> Frames:
-        """The same images, changed; `width` and `height` where the change is one of size."""
+        """The same images, changed; `width` and `height` if the change changes the size."""
         changed = replace(
             self, width=width or self.width, height=height or self.height, transforms=(*self.transforms, transform)
         )
         return repeated(changed.first(), self.expected) if self.held else changed
 
     def beside(self, other: Frames) -> Iterator[tuple[Picture, Picture]]:
-        """Pairs; the last image of a shorter `other` stays."""
+        """Pairs of images; the last image of a shorter `other` is repeated."""
         theirs = iter(other)
         last = next(theirs, None)
         if last is None:
@@ -79,6 +81,6 @@ class Frames:
 
 
 def repeated(picture: Picture, count: int = 1) -> Frames:
-    """A batch of one image `count` times; the image is held once."""
+    """A batch of one image `count` times; the image is in memory once."""
     height, width = picture.shape[:2]
     return Frames(width, height, count, lambda: itertools.repeat(picture, count), held=True)

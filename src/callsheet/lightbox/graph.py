@@ -1,4 +1,4 @@
-"""The order of a graph's nodes, and which of them did not change since the last run. Pure rules."""
+"""The order of a graph's nodes, and the nodes that did not change since the last run. Pure rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def links_of(node_class: type[Node], values: Mapping[str, Any]) -> dict[str, tup
 
 
 def needed_nodes(prompt: Prompt, registry: NodeRegistry, outputs: list[str]) -> list[str]:
-    """Every node the outputs need, each after the ones it is linked to."""
+    """Every node that the outputs need, each after the nodes that it is linked to."""
     ordered: dict[str, None] = {}
     for output in outputs:
         stack = [(output, False)]
@@ -37,7 +37,7 @@ def needed_nodes(prompt: Prompt, registry: NodeRegistry, outputs: list[str]) -> 
 
 
 def signatures(prompt: dict[str, Any], registry: NodeRegistry, folders: Folders, ordered: list[str]) -> dict[str, str]:
-    """A hash per node over class and inputs, those of its ancestors included; node ids do not matter."""
+    """A hash for each node of its class and inputs, including those of its ancestors; node ids do not matter."""
     found: dict[str, str] = {}
     for node_id in ordered:
         node = prompt[node_id]
@@ -55,13 +55,13 @@ def signatures(prompt: dict[str, Any], registry: NodeRegistry, folders: Folders,
 
 
 def _fingerprint(node: dict[str, Any], node_class: type[Node], values: Mapping[str, Any], folders: Folders) -> Any:
-    # ComfyUI writes it into the graph, so a graph taken from an image's metadata carries it and is believed.
+    # ComfyUI writes this into the graph, so a graph from an image's metadata contains it, and it is used.
     if "is_changed" in node:
         return node["is_changed"]
     try:
         found = node_class.fingerprint(values, folders)
     except (OSError, KeyError, TypeError, ValueError):
-        # The run will say what is wrong; a fault must never be taken for "unchanged".
+        # The run reports the error; an error must never count as "unchanged".
         return uuid.uuid4().hex
     if found is None:
         return None
@@ -70,7 +70,7 @@ def _fingerprint(node: dict[str, Any], node_class: type[Node], values: Mapping[s
 
 
 class Schedule:
-    """Hands out the nodes that are left to run: those nothing is missing for, outputs before the rest."""
+    """Yields the remaining nodes: those with all inputs available, outputs before the others."""
 
     def __init__(self, prompt: Prompt, registry: NodeRegistry, outputs: list[str], cached: set[str]) -> None:
         self._outputs = outputs
@@ -93,7 +93,7 @@ class Schedule:
     def next(self) -> str | None:
         if not self._ready:
             return None
-        # An output that can be had now is had now: its file is there even if a later node fails.
+        # An output that can run now is run now: its file exists even if a later node fails.
         chosen = next((each for each in self._ready if each in self._outputs), None)
         leading = (each for each in self._ready if any(o in self._outputs for o in self._dependents.get(each, ())))
         return chosen or next(leading, self._ready[0])

@@ -1,4 +1,4 @@
-"""What the engine is and what it can do."""
+"""Routes that describe the engine and its nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from callsheet import __version__
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import NodeRegistry
 
-# The server whose responses these are.
+# The server whose responses are imitated.
 COMFYUI_VERSION = "0.7.0"
 
 
@@ -53,7 +53,7 @@ class InfoRoutes:
         return web.json_response(self._features)
 
     async def installed_packages(self, request: web.Request) -> web.Response:
-        """As ComfyUI-Manager lists packages. Nodes in a file of their own have no version and are not listed."""
+        """Lists packages as ComfyUI-Manager does. Nodes in a separate file have no version and are not listed."""
         own = {"ver": __version__, "cnr_id": "lightbox", "aux_id": None, "enabled": True}
         return web.json_response({"lightbox": own})
 
@@ -76,7 +76,7 @@ class InfoRoutes:
             "installed_templates_version": "0.7.65",
             "required_templates_version": "0.7.65",
             "python_version": sys.version,
-            # There is none; what renders is named here, where a client looks for it.
+            # There is no GPU; the renderer is named here, where a client looks for it.
             "pytorch_version": f"none (Lightbox on {platform.machine()})",
             "embedded_python": False,
             "argv": ["lightbox"],
@@ -94,7 +94,7 @@ class InfoRoutes:
 
 
 def _memory() -> tuple[int, int]:
-    """All of it and what is free, in bytes; nought where the system does not say, as Windows does not this way."""
+    """Total and free memory in bytes; 0 if the system does not report it, as on Windows."""
     page, total, free = (_configured(name) for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
     return page * total, page * (free or total)
 

@@ -1,4 +1,4 @@
-"""The view `/api/jobs` gives of queue and history."""
+"""The view of queue and history in `/api/jobs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from callsheet.lightbox.prompt_queue import Item, PromptQueue
 
 STATUSES = ("pending", "in_progress", "completed", "failed")
-# What a browser can show of an output.
+# Types of outputs that a browser can show.
 MEDIA_KEYS = ("images", "video", "audio", "gifs", "latents", "text")
 
 
@@ -46,7 +46,7 @@ def _waiting(item: Item, status: str) -> dict[str, Any]:
 
 
 def _workflow_id(extra_data: Mapping[str, Any]) -> dict[str, Any]:
-    # Raises on an extra_pnginfo that is not an object, and the whole list returns 500 with it: as ComfyUI does.
+    # This raises on an extra_pnginfo that is not an object, and the whole list returns 500, as in ComfyUI.
     workflow = extra_data.get("extra_pnginfo", {}).get("workflow", {})
     return {"workflow_id": workflow["id"]} if isinstance(workflow, dict) and "id" in workflow else {}
 
@@ -85,7 +85,7 @@ def _outputs(outputs: Mapping[str, Any]) -> tuple[int, dict[str, Any] | None]:
 
 
 def page(jobs: list[dict[str, Any]], query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-    """Status and body for a list of jobs, filtered and cut as the query says."""
+    """Status and body for a list of jobs, filtered and cut by the query."""
     wanted = [each.strip() for each in query.get("status", "").lower().split(",") if each.strip()]
     unknown = [each for each in wanted if each not in (*STATUSES, "cancelled")]
     if unknown:

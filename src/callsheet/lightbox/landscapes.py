@@ -1,4 +1,4 @@
-"""Images out of words: a landscape that a sentence and a number decide, always the same for the same two."""
+"""Draws a landscape from a text and a number; the same two always give the same image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Palette:
     stars: bool = False
 
 
-# The first word of the sentence that is known here decides; otherwise chance does.
+# The first known word of the text decides; otherwise the choice is random.
 PALETTES: dict[str, Palette] = {
     "sunset": Palette((44, 24, 80), (250, 140, 80), (255, 226, 160), (140, 70, 110), (30, 14, 40)),
     "dawn": Palette((96, 132, 190), (250, 206, 180), (255, 244, 214), (150, 150, 180), (48, 58, 84)),
@@ -91,7 +91,7 @@ class Landscape:
 
     def _ridge(self, picture: Plane, nearness: float, chance: np.random.Generator) -> None:
         height, width = picture.shape[:2]
-        # In shares of the width, so that the same words give the same hills at every size.
+        # In shares of the width, so that the same text gives the same hills at every size.
         across = np.linspace(0, 1, width, dtype=np.float32)
         line = np.zeros(width, np.float32)
         for octave in range(6):
@@ -101,7 +101,7 @@ class Landscape:
         inside = np.clip(np.arange(height, dtype=np.float32)[:, None] - top[None, :], 0, 1)[..., None]
         far, near = (np.array(each, np.float32) for each in (self.palette.far, self.palette.near))
         colour = far * (1 - nearness) + near * nearness
-        # Haze lies in the valleys of what is far away.
+        # There is haze in distant valleys.
         haze = np.array(self.palette.horizon, np.float32) * 0.35 * (1 - nearness) + colour * (0.65 + 0.35 * nearness)
         below = np.clip((np.arange(height, dtype=np.float32)[:, None] - top[None, :]) / (height * 0.25), 0, 1)[
             ..., None

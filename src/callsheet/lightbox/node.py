@@ -1,4 +1,4 @@
-"""What a node is: a small class that says what it takes and gives, and runs."""
+"""The base class of nodes: a small class that describes its inputs and outputs, and runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NUMBER_LIMIT = 0xFFFFFFFFFFFFFFFF
 @dataclass(frozen=True)
 class NodeInput:
     kind: Kind
-    # None where ComfyUI lists the type alone.
+    # None if ComfyUI lists the type alone.
     options: Mapping[str, Any] | None = None
     optional: bool = False
 
     @property
     def config(self) -> list[Any]:
-        """As ComfyUI describes it, in `/object_info` and in its error messages."""
+        """The description of ComfyUI in `/object_info` and in its error messages."""
         kind = list(self.kind) if isinstance(self.kind, tuple) else self.kind
         return [kind] if self.options is None else [kind, dict(self.options)]
 
@@ -50,12 +50,12 @@ class Blocker:
 @dataclass(frozen=True)
 class Result:
     values: tuple[Any, ...] = ()
-    # What `/history` and the `executed` message show of it.
+    # The content of `/history` and of the `executed` message.
     shown: Mapping[str, list[Any]] | None = None
 
 
 class NodeContext(Protocol):
-    """What a running node may ask of the engine."""
+    """The interface of a running node to the engine."""
 
     folders: Folders
     prompt: Mapping[str, Any]
@@ -63,14 +63,16 @@ class NodeContext(Protocol):
     previews: bool
 
     def check(self) -> None:
-        """Raises when the run was interrupted."""
+        """Raises if the run was interrupted."""
 
     def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
-        """Reports how far the node is; the image is sent as a preview where previews are asked for, or `always`."""
+        """Reports the progress of the node. The image is sent as a preview if previews are requested, or with
+        `always`.
+        """
 
 
 class Node:
-    """One kind of node. The attributes are what `/object_info` says about it."""
+    """One kind of node. The attributes are the content of `/object_info`."""
 
     name: ClassVar[str]
     display_name: ClassVar[str | None] = None
@@ -80,30 +82,30 @@ class Node:
     inputs: ClassVar[Mapping[str, NodeInput]] = {}
     outputs: ClassVar[tuple[NodeOutput, ...]] = ()
     is_output: ClassVar[bool] = False
-    # Wants the graph and extra_pnginfo for the metadata of its file.
+    # Whether the node needs the graph and extra_pnginfo for the metadata of its file.
     writes_metadata: ClassVar[bool] = False
     # ComfyUI describes its newer nodes with more keys.
     newer_schema: ClassVar[bool] = False
     experimental: ClassVar[bool] = False
-    # Inputs that `refuse` judges instead of the list of choices.
+    # Inputs that `refuse` checks instead of the list of choices.
     judged: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def input_config(cls, name: str, folders: Folders) -> list[Any]:
-        """For `/object_info`: overridden where the choices are files."""
+        """The description for `/object_info`; overridden if the choices are files."""
         return cls.inputs[name].config
 
     @classmethod
     def refuse(cls, name: str, value: Any, folders: Folders) -> str | None:
-        """Why a judged input cannot be used, or None."""
+        """Why a checked input cannot be used, or None."""
         return None
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:
-        """Something that changes when the node must run again though its inputs are the same."""
+        """A value that changes if the node must run again with the same inputs."""
         return None
 
-    # Takes the context and, by name, the inputs that were given.
+    # Takes the context and, by name, the given inputs.
     run: ClassVar[Callable[..., Result]]
 
 

@@ -1,4 +1,4 @@
-"""What waits, what runs and what ran. In memory only, like ComfyUI's: a restart forgets all of it."""
+"""The waiting, running and finished prompts. They are only in memory, as in ComfyUI: a restart forgets them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_HISTORY = 10_000
 
 
 class AlreadyQueued(Exception):
-    """The same id with the same number waits already: ComfyUI queues it, and returns 500."""
+    """The same id with the same number already waits: ComfyUI queues it, and returns 500."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,23 @@ class Item:
 
 @dataclass
 class PromptQueue:
-    """Shared by the server's loop and the executor's thread; every method takes the lock and none waits but `take`."""
+    """Shared by the server's loop and the executor's thread. Every method takes the lock, and only `take` waits."""
 
-    # Set while the one that runs is to stop. Changed under the lock, so that it never meets the next one instead.
+    # Set while the running prompt must stop. It is changed under the lock, so that it never stops the next one.
     interrupted: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Condition = field(default_factory=threading.Condition)
     _heap: list[tuple[float, str, int, Item]] = field(default_factory=list)
     _sequence: itertools.count[int] = field(default_factory=itertools.count)
     _running: dict[int, Item] = field(default_factory=dict)
     _history: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # Ids deleted while they waited. ComfyUI forgets them; Comfy Cloud returns `cancelled`.
+    # Ids that were deleted while they waited. ComfyUI forgets them; Comfy Cloud returns `cancelled`.
     _cancelled: dict[str, Item] = field(default_factory=dict)
     _closed: bool = False
 
     def put(self, item: Item, announce: Callable[[], None]) -> None:
-        """`announce` is called before the executor can take it: "one more waits" comes before "it started"."""
+        """Adds a prompt. `announce` is called before the executor can take it: the message about the queue comes
+        before the start.
+        """
         with self._lock:
             twice = any(number == item.number and each == item.prompt_id for number, each, _, _ in self._heap)
             heapq.heappush(self._heap, (item.number, item.prompt_id, next(self._sequence), item))
@@ -54,7 +56,7 @@ class PromptQueue:
             raise AlreadyQueued
 
     def take(self) -> tuple[int, Item] | None:
-        """The next one to run, when there is one; None once the queue is closed."""
+        """The next prompt to run, as soon as there is one; None once the queue is closed."""
         with self._lock:
             self._lock.wait_for(lambda: self._heap or self._closed)
             if self._closed:
@@ -73,13 +75,13 @@ class PromptQueue:
             self._history[item.prompt_id] = {"prompt": item.as_list(), **record}
 
     def interrupt(self, prompt_id: str | None = None) -> None:
-        """Stops what runs; with an id, only if that runs. Nothing else, and nothing later."""
+        """Stops the running prompt; with an id, only if that prompt runs. It affects no other and no later prompt."""
         with self._lock:
             if any(prompt_id in (None, item.prompt_id) for item in self._running.values()):
                 self.interrupted.set()
 
     def close(self) -> None:
-        """Nothing is handed out any more, and what runs is stopped."""
+        """Closes the queue: no prompt is handed out, and the running one is stopped."""
         with self._lock:
             self._closed = True
             self.interrupted.set()
@@ -104,7 +106,7 @@ class PromptQueue:
             return list(self._cancelled.values())
 
     def delete(self, prompt_id: str) -> bool:
-        """Removes one that waits."""
+        """Removes a waiting prompt."""
         with self._lock:
             for position, (_, each, _, item) in enumerate(self._heap):
                 if each == prompt_id:

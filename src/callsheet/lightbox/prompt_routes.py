@@ -1,4 +1,4 @@
-"""Prompts in, queue, history, interrupt: the routes of the work itself."""
+"""The routes of prompts, queue, history and interrupt."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from callsheet.lightbox.prompt_queue import AlreadyQueued, Item, PromptQueue
 from callsheet.lightbox.responses import query_number, trouble
 from callsheet.lightbox.validation import error, validate_prompt
 
-# Handed to partner nodes, never shown again.
+# These are passed to partner nodes, and never shown again.
 SECRETS = ("auth_token_comfy_org", "api_key_comfy_org")
 
 
 class PromptRoutes:
     def __init__(self, executor: Executor, registry: NodeRegistry, client: str | None = None) -> None:
-        """`client` is whose a prompt is that does not say so: an account's, where there are accounts."""
+        """`client`: the client of a prompt that names none; with accounts, the account."""
         self._client = client
         self._executor = executor
         self._queue: PromptQueue = executor.queue
@@ -75,7 +75,7 @@ class PromptRoutes:
         if "number" in body:
             return float(body["number"])
         number = self._number
-        # Taken by a refused request too.
+        # A refused request takes a number, too.
         self._number += 1
         return -number if isinstance(body, dict) and body.get("front") else number
 

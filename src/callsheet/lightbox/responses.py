@@ -15,33 +15,34 @@ log = get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TROUBLE = "500 Internal Server Error\n\nServer got itself in trouble"
-# As others say it in their logs: the client has closed its connection.
+# A common status in logs: the client has closed its connection.
 LEFT = 499
 
 
 def trouble() -> web.Response:
-    """What ComfyUI says to a request it did not expect."""
+    """ComfyUI's response to an unexpected request."""
     return web.Response(status=500, text=TROUBLE)
 
 
 @web.middleware
 async def troubles(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A request that breaks a handler gets ComfyUI's words, and one line in the log."""
+    """A request that breaks a handler gets ComfyUI's text, and one line in the log."""
     try:
         return await handler(request)
     except web.HTTPException:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OSError, SyntaxError, RecursionError) as broke:
         if isinstance(broke, ConnectionError):
-            # The client has disconnected; raised, it would be logged as a failure of ours.
+            # The client has disconnected; an exception would be logged as our failure.
             return web.Response(status=LEFT)
         log.warning("request_failed", path=request.path, error=repr(broke))
         return trouble()
 
 
 def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
-    """A page from elsewhere may not drive the engine of this machine through the user's browser. There is no login, so
-    nothing else stops it."""
+    """Prevents pages of other origins from using the engine of this machine through the user's browser. There is no
+    login, so nothing else prevents it.
+    """
     names = {listening.lower(), *(name.lower() for name in allowed_hosts)}
 
     @web.middleware
@@ -49,7 +50,7 @@ def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         if host and not answers_for(host, names, is_local=is_loopback(listening)):
             return web.Response(status=403, text=f"Lightbox is not {host[:200]!r}: see lightbox.allowed_hosts.")
-        # Both without a word, as ComfyUI does it. The second is how browsers say it where they send no origin.
+        # Both are refused without a text, as in ComfyUI. The second check is for browsers that send no origin.
         if origin is not None and authority_in(origin) != host.lower():
             return web.Response(status=403)
         if request.headers.get("Sec-Fetch-Site") == "cross-site":
@@ -60,9 +61,9 @@ def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
 
 
 def answers_for(host: str, names: Collection[str], *, is_local: bool) -> bool:
-    """Whether a request with this Host is for us. Pure.
+    """Whether a request with this Host is for this server. Pure.
 
-    A name without a dot, as containers have them, does not exist on the internet.
+    A name without a dot, as containers have, does not exist on the internet.
     """
     name = name_in(host)
     if name is None:

@@ -1,4 +1,4 @@
-"""Lightbox as a whole: folders, queue, executor, sockets and routes, started and stopped together."""
+"""Starts and stops all parts of Lightbox: folders, queue, executor, sockets and routes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ ACCOUNT = "account"
 class RunningLightbox:
     url: str
     folders: Folders
-    # Set when a run broke it: a process of its own ends then, with the status 1.
+    # Set when a run broke the engine: a separate process then ends with the status 1.
     broke: asyncio.Event
 
 
 @asynccontextmanager
 async def running_lightbox(settings: LightboxSettings, directory: Path) -> AsyncIterator[RunningLightbox]:
-    """An engine that responds until the block ends."""
-    # The AV1 encoder writes its whole configuration to standard error otherwise, and has no other switch.
+    """Runs an engine until the block ends."""
+    # Otherwise the AV1 encoder writes its whole configuration to standard error. It has no other switch.
     os.environ.setdefault("SVT_LOG", "1")
     folders = Folders.under(directory)
     try:

@@ -1,4 +1,4 @@
-"""The WebSocket side: who listens, and which messages reach which client."""
+"""The WebSocket side: the connected clients, and the messages for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = get_logger(__name__)
 PREVIEW = 1
 PREVIEW_WITH_METADATA = 4
 IMAGE_TYPES = {"image/jpeg": 1, "image/png": 2}
-# A listener that far behind does not read at all. Images are sent here too, so their bytes count as well.
+# A listener that is this far behind does not read at all. Images are sent here too, so their bytes count as well.
 MAX_WAITING = 20_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 
@@ -66,8 +66,8 @@ class Sockets:
 
     def __init__(self, features: Mapping[str, Any], everybody_hears: bool = False) -> None:
         self._features = features
-        # Set by a message that is not JSON, as when a node shows a number of numpy. ComfyUI's process dies of it, and
-        # so does ours (comfyui-api.md §8).
+        # Set by a message that is not JSON, for example if a node shows a number of numpy. ComfyUI's process ends then,
+        # and so does this one (comfyui-api.md §8).
         self.broke = asyncio.Event()
         # Comfy Cloud ignores the client id: every socket of the account gets every message.
         self._everybody_hears = everybody_hears
@@ -77,7 +77,7 @@ class Sockets:
     async def listen(
         self, request: web.Request, status: Mapping[str, Any], current_node: Mapping[str, str]
     ) -> web.WebSocketResponse:
-        """Serves one socket until it closes. `current_node` says what runs for which client id."""
+        """Serves one socket until it closes. `current_node`: the running node of each client id."""
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         client = request.query.get("clientId", "") or uuid.uuid4().hex
@@ -96,8 +96,8 @@ class Sockets:
             with contextlib.suppress(asyncio.CancelledError):
                 await sender
             self._open.discard(socket)
-            # By name, not by socket: a second socket of the same client goes silent when the first one closes.
-            # ComfyUI does this, and an agent has to survive it.
+            # Removed by name, not by socket: a second socket of the same client goes silent when the first one closes.
+            # ComfyUI does this, and an agent has to handle it.
             self._listeners.pop(client, None)
         return socket
 
@@ -117,12 +117,12 @@ class Sockets:
                 listener.put(json.dumps({"type": "feature_flags", "data": self._features}))
 
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
-        """To one client, or to all clients where none is given."""
+        """Sends a message to one client, or to all clients if none is given."""
         hearing = self._hearing(client)
         if not hearing or self.broke.is_set():
             return
         try:
-            # Only if a client listens: the state of a long graph is a long message, sent once per node.
+            # Only if a client listens: the state of a long graph is a long message, and is sent once per node.
             message = json.dumps({"type": event, "data": data})
         except TypeError as error:
             log.error("message_is_no_json", type=event, reason=str(error))

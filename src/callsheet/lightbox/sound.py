@@ -1,4 +1,4 @@
-"""Sound as it flows between nodes: like images, made while it is saved."""
+"""Sound between nodes: like images, it is made while it is saved."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from av.audio.frame import AudioFrame
 
 from callsheet.lightbox.untrusted_files import opened_media
 
-# FFmpeg's atempo keeps the pitch well within this range; beyond it, several follow one another.
+# FFmpeg's atempo keeps the pitch well within this range; beyond it, several filters are chained.
 TEMPO_RANGE = (0.5, 2.0)
 SILENCE_SAMPLES = 1024
-# A hole in the sound of a file, in seconds, that is filled with silence so that the rest stays with the image.
-# Shorter is how encoders count; longer is a damaged file.
+# A gap in the sound of a file, in seconds, that is filled with silence so that the rest stays with the image. Shorter
+# gaps come from encoders; longer ones are damage.
 SHORTEST_GAP, LONGEST_GAP = 0.05, 600.0
 
 
@@ -29,11 +29,11 @@ class Sound:
     source: Callable[[], Iterator[AudioFrame]]
     # FFmpeg filters, as name and arguments.
     filters: tuple[tuple[str, str], ...] = ()
-    # How long after the image it starts, in seconds.
+    # The delay of the sound after the image, in seconds.
     delay: float = 0.0
 
     def at_speed(self, speed: float) -> Sound:
-        """Faster or slower at the same pitch."""
+        """The sound faster or slower at the same pitch."""
         factors: list[float] = []
         while speed < TEMPO_RANGE[0] or speed > TEMPO_RANGE[1]:
             factors.append(TEMPO_RANGE[0] if speed < 1 else TEMPO_RANGE[1])
@@ -43,7 +43,7 @@ class Sound:
         return replace(self, filters=(*self.filters, *tempos), delay=self.delay * slowdown)
 
     def __iter__(self) -> Iterator[AudioFrame]:
-        """Pieces in a row, stamped with the number of their first sample."""
+        """Successive pieces, each with the number of its first sample."""
         frames = self._filtered() if self.filters else self.source()
         position = round(self.delay * self.rate)
         for frame in frames:
@@ -89,7 +89,7 @@ def _pulled(graph: av.filter.Graph) -> Iterator[AudioFrame]:
 
 
 def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
-    """The first sound of a file, or None where there is none."""
+    """The first sound of a file, or None if there is none."""
     with opened_media(path) as container:
         if not container.streams.audio:
             return None
@@ -105,7 +105,7 @@ def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
 
 def _decoded(path: Path) -> Iterator[AudioFrame]:
     with opened_media(path) as container:
-        # A stream may change its layout on the way; an encoder may not.
+        # A stream may change its layout; an encoder may not.
         context = container.streams.audio[0].codec_context
         rate, layout = context.sample_rate, context.layout
         resampler = av.AudioResampler("fltp", layout.name, rate)

@@ -1,4 +1,4 @@
-"""How a stranger's file is opened: as what it holds, never as a list of other files, and within what memory takes."""
+"""Opens untrusted files: by their content, never as a list of other files, and within the limits of memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from PIL import Image
 
 from callsheet.lightbox.frames import MOST_PIXELS, check_size
 
-# FFmpeg also knows playlists (HLS, concat, DASH, SDP …): files that name others, of this machine or of the network,
-# and would have them read.
+# FFmpeg also supports playlists (HLS, concat, DASH, SDP …): files that name others on this machine or in the network,
+# which would be read.
 CONTAINERS = (
     "mov", "matroska", "avi", "gif", "mpegts", "mpeg", "mpegvideo", "flv", "asf", "ogg", "ivf", "mxf", "dv", "nut",
     "yuv4mpegpipe", "h264", "hevc", "av1", "obu", "m4v", "apng", "wav", "mp3", "flac", "aac", "aiff", "amr", "w64",
@@ -32,7 +32,7 @@ _OPENING = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "fil
 
 @contextmanager
 def opened_media(path: Path) -> Iterator[InputContainer]:
-    """A video or a sound. Raises what PyAV says of a file that is none."""
+    """Opens a video or a sound. Raises PyAV's error if the file is neither."""
     try:
         container = av.open(str(path), options=_OPENING)
     except av.error.ArgumentError:
@@ -40,14 +40,14 @@ def opened_media(path: Path) -> Iterator[InputContainer]:
     with container:
         for stream in container.streams.video:
             check_size(stream.codec_context.width, stream.codec_context.height)
-            # For what is larger than the file said at its start.
+            # For images that are larger than the file claimed at its start.
             stream.codec_context.options = dict(_DECODING)
         yield container
 
 
 @contextmanager
 def opened_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
-    """Looked at before it is decoded: a small file can hold a very large image."""
+    """Checks an image before it is decoded: a small file can contain a very large image."""
     with Image.open(file, formats=PICTURES) as image:
         check_size(*image.size)
         yield image

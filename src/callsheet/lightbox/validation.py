@@ -1,6 +1,6 @@
-"""Is this graph one the engine can run? It uses ComfyUI's own error types, words and shapes.
+"""Checks whether the engine can run a graph. It uses ComfyUI's own error types, texts and forms.
 
-Nothing here recurses: a graph is a stranger's input, and its depth is theirs to choose.
+Nothing here uses recursion: a graph is untrusted input, and its depth is not limited.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import Node, NodeInput, NodeRegistry
 
 Error = dict[str, Any]
-# ComfyUI recurses through a graph: 600 nodes in a chain pass, 1000 meet Python's limit.
+# ComfyUI uses recursion: a chain of 600 nodes passes, 1000 reach Python's limit.
 MAX_DEPTH = 900
 # Longer lists of choices are not repeated in an error.
 LISTED_CHOICES = 20
@@ -37,7 +37,7 @@ class _Finding:
 def validate_prompt(
     prompt: Any, registry: NodeRegistry, folders: Folders, targets: list[str] | None = None
 ) -> PromptVerdict:
-    """Coerces numbers in place, as ComfyUI does. Raises where ComfyUI returns 500."""
+    """Validates a graph. Converts numbers in place, as ComfyUI does. Raises where ComfyUI returns 500."""
     outputs: list[str] = []
     for node_id in prompt:
         node = prompt[node_id]
@@ -106,8 +106,9 @@ class _Validation:
         self._folders = folders
 
     def find(self, output: str) -> _Finding:
-        """What is wrong with `output` and everything it needs."""
-        # A node is judged after the nodes it is linked to; `open_nodes` is the way down, so that a circle is seen.
+        """The problems of `output` and everything that it needs."""
+        # A node is checked after the nodes that it is linked to; `open_nodes` is the current path, so that a cycle is
+        # found.
         open_nodes: dict[str, Iterator[str]] = {}
         self._enter(output, open_nodes)
         while open_nodes:

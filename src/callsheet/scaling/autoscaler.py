@@ -39,7 +39,7 @@ FORGET_EVERY = 500
 
 
 class Autoscaler(Loop):
-    """Safe on any number of control planes."""
+    """Scales fleets. Safe on any number of control planes."""
 
     name = "autoscaler"
     # A control plane that waits for leadership tries again soon.
@@ -271,5 +271,5 @@ def _unable(queue: FleetQueue) -> str:
 async def _end(connection: Connection, seen: FleetObservation, state: FleetState) -> tuple[str, ...]:
     """Marks workers as ending: retired workers without a lease, and workers that never registered."""
     warm_up = f"{state.fleet.policy.warm_up_seconds:.0f}"
-    await retire(connection, seen.overdue, f"It did not register within {warm_up} seconds.")
+    await retire(connection, seen.overdue, f"The worker did not register within {warm_up} seconds.")
     return tuple(await begin_to_end(connection, [*seen.done, *seen.overdue]))

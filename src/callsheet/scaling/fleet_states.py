@@ -189,7 +189,9 @@ class _Fleet:
 
 
 def _environments(kept: Iterable[str], reported: Iterable[str | None]) -> tuple[str, ...]:
-    """Those that the workers report, or if there is no worker those of the last ones, which new workers will have."""
+    """The environments that the workers report. If there is no worker: those of the last workers, which new workers
+    will have.
+    """
     found = set(reported)
     if not found:
         return tuple(kept)

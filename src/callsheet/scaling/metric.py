@@ -1,4 +1,6 @@
-"""How many workers a fleet's work needs now, for external autoscalers such as KEDA, which decide themselves."""
+"""Computes how many workers a fleet's work needs now, for external autoscalers such as KEDA, which decide
+themselves.
+"""
 
 from __future__ import annotations
 

@@ -64,15 +64,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 1 <= self.maximum <= MOST_WORKERS:
-            raise PolicyError("maximum", f"The maximum is between 1 and {MOST_WORKERS}.")
+            raise PolicyError("maximum", f"The maximum must be between 1 and {MOST_WORKERS}.")
         if not 0 <= self.minimum <= self.maximum:
-            raise PolicyError("minimum", f"The minimum is between 0 and the maximum of {self.maximum}.")
+            raise PolicyError("minimum", f"The minimum must be between 0 and the maximum of {self.maximum}.")
         if not 0 <= self.on_demand_minimum <= self.maximum:
             raise PolicyError(
-                "on_demand_minimum", f"The on-demand minimum is between 0 and the maximum of {self.maximum}."
+                "on_demand_minimum", f"The on-demand minimum must be between 0 and the maximum of {self.maximum}."
             )
         if not 0 <= self.spot_share <= 1:
-            raise PolicyError("spot_share", "The spot share is between 0 and 1.")
+            raise PolicyError("spot_share", "The spot share must be between 0 and 1.")
         for name in (
             "target_seconds",
             "warm_up_seconds",
@@ -82,7 +82,7 @@ class Policy:
         ):
             least = 1 if name == "target_seconds" else 0
             if not least <= getattr(self, name) <= MOST_SECONDS:
-                raise PolicyError(name, f"It is between {least} and {MOST_SECONDS:.0f} seconds.")
+                raise PolicyError(name, f"The value must be between {least} and {MOST_SECONDS:.0f} seconds.")
 
     def on_demand(self, wanted: int) -> int:
         """How many of `wanted` workers are on-demand. Fractions are rounded up."""

@@ -77,7 +77,7 @@ class ScalingRules:
         self._drivers = drivers
 
     def drivers(self) -> list[ScalingDriver]:
-        """In alphabetical order."""
+        """The drivers in alphabetical order."""
         return [
             ScalingDriver(name=name, about=driver.about, options=dict(driver.options_schema()))
             for name, driver in sorted(self._drivers.items())
@@ -120,7 +120,7 @@ class ScalingRules:
             await record(connection, actor, "fleet.stop_scaling", "fleet", fleet_id, None)
 
     async def decisions(self, fleet_id: int, before: int | None, limit: int) -> Page[ScalingDecision]:
-        """Newest first."""
+        """The decisions, newest first."""
         async with self._databases.central.ordinary() as connection:
             items = await _decisions(connection, fleet_id, before, limit + 1)
         cursor = str(items[limit - 1].id) if len(items) > limit else None

@@ -1,7 +1,7 @@
-"""One frozen tree of settings: environment over `.env` over TOML over defaults.
+"""One frozen tree of settings. The environment overrides `.env`, which overrides TOML, which overrides the defaults.
 
-Nothing else in Callsheet reads the environment. A wrong value stops the start with a sentence that names the
-setting, the value and what is allowed.
+No other part of Callsheet reads the environment. A wrong value stops the start with a sentence that names the setting,
+the value and the allowed values.
 """
 
 from callsheet.settings.alerts import AlertSettings

@@ -1,4 +1,4 @@
-"""The sections a control plane reads."""
+"""The sections of the settings that a control plane reads."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class DatabaseSettings(Section):
         description="Largest number of connections per database and process. Three in ten of them, at least one, are "
         "only for lists, overviews and sweeps.",
     )
-    # Below a millisecond PostgreSQL would read 0, which means no limit.
+    # Below a millisecond, PostgreSQL would read 0, which means no limit.
     statement_seconds: float = Field(30.0, ge=0.001, le=3600, description="Timeout of one statement, in seconds.")
     migrate_on_start: bool = Field(
         True, description="Whether a start migrates the schema. If not, run: callsheet db migrate."
@@ -151,7 +151,7 @@ class DatabaseSettings(Section):
     @field_validator("dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
-        # Not urlsplit: its errors quote the URL, password included.
+        # urlsplit is not used: its errors contain the URL with the password.
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must start with postgresql://")
         return value
@@ -405,7 +405,7 @@ class FleetSettings(Section):
         description="Largest number of registered workers, of all fleets together. In-process workers of control "
         "planes do not count.",
     )
-    # A worker that polls with the longest wait is heard of every 55 seconds.
+    # A worker that polls with the longest wait sends a request every 55 seconds.
     stale_seconds: int = Field(
         300,
         ge=120,
@@ -426,7 +426,7 @@ class FleetSettings(Section):
     audit_log_days: int | None = Field(
         90, ge=1, le=36_500, description="How long worker events are kept, in days. Null: forever."
     )
-    # The token of a removed worker is known for 30 days, by its session.
+    # The session of a removed worker keeps its token for 30 days.
     session_days: int | None = Field(
         365,
         ge=31,

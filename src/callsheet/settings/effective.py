@@ -1,4 +1,4 @@
-"""Every setting with the value in force, where it comes from, and its documentation. Secrets are not shown."""
+"""Every setting with its current value, the source of the value, and its documentation. Secrets are not shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from callsheet.settings.variables import variable_name
 from callsheet.toolbox.redaction import redact
 
 MASK = "********"
-# By the end of a name.
+# Units by the end of a setting's name.
 UNITS = {
     "_seconds": "seconds",
     "_minutes": "minutes",
@@ -31,12 +31,12 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSetting:
-    # As in TOML: server.port.
+    # The name in TOML, for example server.port.
     name: str
     variable: str
     value: object
     default: object
-    # Where the value comes from; None: it is the default.
+    # The source of the value; None for the default.
     source: str | None
     is_secret: bool
     unit: str | None
@@ -46,13 +46,14 @@ class EffectiveSetting:
 def effective_settings(settings: Settings) -> Iterator[EffectiveSetting]:
     """All settings in the order of the source code."""
     dumped = settings.model_dump(mode="json")
-    # Not `Settings()`, which would read the environment.
+    # This is not `Settings()`, which would read the environment.
     defaults = Settings.model_construct().model_dump(mode="json")
     source_of = source_reader()
     for path, field in setting_fields():
         value, default = _at(dumped, path), _at(defaults, path)
         secret = is_secret(field)
-        # What is not in a file or the environment, and differs from the default, was an option of the command.
+        # A value that differs from the default and is in neither a file nor the environment was an option of the
+        # command.
         source = source_of(path) or ("the command line" if value != default else None)
         if path == ("home",) and settings.home == find_place().home:
             source = find_place().origin
@@ -73,8 +74,9 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def shown(value: object, field: FieldInfo) -> object:
-    """The value as anyone may see it. A key in a table, for example an input of a model, may be named like a secret
-    without being declared as one, and a URL may have a password in it."""
+    """The value without secrets. A key in a table, for example an input of a model, may be named like a secret
+    without being declared as one, and a URL may contain a password.
+    """
     if is_secret(field):
         return None if value is None else MASK
     if is_table(field) or isinstance(value, str | list | dict):

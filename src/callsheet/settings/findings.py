@@ -1,4 +1,4 @@
-"""What `callsheet doctor` says of one part."""
+"""A finding of `callsheet doctor` about one part."""
 
 from __future__ import annotations
 

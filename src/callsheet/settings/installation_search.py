@@ -1,4 +1,4 @@
-"""Which installation a command works on: its data directory, and the files its settings come from.
+"""Finds the installation that a command works on: its data directory, and the files of its settings.
 
 The first of these that exists is used, as a whole:
 
@@ -36,7 +36,7 @@ from callsheet.settings.variables import (
 
 HOME_NAME = ".callsheet"
 ENV_FILE = ".env"
-# What deploy/systemd installs.
+# The files that deploy/systemd installs.
 SYSTEM_SETTINGS = Path("/etc/callsheet")
 SYSTEM_ENV_FILE = "callsheet.env"
 SYSTEM_HOME = Path("/var/lib/callsheet")
@@ -44,7 +44,9 @@ SYSTEM_HOME = Path("/var/lib/callsheet")
 
 @dataclass(frozen=True, slots=True)
 class InstallationPlace:
-    """`looked` says where an installation was looked for, `ignored` what was found there and cannot be trusted."""
+    """The found installation. `looked`: the places that were searched. `ignored`: files that were found there and
+    are not trusted.
+    """
 
     home: Path
     origin: str
@@ -52,7 +54,7 @@ class InstallationPlace:
     config: Path | None
     is_system: bool = False
     is_found: bool = True
-    # False where what names the data directory is not a path; the check of the settings then says so.
+    # False if the value for the data directory is not a path; the check of the settings then reports it.
     is_home_usable: bool = True
     looked: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -65,21 +67,21 @@ class InstallationPlace:
 
 
 def find_place() -> InstallationPlace:
-    """Looks each time: the environment and the working directory belong to the process and may change."""
+    """Searches each time, because the environment and the working directory of the process may change."""
     search = _Search(_working_directory())
     found = search.named() or search.project() or search.personal() or search.system() or search.nothing()
     return replace(_with_named_home(found), ignored=tuple(dict.fromkeys(search.ignored)))
 
 
 def given_variables() -> dict[str, tuple[str, str | None]]:
-    """Every variable by its upper-case name, with where it comes from; the environment wins over `.env`."""
+    """Every variable by its upper-case name, with its source. The environment overrides `.env`."""
     file = find_place().env_file
     given = {name: (str(file), value) for name, value in read_variables(file).items()} if file is not None else {}
     return given | {name: ("the environment", value) for name, value in environment().items()}
 
 
 def variables() -> dict[str, tuple[str, str | None]]:
-    """Every variable of ours by its upper-case name, with where it comes from."""
+    """Every variable of Callsheet by its upper-case name, with its source."""
     return {name: found for name, found in given_variables().items() if name.startswith(PREFIX)}
 
 
@@ -89,12 +91,12 @@ def short_variables() -> dict[str, tuple[str, str]]:
 
 
 def config_file() -> Path:
-    """The settings file, or what it would be called."""
+    """The settings file, or its default path."""
     return find_place().config or Path(CONFIG_FILE)
 
 
 def named_profile() -> str | None:
-    """The login that a command uses, where a variable names one."""
+    """The login that a command uses, if a variable names one."""
     return variables().get(PROFILE_VARIABLE, ("", None))[1]
 
 
@@ -103,9 +105,9 @@ def given_pool_dsn() -> str | None:
 
 
 def is_found_here(file: Path) -> bool:
-    """Whether a file counts only because of where a command is run: it lies in the working directory or above it.
-
-    The author of what was cloned or unpacked there wrote the file too."""
+    """Whether a file is used only because of the directory in which a command is run: it is in the working directory
+    or above it. The author of the cloned or unpacked directory also wrote this file.
+    """
     here = _working_directory()
     return file.absolute().parent in (here, *here.parents)
 
@@ -116,7 +118,7 @@ def user_config_directory() -> Path:
 
 
 class _Search:
-    """Each step returns its place, or None where that is not there."""
+    """Each step returns its place, or None if there is no installation."""
 
     def __init__(self, here: Path):
         self.here = here
@@ -134,7 +136,7 @@ class _Search:
 
     def project(self) -> InstallationPlace | None:
         for directory in _up_from(self.here):
-            # Relative where it is the working directory, as people write it.
+            # The path is relative if it is the working directory, as people write it.
             env_file, config = self._files_here if directory == self.here else self._files(directory)
             home = directory / HOME_NAME
             if self._is_directory(home) or self._has_settings(env_file, config):
@@ -155,7 +157,7 @@ class _Search:
         if not readable or not self._is_directory(SYSTEM_SETTINGS):
             return None
         env_file, config = self._files(SYSTEM_SETTINGS, SYSTEM_ENV_FILE)
-        # A machine that has workers only has no settings of a control plane there.
+        # A machine with workers only has no settings of a control plane there.
         if not SYSTEM_HOME.is_dir() and not self._has_settings(env_file, config):
             return None
         return InstallationPlace(SYSTEM_HOME, f"from {SYSTEM_SETTINGS}", env_file, config, is_system=True)
@@ -170,7 +172,7 @@ class _Search:
         return env_file if usable else None, config if self._is_usable(config) else None
 
     def _has_settings(self, env_file: Path | None, config: Path | None) -> bool:
-        """Whether there are settings of Callsheet: a directory may have an `.env` of another program."""
+        """Whether there are settings of Callsheet. A directory may have an `.env` of another program."""
         if config is not None:
             return True
         is_here = env_file is not None and not env_file.is_absolute()
@@ -185,7 +187,7 @@ class _Search:
 
     def _is_usable(self, path: Path) -> bool:
         try:
-            # A link says where to go on, so its owner has to be trusted as well.
+            # A link leads to another place, so its owner has to be trusted as well.
             owners = {path.lstat().st_uid, path.stat().st_uid}
         except OSError:
             return False
@@ -222,7 +224,7 @@ def _working_directory() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise SettingsError("The working directory does not exist any more. Change to another one.") from None
+        raise SettingsError("The working directory no longer exists. Change to another one.") from None
 
 
 def _up_from(directory: Path) -> Iterator[Path]:
@@ -236,7 +238,7 @@ def _up_from(directory: Path) -> Iterator[Path]:
 
 def _user_directory(variable: str, default: str) -> Path:
     chosen = environment().get(variable, "")
-    # A relative one is to be ignored, says the specification.
+    # The specification says that a relative path must be ignored.
     if os.path.isabs(chosen):
         return Path(chosen) / "callsheet"
     parent = "~/Library/Application Support" if sys.platform == "darwin" else default
@@ -244,7 +246,7 @@ def _user_directory(variable: str, default: str) -> Path:
 
 
 def _trusted_users() -> set[int]:
-    """Oneself and root; for root also the user who called sudo, and who could do everything anyway."""
+    """The own user and root; for root also the user who called sudo, and who could do everything anyway."""
     own = os.geteuid()
     caller = environment().get("SUDO_UID", "")
     return {own, 0} | ({int(caller)} if own == 0 and caller.isdecimal() else set())

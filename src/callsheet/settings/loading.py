@@ -1,4 +1,4 @@
-"""Reading the settings, and a sentence for everything that is wrong with them."""
+"""Reads the settings, and explains every error in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from callsheet.toolbox.redaction import redact_text
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Reads the settings; `overrides` (options of the command line) win over every source."""
+    """Reads the settings. `overrides` (options of the command line) override every source."""
     unusable = [*_unknown_variables(), *_tables_that_are_no_json(), *_unknown_sections()]
     if unusable:
         raise SettingsError("\n".join(unusable))
@@ -44,7 +44,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _unknown_variables() -> Iterator[str]:
-    # A misspelt variable that is silently ignored is the worst kind of configuration error.
+    # A misspelt variable that is silently ignored would be the worst kind of configuration error.
     own = {CONFIG_VARIABLE, PROFILE_VARIABLE, POOL_DSN_VARIABLE}
     known = {variable_name(path) for path, _ in setting_fields()} | own
     tables = tuple(f"{variable_name(path)}{DELIMITER}" for path, field in setting_fields() if is_table(field))
@@ -80,7 +80,7 @@ def _unknown_sections() -> Iterator[str]:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    # Without the prefix they all share, which would make anything look close.
+    # The prefix is removed, because with it every name would look similar.
     full = {each.removeprefix(PREFIX): each for each in known}
     nearest = difflib.get_close_matches(name.removeprefix(PREFIX), full, n=1)
     return f"Did you mean {full[nearest[0]]}?" if nearest else "`callsheet settings` lists them all."
@@ -95,15 +95,15 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
         return f"{name} in {_source_of_table(path)} is not a setting. {hint}"
     leaf = _leaf(path)
     if leaf is None:
-        # Not with its value, which may hold a secret somewhere.
+        # The value is not shown, because it may contain a secret.
         return f"{'.'.join(path)} in {config_file()} must be a table of settings." if path else f"{reason}."
     names, field = leaf
     if is_table(field) and len(path) > len(names):
-        # Not with its value: which of a table's settings are secret is not looked up here.
+        # The value is not shown, because it is not known here which settings of a table are secret.
         return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
-    # A table of providers has the secrets of each in it.
+    # A table of providers contains their secrets.
     secret = "SecretStr" in str(field.annotation) or (is_table(field) and names[0] == "providers")
-    # A URL may have a password in it, and be refused for that.
+    # A URL may contain a password, and be refused because of it.
     value = "***" if secret else redact_text(repr(error["input"]))
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
@@ -114,13 +114,13 @@ def _reason(error: ErrorDetails) -> str:
         case "missing":
             return "it is required"
         case "string_pattern_mismatch":
-            # A regular expression is not readable for people.
+            # A regular expression is not readable for users.
             return "it has a character that it cannot have, or begins with one it cannot begin with"
     return re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
 
 
 def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
-    # pydantic's location goes on into unions and items: the longest setting that is a prefix of it is meant.
+    # The location of pydantic continues into unions and items: the longest setting that is a prefix of it is meant.
     for names, field in setting_fields():
         if tuple(path[: len(names)]) == names:
             return names, field
@@ -128,7 +128,7 @@ def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
 
 
 def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> tuple[str, str]:
-    """What the setting was called where its value comes from, and where that is."""
+    """The name of the setting in its source, and the source."""
     own = variable_name(names)
     if _is_given(names, overrides):
         return own, "the command line"
@@ -148,7 +148,7 @@ def _source_of_table(path: Sequence[str]) -> str:
 
 
 def file_of(names: Sequence[str]) -> Path | None:
-    """The file that a setting comes from; None where it is not set, or comes from the environment."""
+    """The file of a setting; None if it is not set, or if it comes from the environment."""
     name = variable_name(names)
     if name in environment():
         return None
@@ -165,8 +165,9 @@ def _is_given(names: Sequence[str], overrides: object) -> bool:
 
 
 def source_reader() -> Callable[[Sequence[str]], str | None]:
-    """Returns a function that says where the value of a setting comes from: the environment, or a file; None where
-    neither sets it. Environment and files are read once."""
+    """A function that returns the source of a setting's value: the environment, or a file; None if neither sets it.
+    Environment and files are read once.
+    """
     given, short = variables(), short_variables()
     file = config_file()
     config = read_config(file) if file.exists() else {}

@@ -1,4 +1,4 @@
-"""The sections of what runs beside a control plane: engines, workers and the commands of people."""
+"""The sections of programs beside a control plane: engines, workers and commands."""
 
 from __future__ import annotations
 

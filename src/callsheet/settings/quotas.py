@@ -1,4 +1,4 @@
-"""What one tenant and one user may keep here. An operator may give a tenant limits of its own."""
+"""The quotas of one tenant and of one user. An operator may set other limits for a tenant."""
 
 from __future__ import annotations
 

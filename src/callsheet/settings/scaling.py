@@ -1,4 +1,4 @@
-"""Fleets that follow their queues. Which fleet is scaled by which driver is in the database, not here."""
+"""Settings of the autoscaler. The database has the driver of each scaled fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and samples for charts."""
+"""Settings of the counts and samples for charts."""
 
 from __future__ import annotations
 

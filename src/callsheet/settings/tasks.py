@@ -1,4 +1,4 @@
-"""Tasks: who runs them, how, and what they cost."""
+"""Settings of tasks: where they run, and what they cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _are_providers(prices: dict[str, float]) -> dict[str, float]:
 
 
 def _with_defaults(value: object) -> object:
-    # Who prices one kind does not make the others free.
+    # A price for one kind does not make the others free.
     return {**COSTS, **value} if isinstance(value, dict) else value
 
 

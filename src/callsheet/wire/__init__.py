@@ -1,1 +1,1 @@
-"""What control plane, worker and client say to each other: models and error codes. No I/O."""
+"""The messages between control plane, worker and client: models and error codes. No I/O."""

@@ -1,4 +1,4 @@
-"""What operators see of the installation as a whole."""
+"""The models of operators' views of the whole installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from callsheet.wire.base import ResponseModel
 
 
 class TenantFigures(ResponseModel):
-    """All but the number of users is null while the tenant's pool cannot be reached."""
+    """The figures of a tenant. All values except the number of users are null while the tenant's pool cannot be
+    reached.
+    """
 
     tenant_id: UUID
     users: int = Field(description="Number of users, without deleted ones.")

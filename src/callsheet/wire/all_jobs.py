@@ -1,4 +1,4 @@
-"""Jobs of all tenants as operators find them, their errors in groups, and actions on many of them."""
+"""Jobs of all tenants for operators, groups of their errors, and bulk actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JobKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
 class JobFilter(UserRequest):
-    """Only jobs that match all of it. What is left out lets every job pass."""
+    """Only jobs that match all fields. A field that is left out matches every job."""
 
     q: OptionalLine | None = Field(
         None,

@@ -1,7 +1,7 @@
-"""What all messages share.
+"""Parts that all messages share.
 
-The user API refuses fields it does not know; the worker protocol ignores them, because an agent may be older or newer
-than its control plane.
+The user API refuses unknown fields. The worker protocol ignores them, because an agent may be older or newer than its
+control plane.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def printable(value: object) -> object:
     return value
 
 
-# The patterns only document what the validators check: their messages would quote a regular expression at people.
+# The patterns only document the checks of the validators: the messages of patterns would show a regular expression to
+# users.
 PRINTABLE = Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"})
 OptionalLine = Annotated[
     str, StringConstraints(strip_whitespace=True, max_length=200), BeforeValidator(printable), PRINTABLE
@@ -46,7 +47,7 @@ Line = Annotated[
 
 
 def _not_boolean(value: object) -> object:
-    # `false` would be 0. Not strict=True, which also refuses 2.0, an integer to JSON.
+    # `false` would be 0. strict=True is not used, because it also refuses 2.0, which is an integer in JSON.
     if isinstance(value, bool | str):
         raise ValueError("The value must be a whole number.")
     return value
@@ -56,14 +57,14 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
 
 
 def _written_out(value: object) -> object:
-    # A plain number would be taken for seconds since 1970.
+    # A plain number would count as seconds since 1970.
     if isinstance(value, int | float) or (isinstance(value, str) and not _DATE.match(value)):
         raise ValueError("Use a time like 2026-11-16T12:00:00Z.")
     return value
 
 
 def _in_calendar(value: datetime) -> datetime:
-    # Such a time does not exist in another zone, and the database keeps all times in one.
+    # Such a time does not exist in another time zone, and the database stores all times in one.
     try:
         value.astimezone(UTC)
     except OverflowError:
@@ -74,17 +75,17 @@ def _in_calendar(value: datetime) -> datetime:
 # A time with its zone.
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_calendar)]
 
-# A boolean and nothing that could be taken for one: 0 and "no" are as wrong as the document says.
+# Only a boolean: 0 and "no" are refused, as the document says.
 Switch = Annotated[bool, Field(strict=True)]
 
-# After the bounds, which the documentation would lose otherwise: Annotated[int, Field(ge=0), WHOLE].
+# This comes after the bounds, which the documentation would lose otherwise: Annotated[int, Field(ge=0), WHOLE].
 WHOLE = BeforeValidator(_not_boolean)
 # The same for numbers that may have a fraction.
 NUMBER = WHOLE
 
 
 def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """What PostgreSQL's jsonb can hold: it has no NUL, no half of a surrogate pair, and JSON has no NaN."""
+    """The document, if PostgreSQL's jsonb can store it: no NUL, no half of a surrogate pair, and no NaN."""
     waiting: list[object] = [value]
     while waiting:
         match waiting.pop():

@@ -1,4 +1,4 @@
-"""What people do with candidates: compare, kill, approve, replay, and take away what was made."""
+"""Models of users' actions on candidates: compare, kill, approve, replay and export."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Spending(ResponseModel):
 
 
 class Ancestor(ResponseModel):
-    """How a candidate was made. With these values it can be made again."""
+    """The values from which a candidate was made. With these values it can be made again."""
 
     candidate_id: UUID
     number: int

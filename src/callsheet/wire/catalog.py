@@ -1,4 +1,4 @@
-"""Workflows, their properties, effects and the catalog's assets as the API speaks of them."""
+"""The models of workflows, their properties, effects and the catalog's assets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_CHOICES = 200
 
 
 def _storable_text(text: str) -> str:
-    """Text with line breaks and tabs; neither PostgreSQL nor an engine can do anything with the rest."""
+    """Text with line breaks and tabs. PostgreSQL and engines cannot use other control characters."""
     if any((ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in text):
         raise ValueError("The text must not contain control characters.")
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -31,7 +31,7 @@ def _storable_text(text: str) -> str:
 
 
 def _value(value: object) -> bool | int | float | str:
-    """A plain value, as it is: neither is 1 taken for true nor "1" for 1."""
+    """A plain value, unchanged: 1 is not converted to true, and "1" not to 1."""
     match value:
         case bool():
             return value
@@ -60,7 +60,7 @@ PropertyValue = Annotated[
         }
     ),
 ]
-# Any key: one that is not a property is refused by its name.
+# Any key is accepted here; a key that is not a property is refused by its name.
 Values = Annotated[dict[str, PropertyValue], Field(max_length=MOST_PROPERTIES)]
 Paragraph = Annotated[
     str,
@@ -79,7 +79,7 @@ MimeType = Annotated[
 ]
 AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video)/[a-z0-9.+-]{1,100}$")]
 RunLimit = Annotated[int, Field(ge=1, le=604_800), WHOLE]
-# Below, three heartbeats in its time would be a burden.
+# A shorter lease would need too many heartbeats.
 LeaseSeconds = Annotated[int, Field(ge=15, le=86_400), WHOLE]
 Attempts = Annotated[int, Field(ge=1, le=100), WHOLE]
 Credits = Annotated[int, Field(ge=0, le=2**53), WHOLE]

@@ -1,4 +1,4 @@
-"""What engines can run: what a worker reports of its own, and what a workflow requires of them."""
+"""The environment of engines that a worker reports, and the requirements of a workflow."""
 
 from __future__ import annotations
 
@@ -84,8 +84,12 @@ class Requirements(UserRequest):
         max_length=MOST_REQUIRED,
         description="Node classes and model files of the graph that an engine does not need.",
     )
-    node_classes: list[Name] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
-    models: list[RequiredModel] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
+    node_classes: list[Name] = Field(
+        default_factory=list, max_length=MOST_REQUIRED, description="Additional node classes that are required."
+    )
+    models: list[RequiredModel] = Field(
+        default_factory=list, max_length=MOST_REQUIRED, description="Additional model files that are required."
+    )
     engine_version: VersionRange | None = Field(
         None, description="Engine versions that may run the workflow, for example `>=0.3.57,<0.8`. Null: any version."
     )

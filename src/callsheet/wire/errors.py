@@ -23,7 +23,7 @@ class FieldProblem:
     reason: str
 
     def __str__(self) -> str:
-        """Without the name of the field in front if the sentence itself names it."""
+        """The reason. The name of the field is put in front, unless the sentence itself names it."""
         names_it = re.search(rf"(?<![\w.]){re.escape(self.field)}(?![\w.])", self.reason)
         return self.reason if names_it else f"{self.field}: {self.reason}"
 

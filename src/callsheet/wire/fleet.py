@@ -1,4 +1,4 @@
-"""Workers and fleets: how a worker comes and goes, and how admins see and manage them."""
+"""The models of workers and fleets: registration, and the admins' views and actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.scaling import ScalingState
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
-# Part of URLs, so it has no slash; an instance id, a host name, a UUID.
+# The id is part of URLs, so it has no slash. For example an instance id, a host name or a UUID.
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 

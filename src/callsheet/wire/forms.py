@@ -44,7 +44,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 REQUIRED: Final = "This field is required."
 
-# What pydantic calls the value of a field.
+# The name of a field's value in the messages of pydantic.
 _SUBJECTS: Final[Mapping[str, str]] = {
     "Input": "The value",
     "String": "The text",

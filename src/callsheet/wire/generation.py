@@ -1,7 +1,7 @@
-"""Typed generation jobs: what each takes, and the products that scrapes find.
+"""Typed generation jobs: their requests, and the products that scrapes find.
 
-A request names a stored product by its id or brings the fields of one; what its actor gets as payload (`…Input`) has
-the fields in either case.
+A request names a stored product by its id or contains the fields of a product. The payload of its actor (`…Input`)
+contains the fields in both cases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_IMAGES = 20
 
 
 def _text(value: object) -> object:
-    """Text of several lines; neither PostgreSQL nor a model can do anything with the other control characters."""
+    """Text of several lines. PostgreSQL and models cannot use other control characters."""
     if isinstance(value, str) and any(
         (ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in value
     ):
@@ -129,7 +129,7 @@ class _VideoChoices(UserRequest):
     @field_validator("script")
     @classmethod
     def _about_something(cls, value: str | None, info: ValidationInfo) -> str | None:
-        # A product that is wrong is not in the data, and is complained of already.
+        # A wrong product is not in the data, and has its own error already.
         named = [info.data.get(name, ...) for name in ("product", "product_id") if name in cls.model_fields]
         if value is None and all(product is None for product in named):
             raise ValueError("Send a script or a product.")
@@ -159,7 +159,7 @@ class _ProductOrNone(UserRequest):
     product: ProductFields | None = None
 
 
-# Fields of the last base come first: the script is checked when it is known whether there is a product.
+# The fields of the last base come first: the script is checked when it is known whether there is a product.
 class VideoInput(_VideoChoices, _ProductOrNone):
     pass
 
@@ -234,10 +234,10 @@ class Product(ResponseModel):
 
 
 def actor_payload(request: UserRequest, product: Product | None = None) -> dict[str, Any]:
-    """What the actor of this request gets; `product` is that of its `product_id`."""
+    """The payload for the actor of this request. `product`: the product with its `product_id`."""
     payload = request.model_dump(mode="json", exclude={"product_id", "idempotency_key"})
     if product is not None:
-        # One of a page with a URL that is too long to be kept has none.
+        # A product of a page whose URL is too long to be stored has none.
         payload["product"] = {
             **product.model_dump(mode="json", exclude={"id", "created_at"}),
             "url": product.url or None,

@@ -1,4 +1,4 @@
-"""Logins, keys, users and tenants as the API speaks of them."""
+"""The models of logins, keys, users and tenants."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Role(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Role | None:
-        """`admin` was the name of `operator` until there were four roles."""
+        """Until there were four roles, `operator` was named `admin`."""
         return cls.OPERATOR if value == "admin" else None
 
 
@@ -79,7 +79,7 @@ class DemoAccount(ResponseModel):
 
 
 class Me(ResponseModel):
-    """Who the caller is."""
+    """The current user."""
 
     user_id: UUID
     email: str

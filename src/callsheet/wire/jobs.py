@@ -1,4 +1,4 @@
-"""Jobs as every part speaks of them."""
+"""The models of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads, files and videos as the user API speaks of them."""
+"""The models of uploads, files and videos."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CreateUpload(UserRequest):
     name: Line = Field(description="Name of the file as users see it.")
     mime_type: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Media type of the file, for example video/mp4, without parameters.",
-        # Only says what `media.names` checks, in words that people understand.
+        # The pattern only documents the check of `media.names`, in words that users understand.
         json_schema_extra={"pattern": r"^[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}( ?;.*)?$"},
     )
     size: Annotated[int, Field(gt=0, le=2**53, description="Exact size of the file, in bytes."), WHOLE]

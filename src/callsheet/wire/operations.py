@@ -1,4 +1,4 @@
-"""What admins see of the running installation, and what they may do to it."""
+"""Models of admins' views of the running installation, and of their actions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SetConcurrencyLimit(UserRequest):
 
 
 class FullError(ResponseModel):
-    """Why a job failed, with what only admins may see."""
+    """Why a job failed, with the details that only admins may see."""
 
     type: str
     message: str

@@ -1,4 +1,4 @@
-"""What the editor of pipelines needs: workflows for steps, templates, versions, and a run that is not started."""
+"""Models for the editor of pipelines: workflows for steps, templates, versions, and previews of runs."""
 
 from __future__ import annotations
 

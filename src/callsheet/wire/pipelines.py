@@ -1,4 +1,4 @@
-"""Pipelines, their runs, and the candidates these make, as the user API speaks of them."""
+"""The models of pipelines, their runs and candidates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ MOST_STEPS = 50
 DEFAULT_CHILDREN = 5
 DEFAULT_LEAVES = 10
 START_ELO = 1000
-# What JSON's numbers can say exactly in every language.
+# The largest number that JSON can express exactly in every language.
 LARGEST_SEED = 2**53 - 1
 
 Children = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Leaves = Annotated[int, Field(ge=1, le=100_000), WHOLE]
 Budget = Annotated[int, Field(ge=1, le=2**53), WHOLE]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE]
-# Characters of all variables of a run together: they are in every job of the run and in every row of a list of runs.
+# Maximum number of characters of all variables of a run: they are in every job of the run and in every row of a list of
+# runs.
 MOST_CHARACTERS = 65_536
 
 
@@ -35,7 +36,7 @@ def _bounded(variables: dict[str, Any]) -> dict[str, Any]:
     return variables
 
 
-# The document speaks of keys of this form; that there are no others has to be said.
+# The document describes keys of this form; this says that there are no other keys.
 Variables = Annotated[
     dict[PropertyKey, PropertyValue],
     Field(max_length=100, json_schema_extra={"additionalProperties": False}),

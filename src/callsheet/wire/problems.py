@@ -1,4 +1,4 @@
-"""The shape of every error response: RFC 9457 `application/problem+json`."""
+"""The form of every error response: RFC 9457 `application/problem+json`."""
 
 from __future__ import annotations
 

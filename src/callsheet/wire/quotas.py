@@ -1,4 +1,4 @@
-"""Quotas: what a tenant and its users may keep, and what they keep now."""
+"""Quotas of a tenant and its users, and their current use."""
 
 from __future__ import annotations
 

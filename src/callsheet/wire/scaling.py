@@ -1,4 +1,4 @@
-"""Fleets that follow their queues: rules that admins set, and what the autoscaler made of them."""
+"""Scaled fleets: the rules that admins set, and the state of the autoscaler."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
 class TenantShare(ResponseModel):
-    """The share of a tenant that is in force."""
+    """The current share of a tenant."""
 
     tenant: str
     weight: float = Field(description="A tenant of weight 2 has twice as many jobs in flight as one of weight 1.")

@@ -1,4 +1,4 @@
-"""Public links to results: as their owners see them, and what anyone with the link sees."""
+"""Public links to results: the owner's view, and the view of anyone with the link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks as every part speaks of them: jobs addressed to an actor."""
+"""The models of tasks, which are jobs of an actor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ActorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
-# Other names of actors, as clients of earlier systems send them.
+# Other names of actors, which clients of earlier systems send.
 ALIASES: Mapping[str, str] = {"media_generation": "media"}
 
 
 def actor_named(name: str) -> str:
-    """The actor of this name."""
+    """The actor with this name."""
     return ALIASES.get(name, name)
 
 
@@ -40,12 +40,12 @@ def job_id_of(task_id: str) -> UUID | None:
 
 
 def workflow_slug(actor: str, queue_name: str = "default") -> str:
-    """The workflow that tasks of an actor are routed by: one for each queue, so that routing stays strict."""
+    """The workflow that routes the tasks of an actor. There is one for each queue, so that routing stays strict."""
     return f"actor:{actor}" if queue_name == "default" else f"actor:{actor}:{queue_name}"
 
 
 def actor_of(slug: str) -> tuple[str, str] | None:
-    """The actor and the queue of a workflow; None where it is one of an engine."""
+    """The actor and the queue of a workflow; None for the workflow of an engine."""
     kind, _, rest = slug.partition(":")
     if kind != "actor":
         return None
@@ -54,7 +54,9 @@ def actor_of(slug: str) -> tuple[str, str] | None:
 
 
 def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What an actor returned, with what the control plane made of it (the product of a scrape), of a job's result."""
+    """The result of an actor in a job's result, together with what the control plane made of it (the product of a
+    scrape).
+    """
     answered = result.get("result")
     if not isinstance(answered, dict):
         return {name: value for name, value in result.items() if name != "outputs"}

@@ -1,6 +1,6 @@
 """When each part of a run happened, as its worker measured it.
 
-A trace is evidence for operators, and no part of the result. If it cannot be read, the report counts without it.
+A trace is evidence for operators, not a part of the result. If it cannot be read, the report counts without it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class UnreadableTrace(Trace):
 
 
 def _readable(value: Any, read: ValidatorFunctionWrapHandler) -> Trace:
-    """A worker must not lose its result because of its trace."""
+    """The trace. An invalid one is dropped, because a worker must not lose its result because of its trace."""
     try:
         trace: Trace = read(value)
     except ValidationError as invalid:

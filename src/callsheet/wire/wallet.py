@@ -1,4 +1,4 @@
-"""Wallets and what happens to them."""
+"""The models of wallets and their transactions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import Field
 from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
 from callsheet.wire.jobs import JobStatus
 
-# The most a wallet may have, with what its active jobs hold: the largest number that every reader of JSON can hold.
-# The database enforces it (migration 0010 of the pools).
+# The maximum number of tokens of a wallet, including the tokens that its active jobs hold: the largest number that
+# every reader of JSON can hold. The database enforces it (migration 0010 of the pools).
 MOST_TOKENS: Final = 2**53
 
 

@@ -1,8 +1,8 @@
-"""The worker protocol from poll to report; how a worker comes and goes is in `wire.fleet`.
+"""The worker protocol from poll to report. `wire.fleet` has the registration of workers.
 
-Requests ignore fields they do not know and take null for anything optional, because a worker may be older or newer than
-its control plane; any of them may carry `worker_id`. Free text is cut and cleaned, not refused: a worker that has to
-report a failure must not fail at that, too.
+Requests ignore unknown fields and accept null for anything optional, because a worker may be older or newer than its
+control plane. Any request may contain `worker_id`. Free text is cut and cleaned, not refused: a worker that reports a
+failure must not fail at that, too.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from callsheet.wire.traces import LONGEST_NODE_ID, OptionalTrace
 
 LONGEST_WAIT_SECONDS = 55
 MOST_PREVIEW_BYTES = 65_536
-# Each is signed on the spot; a run that made more announces them in several heartbeats.
+# Each output is signed at once; a run with more outputs announces them in several heartbeats.
 MOST_ANNOUNCED = 100
-# Frames of a video, one by one.
+# Enough for the single frames of a video.
 MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
 MOST_LOADED_MODELS = 64
 MOST_REPORTED_ENGINES = 64
 LONGEST_ENGINE_NAME = 100
 LARGEST_SIZE = 2**53
-# Printed as base64, with room for the padding.
+# Encoded as base64, with room for the padding.
 LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
 
-# What a worker's progress says from the moment the engine is done until everything is stored.
+# The progress message of a worker from the end of the engine's run until everything is stored.
 UPLOADING = "Uploading the result"
 REASON = 500
 TRACEBACK = 20_000
 
 
 def _cut(longest: int) -> AfterValidator:
-    """Text as PostgreSQL can hold it, no longer than this."""
+    """Text of at most this length that PostgreSQL can store."""
 
     def cut(text: str) -> str:
         return text[:longest].replace("\0", "")
@@ -60,7 +60,9 @@ def _cut(longest: int) -> AfterValidator:
 
 
 def _cleaned(value: JsonValue) -> JsonValue:
-    """What PostgreSQL's jsonb can hold: no NUL in a text, no number that is not finite."""
+    """The document without characters and numbers that PostgreSQL's jsonb cannot store: NUL, and numbers that are
+    not finite.
+    """
     match value:
         case dict():
             return {key.replace("\0", ""): _cleaned(member) for key, member in value.items()}
@@ -83,7 +85,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        # An hour before the year 10000 somewhere is after it in UTC, which nothing here can hold.
+        # A time an hour before the year 10000 may be after it in UTC, which cannot be stored.
         raise ValueError("The time must be in the years 1 to 9999 (UTC).") from None
 
 
@@ -105,7 +107,7 @@ Reason = Annotated[str, _cut(REASON)]
 Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
 MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
-# As the worker has it, spaces and all: it looks for its file's URL by this name.
+# The name is unchanged, including spaces: the worker looks for its file's URL by this name.
 FileName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=255),
@@ -143,8 +145,9 @@ class LeaseRequest(WorkerRequest):
 
 
 def most_leases(places: int, *, prefetch: bool) -> int:
-    """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each that renders
-    there is one whose files are fetched, or whose result is uploaded."""
+    """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each rendering
+    job there may be one whose files are fetched or whose result is uploaded.
+    """
     return 2 * places if prefetch else places
 
 

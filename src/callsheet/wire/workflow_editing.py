@@ -1,4 +1,4 @@
-"""What an editor of workflows needs: proposals for a graph, versions and test runs."""
+"""Models for the editor of workflows: proposals for a graph, versions and test runs."""
 
 from __future__ import annotations
 

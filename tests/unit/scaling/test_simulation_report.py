@@ -68,8 +68,8 @@ def test_a_policy_is_read_from_a_file(tmp_path: Path) -> None:
         ("maximum = 3.5", "maximum is 3.5: it should be a whole number."),
         ("maximum = true", "maximum is True: it should be a whole number."),
         ('target_seconds = "x"', "target_seconds is 'x': it should be a number."),
-        ("maximum = 0", "maximum is 0: The maximum is between 1 and 1000."),
-        ("target_seconds = nan", "target_seconds is nan: It is between 1 and"),
+        ("maximum = 0", "maximum is 0: The maximum must be between 1 and 1000."),
+        ("target_seconds = nan", "target_seconds is nan: The value must be between 1 and"),
         ("#" * 70_000, "is larger than 65536 bytes"),
     ],
 )
@@ -90,7 +90,7 @@ def test_every_combination_of_changed_rules_is_compared() -> None:
         ("a, max 4, target 30 (2)", 1, 4),
     ]
     assert [each.name for each in variants([NamedPolicy("", Policy())], {})] == ["default"]
-    with pytest.raises(OperatorError, match=r"max 1, min 2: The minimum is between 0 and the maximum of 1\."):
+    with pytest.raises(OperatorError, match=r"max 1, min 2: The minimum must be between 0 and the maximum of 1\."):
         variants([NamedPolicy("", Policy())], {"maximum": [1], "minimum": [2]})
     with pytest.raises(OperatorError, match=f"compare at most {MOST_POLICIES} at once"):
         variants(base, {"maximum": range(1, 100)})

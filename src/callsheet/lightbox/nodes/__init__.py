@@ -34,6 +34,6 @@ _NODES: tuple[type[Node], ...] = (
 
 
 def build_registry(with_probes: bool = False) -> NodeRegistry:
-    """Every node; the ones that misbehave on purpose only where a test wants them."""
+    """Every node. Nodes that misbehave on purpose are included only for tests."""
     nodes = (*_NODES, *probes.NODES) if with_probes else _NODES
     return NodeRegistry({node.name: node for node in nodes})

@@ -13,7 +13,7 @@ from callsheet.lightbox.nodes.images import IMAGE
 
 POSTPROCESSING = "comfy_extras.nodes_post_processing"
 RADIUS = {"default": 1, "min": 1, "max": 31, "step": 1}
-# Rec. 709: what the eye makes of each primary.
+# Rec. 709: the weight of each primary color for the eye.
 LUMA = (0.2126, 0.7152, 0.0722)
 
 
@@ -45,7 +45,7 @@ class ImageBlur(Node):
     outputs = (IMAGE,)
 
     def run(self, context: NodeContext, *, image: Frames, blur_radius: int, sigma: float) -> Result:
-        # ComfyUI cuts the bell off at the radius, so a small radius is a small blur whatever sigma says.
+        # ComfyUI cuts the curve at the radius, so a small radius is a small blur for any sigma.
         softness = ImageFilter.GaussianBlur(min(sigma, blur_radius))
         return Result((image.map(lambda picture: np.asarray(Image.fromarray(picture).filter(softness))),))
 
@@ -128,7 +128,7 @@ class ColorGrade(Node):
 
 
 def _curve(brightness: float, contrast: float, gamma: float) -> list[int]:
-    """A table for one channel: 256 values, which costs an image nothing."""
+    """A table for one channel: 256 values, which are cheap to apply."""
     values = np.arange(256) / 255 * brightness
     values = np.clip((values - 0.5) * contrast + 0.5, 0, 1) ** (1 / gamma)
     return [round(value) for value in (values * 255).tolist()]

@@ -1,4 +1,4 @@
-"""Sound by itself."""
+"""Nodes for sound."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class PreviewAudio(Node):
     inputs: ClassVar = {"audio": NodeInput("AUDIO", {})}
 
     def run(self, context: NodeContext, **values: Any) -> Result:
-        # Not a secret: keeps the previews of several runs apart.
+        # This is not a secret: it separates the previews of several runs.
         mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
         return _save(context, values["audio"], f"ComfyUI_temp_{mark}", "temp", "flac")
 

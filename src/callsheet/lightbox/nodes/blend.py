@@ -1,4 +1,4 @@
-"""Two images into one."""
+"""Nodes that join two images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES: dict[str, Blend] = {
 
 
 def paired(first: Frames, second: Frames, join: Callable[[Picture, Picture], Picture]) -> Frames:
-    """Joins image by image; a single second image goes with each of the first."""
+    """Joins image by image; a single second image is used for each of the first."""
     if second.expected == 1:
         other = second.first()
         return first.map(lambda picture: join(picture, other))
@@ -36,7 +36,7 @@ def paired(first: Frames, second: Frames, join: Callable[[Picture, Picture], Pic
 
 
 def covering(picture: Picture, width: int, height: int) -> Image.Image:
-    """Scaled to fill the size, the middle kept."""
+    """The image scaled to fill the size, cut around the middle."""
     image = Image.fromarray(picture)
     if image.size == (width, height):
         return image
@@ -65,7 +65,7 @@ class ImageBlend(Node):
     ) -> Result:
         mode, width, height = MODES[blend_mode], image1.width, image1.height
         if image2.expected == 1:
-            # Scaled once, not once for every frame.
+            # The image is scaled once, not for every frame.
             fitted = np.asarray(covering(image2.first(), width, height))
             image2 = Frames(width, height, 1, lambda: iter((fitted,)), held=True)
 

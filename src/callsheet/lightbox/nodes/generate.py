@@ -1,4 +1,4 @@
-"""Images from words alone."""
+"""Nodes that make images from text alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.lightbox.landscapes import Landscape
 from callsheet.lightbox.node import NUMBER_LIMIT, Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
-# How far an image is from being done shows as this much blur, as a share of its shorter side.
+# The blur of an unfinished image, as a share of its shorter side.
 FIRST_BLUR = 0.12
 
 

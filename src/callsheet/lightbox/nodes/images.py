@@ -1,4 +1,4 @@
-"""Images from files and from nothing, and their size."""
+"""Nodes for images from files, empty images, and their size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESAMPLING = {
 
 
 class LoadFile(Node):
-    """What the nodes that open a file of the input folder have in common."""
+    """The common part of nodes that open a file of the input folder."""
 
     judged = ("image",)
 
@@ -59,7 +59,7 @@ class LoadImage(LoadFile):
 
 
 def load_picture(path: Path) -> tuple[Frames, Frames]:
-    """The images of a file and their masks, which say what is transparent."""
+    """The images of a file, and their masks of transparency."""
     with opened_picture(path) as image:
         count = getattr(image, "n_frames", 1)
         first = ImageOps.exif_transpose(image)
@@ -126,7 +126,7 @@ class ImageScale(Node):
     ) -> Result:
         if width == 0 and height == 0:
             return Result((image,))
-        # Nought means: keep the proportions.
+        # 0 means: keep the proportions.
         width = width or max(1, round(image.width * height / image.height))
         height = height or max(1, round(image.height * width / image.width))
         box = _centre(image.width, image.height, width, height) if crop == "center" else None

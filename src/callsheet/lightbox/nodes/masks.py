@@ -1,4 +1,4 @@
-"""Masks: one channel, white where something is meant."""
+"""Nodes for masks: one channel, white for the selected area."""
 
 from __future__ import annotations
 

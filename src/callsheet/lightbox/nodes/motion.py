@@ -1,4 +1,4 @@
-"""Time: slower and faster."""
+"""Nodes that change the speed."""
 
 from __future__ import annotations
 

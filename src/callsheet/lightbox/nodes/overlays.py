@@ -1,4 +1,4 @@
-"""A logo or a line of text on top of every image."""
+"""Nodes that put a logo or text on every image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POSITIONS = (
 )
 # Free space at the edge, as a share of the shorter side.
 MARGIN = 0.04
-# Pillow's own has Latin letters only; this one is on most machines and has many more.
+# Pillow's own font has only Latin letters; this one is on most machines and has many more.
 WIDE_FONT = "DejaVuSans-Bold.ttf"
 MAX_TEXT = 2000
 OPACITY = {"default": 1.0, "min": 0.0, "max": 1.0, "step": 0.05}
@@ -41,7 +41,7 @@ def place_at(position: str, width: int, height: int, patch: Image.Image) -> tupl
 
 
 def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callable[[Picture], Picture]:
-    """Draws an RGBA patch at its place. Only where it is: the rest of the image is not touched."""
+    """Draws an RGBA patch at its place. The rest of the image does not change."""
     x, y = place_at(position, width, height, patch)
     left, top = max(0, x), max(0, y)
     right, bottom = min(width, x + patch.width), min(height, y + patch.height)
@@ -95,7 +95,7 @@ class Overlay(Node):
         patch = Image.fromarray(overlay.first()).convert("RGBA")
         if mask is not None and (mask.width, mask.height) == patch.size:
             patch.putalpha(Image.fromarray(255 - mask.first()))
-        # Never higher than the image: a thin strip would be scaled to one of many gigabytes.
+        # The patch is never higher than the image: a thin strip would be scaled to many gigabytes.
         scale = min(image.width * size / patch.width, image.height / patch.height)
         fitted = (max(1, round(patch.width * scale)), max(1, round(patch.height * scale)))
         patch = patch.resize(fitted, Image.Resampling.LANCZOS)
@@ -135,7 +135,7 @@ class TextOverlay(Node):
         font = _font(height)
         colour = ImageColor.getrgb(color)[:3]
         lines = _broken(text.strip()[:MAX_TEXT], font, image.width * (1 - 2 * MARGIN))
-        # What is outside the image is not drawn, so it need not be there.
+        # Text outside the image is not drawn.
         seen = "\n".join(lines[: image.height // height + 1])
         patch = _written(seen, font, colour, opacity)
         return Result((image.map(stamp(patch, position, image.width, image.height)),))
@@ -167,7 +167,7 @@ def _cut(word: str, font: Font, width: float) -> list[str]:
     """Splits a word that does not fit. Some languages have no spaces."""
     pieces, start = [], 0
     while start < len(word):
-        # At least one letter, however narrow the image is.
+        # At least one letter, even if the image is narrow.
         length = bisect_right(range(start + 2, len(word) + 1), width, key=lambda end: font.getlength(word[start:end]))
         pieces.append(word[start : start + 1 + length])
         start += 1 + length
@@ -175,7 +175,7 @@ def _cut(word: str, font: Font, width: float) -> list[str]:
 
 
 def _written(text: str, font: Font, colour: tuple[int, ...], opacity: float) -> Image.Image:
-    """The text on nothing, with a dark edge so that it can be read on anything."""
+    """The text on a transparent background, with a dark edge so that it can be read on anything."""
     edge = max(1, round(getattr(font, "size", 12) / 14))
     measure = ImageDraw.Draw(Image.new("L", (1, 1)))
     left, top, right, bottom = measure.multiline_textbbox((0, 0), text, font=font, stroke_width=edge, align="center")

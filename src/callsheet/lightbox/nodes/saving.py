@@ -1,4 +1,4 @@
-"""Images into files: one each, or as an animation."""
+"""Nodes that save images: one file each, or an animation."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def shown_animation(place: SavePlace, name: str) -> Mapping[str, list[Any]]:
 
 
 def graph_texts(context: NodeContext) -> dict[str, str]:
-    """What every saved file carries: the graph, and what else the prompt came with."""
-    # Must be an object: a string fails the run here, as it does in ComfyUI.
+    """The metadata of every saved file: the graph, and the extra data of the prompt."""
+    # This must be an object: a string fails the run here, as in ComfyUI.
     extra = {key: context.extra_pnginfo[key] for key in context.extra_pnginfo or ()}
     return {key: json.dumps(value) for key, value in {"prompt": context.prompt, **extra}.items()}
 
@@ -50,14 +50,14 @@ def _metadata(context: NodeContext) -> PngInfo:
 
 
 def _save_pictures(context: NodeContext, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
-    # A constant in the place of images fails here, in the words ComfyUI fails with.
+    # A constant instead of images fails here, with ComfyUI's text.
     _, height, width = images.shape
     place = context.folders.place_for(prefix, kind, width, height)
     info = _metadata(context)
     shown = []
     for position, picture in enumerate(images):
         if not images.held:
-            # ComfyUI cannot be interrupted here. Its images are there already, though; these may be a long video.
+            # ComfyUI cannot be interrupted here, because its images exist already. Here they may be a long video.
             context.progress(position, images.expected)
         name = place.file_name("png", position)
         with written(place.folder / name) as part:
@@ -92,7 +92,7 @@ class PreviewImage(Node):
     inputs: ClassVar = {"images": NodeInput("IMAGE")}
 
     def run(self, context: NodeContext, *, images: Frames) -> Result:
-        # Not a secret: keeps the previews of several runs apart.
+        # This is not a secret: it separates the previews of several runs.
         mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
         return _save_pictures(context, images, f"ComfyUI_temp_{mark}", "temp", compress_level=1)
 
@@ -196,7 +196,7 @@ class SaveAnimatedGIF(Node):
     inputs: ClassVar = {
         "images": NodeInput("IMAGE"),
         "filename_prefix": NodeInput("STRING", PREFIX),
-        # A GIF counts hundredths of a second; players slow down anything under two of them.
+        # A GIF counts hundredths of a second; players slow down anything below two of them.
         "fps": NodeInput("FLOAT", {"default": 12.0, "min": 0.1, "max": 50.0, "step": 0.1}),
     }
 

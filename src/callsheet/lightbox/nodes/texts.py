@@ -1,4 +1,4 @@
-"""Text between nodes, and any value as text."""
+"""Nodes for text, and for any value as text."""
 
 from __future__ import annotations
 

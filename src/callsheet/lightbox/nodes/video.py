@@ -1,4 +1,4 @@
-"""Video in and out, and its parts."""
+"""Nodes that load and save video, and its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULE = "comfy_extras.nodes_video"
 CATEGORY = "image/video"
 VIDEO = NodeOutput("VIDEO", "VIDEO")
 VIDEO_ENDINGS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".gif", ".mpg", ".mpeg", ".ts", ".3gp", ".wmv")
-# 30000/1001, the odd rate of television, is exact with this.
+# 30000/1001, the rate of television, is exact with this limit.
 RATE_DENOMINATOR = 1001
 
 
@@ -43,7 +43,7 @@ class LoadVideo(Node):
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:
-        # Time and size, not the bytes: a video is too long to be read for that.
+        # Time and size are used, not the bytes: a video is too large to be read for that.
         found = folders.named_in_graph(values["file"]).stat()
         return [found.st_mtime_ns, found.st_size]
 
@@ -101,7 +101,7 @@ class SaveVideo(Node):
         "filename_prefix": NodeInput(
             "STRING", {"tooltip": PREFIX_TOOLTIP, "default": "video/ComfyUI", "multiline": False}
         ),
-        # webm and its codecs are not in ComfyUI's list; with them a video keeps its sound.
+        # ComfyUI's list does not have webm and its codecs; with them a video keeps its sound.
         "format": NodeInput(
             "COMBO",
             {

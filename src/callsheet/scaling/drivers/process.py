@@ -136,8 +136,8 @@ class ProcessDriver:
                 self._start(fleet, options, place, environment)
         if most < min(wanted, fleet.policy.maximum):
             raise DriverError(
-                f"{wanted} workers are wanted, and the fleet {fleet.slug} has engines or GPUs for {most}. Name more in "
-                "engine_urls and gpus, or lower the fleet's maximum."
+                f"{wanted} workers are wanted, and the fleet {fleet.slug} has engines or GPUs for {most}. Add more "
+                "to engine_urls and gpus, or lower the fleet's maximum."
             )
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:

@@ -151,11 +151,11 @@ class TraceReplay:
             self._outcome.longest_queue = waiting.length
 
     def _pickup_seconds(self, job: int) -> float:
-        """A test replaces this by what it measured for each job."""
+        """The pickup time of a job. A test replaces this by the times that it measured."""
         return self._conditions.pickup_seconds
 
     def _begin(self, machine: SimulatedMachine, job: int, moment: float) -> None:
-        """The run starts at `moment`; until then the worker fetches its files."""
+        """Starts a run at `moment`; until then the worker fetches its files."""
         machine.running[job] = moment
         self._outcome.waits[job] = moment - self._submitted[job]
         self._schedule(moment + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
@@ -206,7 +206,7 @@ class TraceReplay:
         self._hand_out()
 
     def _cut_off(self, machine: SimulatedMachine) -> None:
-        """The notice period is over: running jobs are requeued in their old places."""
+        """Ends a worker after its notice period: running jobs are requeued in their old places."""
         if machine not in self._fleet.machines:
             return
         for job, started in machine.running.items():
@@ -262,7 +262,7 @@ class TraceReplay:
             self._next_look, self._leaves_out = number * interval, True
 
     def _wake(self) -> None:
-        """An event has happened: the first look from now on is made."""
+        """Records that an event has happened: the first look from now on is made."""
         interval = self._conditions.interval_seconds
         number = math.ceil(self._now / interval)
         if number * interval < self._now:

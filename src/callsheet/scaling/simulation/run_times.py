@@ -1,4 +1,4 @@
-"""Run times in a simulation, and the autoscaler's estimates of them."""
+"""Run times of a simulation, and the autoscaler's estimates of them."""
 
 from __future__ import annotations
 

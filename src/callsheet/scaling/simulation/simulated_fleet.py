@@ -93,8 +93,8 @@ class SimulatedMachine:
 def turn_of(seed: int, number: int, newest_job: int, ahead: int) -> int:
     """The order in which full workers ask for a job to prefetch.
 
-    Each agent asks about once a second, at moments of its own, so which one asks next is chance: not the worker that
-    is done first, as would be best for the job. It is another chance with each job that the worker takes.
+    Each agent asks about once a second at its own moments, so the next one is random: it is not the worker that is done
+    first, which would be best for the job. The order changes with each job that a worker takes.
     """
     return hash((seed, number, newest_job, ahead))
 
@@ -144,7 +144,9 @@ class SimulatedFleet:
         self.starting_seconds = 0.0
 
     def order(self, now: float, on_demand: int) -> SimulatedMachine:
-        """`on_demand`: how many of the workers that take jobs should be on-demand; the others are spot."""
+        """Orders a worker. `on_demand`: how many of the workers that take jobs should be on-demand; the others are
+        spot.
+        """
         have = sum(not machine.is_spot for machine in self.machines if machine.takes_work)
         self.ordered += 1
         machine = SimulatedMachine(self.ordered, self._slots, now, is_spot=have >= on_demand)

@@ -17,14 +17,16 @@ TERMS = Terms()
 
 
 class Name(UUID):
-    """Hashed by identity, as each is created once: a UUID's own hash is Python code and took a tenth of a replay."""
+    """Compared by identity, because each is created once: a UUID's own hash is Python code and took a tenth of a
+    replay.
+    """
 
     __slots__ = ()
     __hash__ = object.__hash__
 
 
 class WaitingJobs:
-    """Jobs are numbered in the order of arrival, like dispatch ids in the order of creation."""
+    """The queue. Jobs are numbered in the order of arrival, like dispatch ids in the order of creation."""
 
     __slots__ = ("_key_of", "_lanes", "_view", "_waiting", "_workflows", "by_workflow", "length", "workflows")
 

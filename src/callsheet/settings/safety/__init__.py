@@ -1,7 +1,7 @@
-"""Combinations of settings that are unsafe: settings in, warnings out. Pure; `callsheet doctor` prints them.
+"""Finds unsafe combinations of settings and returns warnings. Pure; `callsheet doctor` prints them.
 
-What is always wrong is refused when the settings are read. What is here may be right on a laptop or inside a closed
-network, so it is said and not refused.
+Settings that are always wrong are refused when they are read. The combinations here may be right on a laptop or inside
+a closed network, so they cause only a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who a caller is taken for, what one caller may take, and what a stolen credential is good for."""
+"""Rules about callers: how they are identified, what one caller may use, and what a stolen credential allows."""
 
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ def requests(settings: Settings) -> Iterator[Unsafe]:
     if settings.serves_other_machines and server.body_seconds > LONGEST_BODY_SECONDS:
         yield Unsafe(
             "patient_with_slow_bodies",
-            f"A body may take {server.body_seconds / 3600:.0f} hours to arrive, and holds a connection for so long.",
+            f"A body may take {server.body_seconds / 3600:.0f} hours to arrive, and holds a connection during this "
+            "time.",
             "Lower CALLSHEET_SERVER__BODY_SECONDS; 120 is the default.",
         )
     if settings.serves_other_machines and server.http2 and not server.trusted_proxies:

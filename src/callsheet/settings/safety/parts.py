@@ -1,4 +1,4 @@
-"""Workers, engines, providers, keys and what is for tests only."""
+"""Rules about workers, engines, providers, keys and settings for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from callsheet.settings.safety.rule import Unsafe, is_plain, is_wide
 from callsheet.settings.tree import Settings
 from callsheet.toolbox.addresses import Network, is_loopback
 
-# What a control plane must not be led to by a URL that a user sends: itself, and the cloud's keys.
+# A URL of a user must not lead a control plane to these: itself, and the keys of the cloud.
 OWN_NETWORKS: tuple[Network, ...] = (
     IPv4Network("127.0.0.0/8"),
     IPv4Network("169.254.0.0/16"),
@@ -104,7 +104,7 @@ def results(settings: Settings) -> Iterator[Unsafe]:
 
 
 def prices(settings: Settings) -> Iterator[Unsafe]:
-    """What users may spend of the operator's money without paying for it."""
+    """Paid services that users may use without paying."""
     providers = settings.providers
     paid = {name for name, each in providers.http.items() if not each.free}
     if providers.replicate.token is not None:
@@ -149,7 +149,7 @@ def engine(settings: Settings) -> Iterator[Unsafe]:
 def for_tests(settings: Settings) -> Iterator[Unsafe]:
     if settings.failpoints:
         yield Unsafe(
-            "failpoints", "Failpoints are set: the process ends where they say.", "Unset CALLSHEET_FAILPOINTS."
+            "failpoints", "Failpoints are set: the process crashes at these points.", "Unset CALLSHEET_FAILPOINTS."
         )
     if settings.lightbox.probes:
         yield Unsafe(

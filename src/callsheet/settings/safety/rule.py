@@ -1,4 +1,4 @@
-"""What a rule says, and what several rules ask."""
+"""A warning of a rule, and functions that several rules use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unsafe:
 
 
 def is_plain(url: str | None) -> bool:
-    """Whether what is sent there can be read on the way."""
+    """Whether the connection can be read on the way."""
     return url is not None and url.startswith("http://") and not is_loopback_url(url)
 
 

@@ -1,4 +1,4 @@
-"""What can be read or changed on the way to another machine."""
+"""Rules about connections that can be read or changed on the way to another machine."""
 
 from __future__ import annotations
 
