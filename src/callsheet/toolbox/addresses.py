@@ -37,8 +37,8 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
-    """Whether the IP address is private, local, multicast, reserved or leads to such an address, and is not explicitly
-    allowed.
+    """Whether the IP address is private, local, multicast, reserved or leads to such an IP address, and is not
+    explicitly allowed.
 
     The metadata service of a cloud is refused unless a network allows exactly that IP address.
     """
