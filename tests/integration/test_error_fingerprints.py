@@ -17,7 +17,7 @@ from tests.support.race_control import paused_at
 BEFORE = """
     UPDATE ai_jobs SET error_fingerprint = NULL, outcome = NULL, outcome_cycle = NULL;
     DELETE FROM backfills;
-    INSERT INTO backfills (name) VALUES ('error_fingerprints')
+    INSERT INTO backfills (name) VALUES ('error_fingerprints_2')
 """
 
 
@@ -78,6 +78,20 @@ async def test_older_errors_get_their_fingerprints_once(core: Core, ann: Member,
     assert outcomes == ["failed", "failed", "failed", "completed", None]
     assert await core.rows(ann.pool, "SELECT FROM backfills") == []
     await core.check()
+
+
+async def test_fingerprints_by_earlier_rules_are_replaced(core: Core, ann: Member, backfill: Steps) -> None:
+    job, completed = await core.submit(ann), await core.submit(ann, priority=-1)
+    await core.fail(await core.start())
+    await core.complete(await core.start())
+    async with ann.pool.connection() as connection:
+        await connection.execute("UPDATE ai_jobs SET error_fingerprint = 'ffffffffffffffff' WHERE error IS NOT NULL")
+        await connection.execute("INSERT INTO backfills (name) VALUES ('error_fingerprints_2')")
+    while await backfill.step(ann.pool):
+        pass
+    # Also compares each with the fingerprint of its error.
+    assert await fingerprint(core, ann, job.id) is not None
+    assert await fingerprint(core, ann, completed.id) is None
 
 
 async def test_a_job_that_is_retried_meanwhile_gets_no_fingerprint(core: Core, ann: Member, backfill: Steps) -> None:

@@ -56,18 +56,19 @@ SELECT tenant_id, user_id, job_id, title, input_name, prompt, search_text FROM d
 ON CONFLICT (user_id, job_id) DO NOTHING
 
 -- name: jobs_to_fingerprint
--- The next jobs in key order, with the errors that have no fingerprint yet.
+-- The next jobs in key order, with their errors and the fingerprints that these have now.
 SELECT tenant_id, id, charge_cycle,
-    CASE WHEN error_fingerprint IS NULL AND error IS NOT NULL
+    CASE WHEN error IS NOT NULL
         THEN jsonb_build_object('type', error -> 'type', 'message', left(error ->> 'message', :longest::integer))
         END AS error,
-    completed_at IS NOT NULL AND outcome_cycle IS DISTINCT FROM charge_cycle AS has_no_outcome
+    error_fingerprint, completed_at IS NOT NULL AND outcome_cycle IS DISTINCT FROM charge_cycle AS has_no_outcome
 FROM ai_jobs
 WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
 
 -- name: fingerprint_jobs
--- Writes the outcome and the fingerprint of jobs that ended before these columns existed. A job that was retried
--- meanwhile has another charge cycle, and a deleted job has no error: neither gets a fingerprint.
+-- Writes the outcome and the fingerprint of jobs that ended before these columns existed, or before fingerprints had
+-- today's rules. A job that was retried meanwhile has another charge cycle, and a deleted job has no error: neither
+-- gets a fingerprint.
 WITH failed_job AS MATERIALIZED (
     SELECT f.tenant_id, f.job_id, f.error_fingerprint FROM jsonb_to_recordset(:jobs::jsonb) AS f (
         tenant_id uuid, job_id uuid, charge_cycle integer, error_fingerprint text)
@@ -79,7 +80,6 @@ WITH failed_job AS MATERIALIZED (
     ) locked
 )
 UPDATE ai_jobs j SET outcome = j.status, outcome_cycle = j.charge_cycle,
-    error_fingerprint = CASE WHEN j.error IS NOT NULL
-        THEN coalesce(j.error_fingerprint, failed_job.error_fingerprint) END
+    error_fingerprint = CASE WHEN j.error IS NOT NULL THEN failed_job.error_fingerprint END
 FROM failed_job
 WHERE j.tenant_id = failed_job.tenant_id AND j.id = failed_job.job_id

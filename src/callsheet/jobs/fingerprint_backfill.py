@@ -1,5 +1,5 @@
-"""Adds fingerprints to old errors, and outcomes to old jobs, which were written before fingerprints and outcomes
-existed.
+"""Adds fingerprints to errors that were written before fingerprints existed or by earlier rules, and outcomes to jobs that
+ended before outcomes existed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ BATCH = 1000
 
 
 class JobToFingerprint(NamedTuple):
-    """A job in key order. `error` is None if it has a fingerprint or the job has no error."""
+    """A job in key order. `error` is None if the job has no error."""
 
     tenant_id: UUID
     id: UUID
     charge_cycle: int
     error: Any
+    error_fingerprint: str | None
     has_no_outcome: bool
 
 
 class FingerprintBackfill(Backfill):
-    name = "error_fingerprints"
+    # After a change of the rules, a migration inserts a row with a new name. A control plane of the previous release does
+    # not know the new name, so it does not apply its own rules.
+    name = "error_fingerprints_2"
     batch = BATCH
 
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
@@ -40,10 +43,11 @@ class FingerprintBackfill(Backfill):
                 "tenant_id": str(row.tenant_id),
                 "job_id": str(row.id),
                 "charge_cycle": row.charge_cycle,
-                "error_fingerprint": fingerprint_of(row.error) if row.error else None,
+                "error_fingerprint": fingerprint,
             }
             for row in rows
-            if row.error or row.has_no_outcome
+            for fingerprint in [fingerprint_of(row.error) if row.error else None]
+            if row.has_no_outcome or fingerprint not in (None, row.error_fingerprint)
         ]
         await hit(Failpoint.BACKFILL_READ_BEFORE_WRITE)
         async with pool.transaction() as connection:

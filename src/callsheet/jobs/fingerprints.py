@@ -24,7 +24,8 @@ _REPLACED = [
     # Ids of other kinds: hexadecimal or long words with three digits.
     (re.compile(r"(?<!\w)0x[0-9a-f]+(?!\w)"), "<id>"),
     (re.compile(r"(?<![\w<])(?=(?:[a-z_-]*\d){3})(?=[\d_-]*[a-z])[a-z0-9_-]{12,}(?!\w)"), "<id>"),
-    (re.compile(r"(?<![\w<])[0-9a-f]*\d[0-9a-f]{7,}(?!\w)"), "<id>"),
+    # A short hexadecimal id. Some have only digits and look like numbers, so both get the same replacement.
+    (re.compile(r"(?<![\w<])(?=\d*[a-f])[0-9a-f]*\d[0-9a-f]{7,}(?!\w)"), "<number>"),
     (re.compile(r"[+-]?\d+(?:[.,:]\d+)*(?:e[+-]?\d+)?"), "<number>"),
 ]
 
