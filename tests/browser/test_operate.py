@@ -79,14 +79,17 @@ async def test_what_waits_is_read_on_a_phone_without_scrolling_sideways(
         region = page.get_by_role("region", name="Workflows")
         row = region.get_by_role("row").filter(has_text=effect)
         for word in words:
-            await expect(row.get_by_text(word, exact=True)).to_be_visible()
+            # The name of the column is in front of the value.
+            cell = row.locator(f'[data-name="{word}"]')
+            await expect(cell).to_be_visible()
+            assert await cell.evaluate("each => getComputedStyle(each, '::before').content") == f'"{word}"'
         assert await region.evaluate("each => each.scrollWidth <= each.clientWidth"), path
         await row.scroll_into_view_if_needed()
         await assert_accessible(page)
         await screenshots.take(page, f"phone-{name}-workflows")
     await page.goto("/operate/fleets")
     region = page.get_by_role("region", name="Fleets")
-    await expect(region.get_by_role("row").filter(has_text="Demo").get_by_text("Waiting", exact=True)).to_be_visible()
+    await expect(region.get_by_role("row").filter(has_text="Demo").locator('[data-name="Waiting"]')).to_be_visible()
     assert await region.evaluate("each => each.scrollWidth <= each.clientWidth")
     await assert_accessible(page)
 

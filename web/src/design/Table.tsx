@@ -28,7 +28,7 @@ const STACKED = {
   head: "max-sm:sr-only",
   row: "max-sm:flex max-sm:flex-wrap max-sm:items-baseline max-sm:gap-x-5 max-sm:gap-y-1 max-sm:px-4 max-sm:py-3",
   first: "max-sm:basis-full max-sm:p-0!",
-  cell: "max-sm:flex max-sm:flex-wrap max-sm:gap-x-1.5 max-sm:p-0! max-sm:text-left",
+  cell: "max-sm:flex max-sm:flex-wrap max-sm:gap-x-1.5 max-sm:p-0! max-sm:text-left max-sm:before:text-muted max-sm:before:content-[attr(data-name)]",
 };
 
 export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Props<Row>) {
@@ -50,12 +50,7 @@ export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Pro
           {rows.map((row) => (
             <tr key={rowKey(row)} className={classes("border-b transition-colors duration-100 last:border-0 hover:bg-hover", stacked("row"))}>
               {columns.map((column, index) => (
-                <td key={column.name} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className, stacked(index === 0 ? "first" : "cell"))}>
-                  {stacks && index > 0 && (
-                    <span aria-hidden className="text-muted sm:hidden">
-                      {column.name}
-                    </span>
-                  )}
+                <td key={column.name} data-name={stacks ? column.name : undefined} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className, stacked(index === 0 ? "first" : "cell"))}>
                   {column.cell(row)}
                 </td>
               ))}
