@@ -5,8 +5,10 @@ import { walletTexts } from "@/texts/account";
 
 const signed = new Intl.NumberFormat("en", { signDisplay: "exceptZero" });
 
-/** `withLinks`: jobs of the person who looks at them. */
-export function transactionColumns({ withLinks }: { withLinks: boolean }): readonly Column<Transaction>[] {
+type JobPage = "/jobs/$id" | "/operate/jobs/$id";
+
+/** `jobPage`: where the reader sees the jobs, if anywhere. */
+export function transactionColumns(jobPage: JobPage | null): readonly Column<Transaction>[] {
   return [
     {
       name: walletTexts.what,
@@ -15,7 +17,7 @@ export function transactionColumns({ withLinks }: { withLinks: boolean }): reado
       cell: (row) => (
         <>
           <span className="block truncate">{walletTexts.types[row.type]}</span>
-          <About row={row} withLinks={withLinks} />
+          <About row={row} jobPage={jobPage} />
           {row.kept ? <span className="block truncate text-muted">{walletTexts.kept(formatTokens(row.kept))}</span> : null}
         </>
       ),
@@ -32,13 +34,13 @@ export function transactionColumns({ withLinks }: { withLinks: boolean }): reado
   ];
 }
 
-function About({ row, withLinks }: { row: Transaction; withLinks: boolean }) {
+function About({ row, jobPage }: { row: Transaction; jobPage: JobPage | null }) {
   if (row.job_id) {
     const title = row.title ?? walletTexts.untitled(row.job_id.slice(-6));
-    if (!withLinks) return <span className="block truncate text-muted">{title}</span>;
+    if (jobPage === null) return <span className="block truncate text-muted">{title}</span>;
     return (
       <Link
-        to="/jobs/$id"
+        to={jobPage}
         params={{ id: row.job_id }}
         preload={false}
         className="block truncate text-muted underline decoration-line-strong underline-offset-3 hover:text-text hover:decoration-text"

@@ -8,6 +8,7 @@ export const commonTexts = {
   cancel: "Cancel",
   save: "Save",
   done: "Done",
+  itsJobs: "Jobs",
   copy: "Copy",
   never: "Never",
   none: "–",

@@ -33,7 +33,7 @@ export const tenantTexts = {
   limits: "Limits",
   details: (slug: string, pool: string) => `${slug}, in ${pool}`,
   created: "created",
-  figures: { users: "Users", balance: "Tokens", storage: "Storage", jobs: "Active jobs", held: (tokens: string) => `${tokens} held by active jobs`, of: (limit: string) => `of ${limit}`, running: (count: number) => `${count} running` },
+  figures: { users: "Users", balance: "Tokens", storage: "Storage", jobs: "Active jobs", showJobs: "Show the active jobs of this tenant", held: (tokens: string) => `${tokens} held by active jobs`, of: (limit: string) => `of ${limit}`, running: (count: number) => `${count} running` },
   poolAway: "The pool cannot be reached",
   auditLog: "Audit log",
   disable: "Disable",

@@ -50,7 +50,7 @@ export const workersTexts = {
 };
 
 export const workerTexts = {
-  jobs: "Jobs",
+  jobs: "Current jobs",
   noJobs: "It holds no job.",
   runsSince: "Started",
   preparesSince: "Leased",

@@ -6,7 +6,7 @@ import { transactionColumns } from "@/parts/transactions";
 import { walletTexts } from "@/texts/account";
 import { transactionsQuery } from "./queries";
 
-const COLUMNS = transactionColumns({ withLinks: true });
+const COLUMNS = transactionColumns("/jobs/$id");
 
 /** Every change of the wallet, newest first. */
 export function WalletHistory() {

@@ -3,6 +3,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton } from "@/design";
+import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
@@ -55,7 +56,12 @@ function Editor({ effect }: { effect: EffectRecord }) {
             <span className="num">{priceOf(effect)}</span>
           </span>
         }
-        actions={<EffectActions effect={effect} mayChange={mayChange} isDirty={editing.isDirty} />}
+        actions={
+          <>
+            <JobsLink search={{ effect: effect.slug }} />
+            <EffectActions effect={effect} mayChange={mayChange} isDirty={editing.isDirty} />
+          </>
+        }
       />
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,28rem)]">
         <div className="grid min-w-0 gap-6">

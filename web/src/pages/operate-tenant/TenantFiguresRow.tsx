@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Skeleton, Stat } from "@/design";
 import { figuresQuery } from "@/pages/operate-tenants/queries";
+import { FigureLink } from "@/parts/FigureLink";
 import { formatBytes } from "@/parts/bytes";
+import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 import { tenantTexts } from "@/texts/tenants";
 import { quotasQuery, shareQuery } from "./queries";
@@ -13,16 +15,26 @@ export function TenantFiguresRow({ id }: { id: string }) {
   const { data } = useQuery(figuresQuery([id]));
   const quotas = useQuery(quotasQuery(id));
   const share = useQuery(shareQuery(id));
+  const { me } = useRole();
   const [figures] = data ?? [];
   const show = (value: number | null | undefined, format = (each: number) => numbers.format(each)) =>
     figures === undefined ? <Skeleton className="my-1 h-6 w-16" /> : value == null ? commonTexts.none : format(value);
+  const active = figures?.active_jobs;
+  const activeJobs =
+    active != null && me && me.role !== "tenant_admin" ? (
+      <FigureLink isWhole to="/operate/jobs" search={{ tenant: id, status: "active" }} label={texts.showJobs}>
+        {numbers.format(active)}
+      </FigureLink>
+    ) : (
+      show(active)
+    );
   const isAway = figures !== undefined && figures.balance == null;
   return (
     <div className="mb-6 grid grid-cols-2 gap-4 lg:grid-cols-4">
       <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
       <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(numbers.format(figures?.held ?? 0))} />
       <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={quotas.data ? texts.of(formatBytes(quotas.data.limits.tenant_storage_bytes)) : " "} />
-      <Stat label={texts.jobs} value={show(figures?.active_jobs)} hint={share.data ? texts.running(share.data.running) : " "} />
+      <Stat label={texts.jobs} value={activeJobs} hint={share.data ? texts.running(share.data.running) : " "} />
     </div>
   );
 }

@@ -6,6 +6,7 @@ import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { Badge, Button, Dialog, PageHead, Time } from "@/design";
+import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { useRole } from "@/parts/useRole";
@@ -35,6 +36,7 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
         actions={
           me?.role !== "tenant_admin" && (
             <>
+              <JobsLink search={{ tenant: tenant.id }} />
               <Button asChild>
                 <Link to="/operate/audit" search={{ tenant: tenant.id }}>
                   <ScrollText size={16} aria-hidden />

@@ -5,6 +5,7 @@ import type { Schemas } from "@/api/types";
 import { Badge, Button, PageHead, Time } from "@/design";
 import { UserState } from "@/pages/operate-users/columns";
 import { rolesOf } from "@/pages/operate-users/roles";
+import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
 import { useRole } from "@/parts/useRole";
 import { roleTexts, userTexts as texts } from "@/texts/users";
@@ -49,6 +50,7 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
                 {texts.credit}
               </Button>
             )}
+            <JobsLink search={{ user: user.id }} />
             {me?.role !== "tenant_admin" && (
               <Button asChild>
                 <Link to="/operate/audit" search={{ type: "user", subject: user.id }}>

@@ -1,8 +1,10 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Receipt } from "lucide-react";
 import { Empty, Skeleton, Stat } from "@/design";
+import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
 import { transactionColumns } from "@/parts/transactions";
+import { useRole } from "@/parts/useRole";
 import { userWalletTexts as texts } from "@/texts/users";
 import { userTransactionsQuery, userWalletQuery } from "./queries";
 
@@ -11,6 +13,7 @@ const numbers = new Intl.NumberFormat("en");
 export function UserWallet({ id }: { id: string }) {
   const { data } = useQuery(userWalletQuery(id));
   const query = useInfiniteQuery(userTransactionsQuery(id));
+  const { me } = useRole();
   const wait = <Skeleton className="my-1 h-6 w-20" />;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
@@ -20,7 +23,7 @@ export function UserWallet({ id }: { id: string }) {
       </div>
       <PagedTable
         query={query}
-        columns={transactionColumns({ withLinks: false })}
+        columns={transactionColumns(me && seesOperate(me.role) ? "/operate/jobs/$id" : null)}
         rowKey={(row) => row.id}
         label={texts.history}
         empty={<Empty icon={<Receipt size={20} />} title={texts.none} text={texts.noneText} />}

@@ -2,14 +2,15 @@ import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Progress, Time } from "@/design";
 import { percentText } from "@/pages/operate-workers/state";
+import { JobsLink } from "@/parts/JobsLink";
 import { workersTexts, workerTexts } from "@/texts/workers";
 import { Section } from "./Section";
 
 type Lease = Schemas["WorkerLease"];
 
-export function HeldJobs({ leases }: { leases: readonly Lease[] }) {
+export function HeldJobs({ workerId, leases }: { workerId: string; leases: readonly Lease[] }) {
   return (
-    <Section title={workerTexts.jobs}>
+    <Section title={workerTexts.jobs} actions={<JobsLink size="s" search={{ worker: workerId }} />}>
       {leases.length === 0 ? (
         <p className="text-muted">{workerTexts.noJobs}</p>
       ) : (

@@ -46,7 +46,7 @@ export function WorkerPage() {
         actions={me?.role === "operator" ? <WorkerMenu worker={worker} onAsk={setAsked} /> : undefined}
       />
       <div className="grid gap-8">
-        <HeldJobs leases={worker.leases} />
+        <HeldJobs workerId={id} leases={worker.leases} />
         <UtilisationChart id={id} />
         <EngineTable worker={worker} />
         <WorkerFacts worker={worker} />

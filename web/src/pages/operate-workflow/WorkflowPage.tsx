@@ -4,6 +4,7 @@ import { Workflow } from "lucide-react";
 import { lazy, Suspense, type ReactNode } from "react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
+import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
@@ -64,7 +65,12 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
             <code className="[overflow-wrap:anywhere]">{workflow.slug}</code>
           </span>
         }
-        actions={mayChange ? <WorkflowActions workflow={workflow} /> : undefined}
+        actions={
+          <>
+            <JobsLink search={{ workflow: workflow.slug }} />
+            {mayChange && <WorkflowActions workflow={workflow} />}
+          </>
+        }
       />
       <Tabs
         label={workflowsTexts.tabsLabel}

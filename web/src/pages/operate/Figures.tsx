@@ -1,9 +1,9 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
+import { FigureLink } from "@/parts/FigureLink";
 import { queuedText } from "@/parts/queued-jobs";
 import { startOf, type Span } from "@/pages/operate-jobs/filters";
 import { operateTexts } from "@/texts/operate";
-import { FigureLink } from "./FigureLink";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";
 
 const links = operateTexts.links;

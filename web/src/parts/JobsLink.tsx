@@ -1,0 +1,20 @@
+import { Link } from "@tanstack/react-router";
+import { ListTree } from "lucide-react";
+import { Button } from "@/design";
+import type { AllJobsSearch } from "@/pages/operate-jobs/filters";
+import { useRole } from "@/parts/useRole";
+import { commonTexts } from "@/texts/common";
+
+/** To the jobs of a thing, in the list of all tenants. An admin of a tenant does not see that list. */
+export function JobsLink({ search, size = "m" }: { search: AllJobsSearch; size?: "s" | "m" }) {
+  const { me } = useRole();
+  if (!me || me.role === "tenant_admin") return null;
+  return (
+    <Button asChild size={size}>
+      <Link to="/operate/jobs" search={search}>
+        <ListTree size={16} aria-hidden />
+        {commonTexts.itsJobs}
+      </Link>
+    </Button>
+  );
+}
