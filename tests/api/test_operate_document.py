@@ -16,7 +16,7 @@ def rows_under(heading: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in section.splitlines():
         if row.startswith("| `"):
-            found |= dict.fromkeys(re.findall(r"`([a-z_]+)`", row.split("|")[1]), row)
+            found |= dict.fromkeys(re.findall(r"`([a-z_0-9]+)`", row.split("|")[1]), row)
     return found
 
 

@@ -1,5 +1,5 @@
-"""Adds fingerprints to errors that were written before fingerprints existed or by earlier rules, and outcomes to jobs that
-ended before outcomes existed.
+"""Adds fingerprints to errors from before fingerprints existed or had today's rules, and outcomes to jobs that ended
+before outcomes existed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class JobToFingerprint(NamedTuple):
 
 
 class FingerprintBackfill(Backfill):
-    # After a change of the rules, a migration inserts a row with a new name. A control plane of the previous release does
-    # not know the new name, so it does not apply its own rules.
+    # After a change of the rules, a migration inserts a row with a new name. A control plane of the previous release
+    # does not know the new name, so it does not apply its own rules.
     name = "error_fingerprints_2"
     batch = BATCH
 
