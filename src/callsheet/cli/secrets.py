@@ -29,7 +29,7 @@ LATER = (
 @app.command()
 def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """Show where the secret key comes from, whether it is being rotated, and which key seals the DSN of each pool."""
-    report = asyncio.run(_status(load_settings()))
+    report = asyncio.run(_status(_settings()))
     if as_json:
         print_json(report)
     else:
@@ -45,14 +45,14 @@ def rotate() -> None:
     If the key is in the data directory, this command creates the new key. If the key is in the settings, it prints a
     new key and what to set. Run the command again when the new key is in use: it seals the DSNs of pools with that key.
     """
-    for line in asyncio.run(_rotate(load_settings())):
+    for line in asyncio.run(_rotate(_settings())):
         out.print(line)
 
 
 @app.command()
 def finish() -> None:
     """End a rotation. The old key is no longer accepted."""
-    out.print(asyncio.run(_finish(load_settings())))
+    out.print(asyncio.run(_finish(_settings())))
 
 
 @app.command()
@@ -64,11 +64,21 @@ def reset(
     If this machine has no key, this command creates one. Everything that was derived from the lost key stops working.
     If you have the old key, run `callsheet secrets rotate` instead.
     """
+    settings = _settings()
     question = "Replace the secret key of this installation? Signed URLs and sealed DSNs of the lost key stop working."
     if not yes and not (sys.stdin.isatty() and typer.confirm(question, default=False)):
         raise OperatorError("Nothing was changed. If the key is really lost, add --yes.")
-    for line in asyncio.run(_reset(load_settings())):
+    for line in asyncio.run(_reset(settings)):
         out.print(line)
+
+
+def _settings() -> Settings:
+    """Of an installation that exists: in the wrong directory, that is what is missing, and not the key."""
+    from callsheet.plumbing.installation import require_installation
+
+    settings = load_settings()
+    asyncio.run(require_installation(settings))
+    return settings
 
 
 async def _reset(settings: Settings) -> list[str]:
