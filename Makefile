@@ -67,7 +67,7 @@ lint: install-dev ## Check style, security rules, words, SQL and which room may 
 types: install-dev ## Check types, strictly
 	@$(BIN)/mypy
 
-fmt: install-dev ## Format the code and mend what can be mended
+fmt: install-dev ## Format the code and fix what can be fixed automatically
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
@@ -78,7 +78,7 @@ chaos: install-dev ## Crash, race and kill core and runs for about twenty minute
 	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
 	@$(BIN)/pytest -n 2 tests/unit tests/lightbox/test_hostile_requests.py --hypothesis-profile exploring
 
-docs: install-dev ## Write the generated pages of docs/ anew
+docs: install-dev ## Write the generated pages of docs/ again
 	@$(BIN)/python -m tools.generate_docs
 
 package: web ## Build the wheel and the source distribution into dist/
@@ -86,10 +86,10 @@ package: web ## Build the wheel and the source distribution into dist/
 	@ls $(DIST)
 
 # With the installation, so that the document is made while npm still fetches.
-web: $(UV) ## Build the web application, where something of it has changed
+web: $(UV) ## Build the web application if it has changed
 	@$(MAKE) -s -j 3 $(VENV)/.server $(STATIC)/.built
 
-lock: $(UV) ## Resolve the dependencies anew into locks/
+lock: $(UV) ## Resolve the dependencies again into locks/
 	$(COMPILE) --group node -o locks/node.txt $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --extra kubernetes --group build --group audit --group bench --group lint --group test \
