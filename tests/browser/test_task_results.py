@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
@@ -15,7 +16,7 @@ from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
-from tests.browser.user_content import content_of
+from tests.browser.user_content import content_of, job_of
 from tests.support import replicate_files
 from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
@@ -134,12 +135,17 @@ async def test_a_player_continues_while_the_page_reloads_the_job(replicate_stack
     shown = page.get_by_role("region", name="Answer").locator("audio")
     await expect(shown).to_be_visible()
     before = await shown.evaluate("(one) => { window.player = one; return one.src; }")
-    answered = before
+    job_id = parse_qs(urlsplit(page.url).query)["job"][0]
+
+    async def has_other_urls() -> bool:
+        job = await job_of(replicate_stack.stack, replicate_stack.account, job_id)
+        return not before.endswith(job["outputs"][0]["url"])
+
     # Responses have new signed URLs, but two of the same second have the same ones.
-    while before.endswith(answered):
-        # As after a while in another tab.
-        await page.clock.fast_forward(60_000)
-        async with page.expect_response(re.compile(r"/api/ai-jobs/[0-9a-f-]{36}$")) as again:
-            await page.evaluate("() => window.dispatchEvent(new Event('visibilitychange'))")
-        answered = (await (await again.value).json())["outputs"][0]["url"]
+    await until(has_other_urls)
+    # As after a minute in another tab.
+    await page.clock.fast_forward(60_000)
+    async with page.expect_response(re.compile(r"/api/ai-jobs/[0-9a-f-]{36}$")) as again:
+        await page.evaluate("() => window.dispatchEvent(new Event('visibilitychange'))")
+    assert not before.endswith((await (await again.value).json())["outputs"][0]["url"])
     assert await shown.evaluate("(one) => [one === window.player, one.src]") == [True, before]

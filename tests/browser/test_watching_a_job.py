@@ -94,8 +94,9 @@ async def test_previews_appear_during_the_render_and_the_image_can_be_enlarged(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
     page = signed_in
-    effect = await sell(stack, "Patient painting")
-    job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=200)
+    # Ten images of 1,000 steps: the job must not end before its page is open.
+    effect = await sell(stack, "Patient painting", paintings=10)
+    job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=1000)
     await page.goto(f"/jobs/{job_id}")
     preview = page.get_by_role("img", name="What the job has made so far")
     await expect(preview).to_be_visible()

@@ -36,14 +36,21 @@ async def sell(
     is_broken: bool = False,
     missing_node: str = "NoSuchNode",
     images: int = 1,
+    paintings: int = 1,
     takes_bytes: int | None = None,
 ) -> str:
-    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once for want of
-    `missing_node`. With `takes_bytes` it
-    works on an image of at most that size."""
+    """Creates an effect that paints, and returns its slug.
+
+    Jobs of an effect that is not served wait without end. Jobs of a broken effect fail at once, because the engine does
+    not have `missing_node`. With more `paintings` a job takes longer: so many images are painted, one after the other.
+    With `takes_bytes` the effect needs an image of at most that size.
+    """
     slug = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:20].strip('-')}-{uuid.uuid4().hex[:6]}"
     paint = {**PAINT, "inputs": {**PAINT["inputs"], "batch_size": images}}
     graph = {"paint": paint, "save": SAVE, **({"broken": {**MISSING, "class_type": missing_node}} if is_broken else {})}
+    for number in range(1, paintings):
+        graph[f"paint-{number}"] = {**paint, "inputs": {**paint["inputs"], "seed": 1 + number}}
+        graph[f"save-{number}"] = {**SAVE, "inputs": {**SAVE["inputs"], "images": [f"paint-{number}", 0]}}
     properties = list(PROPERTIES)
     if takes_bytes is not None:
         graph |= {"load": LOAD, "save": {**SAVE, "inputs": {**SAVE["inputs"], "images": ["load", 0]}}}
