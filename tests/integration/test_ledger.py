@@ -17,17 +17,21 @@ import pytest
 from hypothesis import strategies
 
 import callsheet
+from callsheet.identity.audit import AuditLog
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.audit import LedgerFinding, audit, audit_pool
+from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
 from tests.chaos.state_machines import MachineEnvironment
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
+from tests.support.crashes import crashed_at
 from tests.support.installation import empty, installation, isolate
 
 SOURCE = Path(callsheet.__file__).parent
@@ -40,6 +44,28 @@ async def test_the_same_payment_twice_is_one_credit(core: Core) -> None:
     assert [balance for balance, _ in answers] == [40] * 10
     assert sorted(replayed for _, replayed in answers) == [False] + [True] * 9
     assert await balance_of(ann.pool, ann.tenant_id, ann.user_id) == 40
+    await core.check()
+
+
+async def test_a_repeated_credit_writes_the_audit_line_that_a_crash_prevented(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=0)
+
+    async def give(payment: str) -> bool:
+        log = AuditLog(core.databases)
+        given = await give_credit(ann.pool, log, "operator", ann.tenant_id, ann.user_id, 40, payment)
+        return given.replayed
+
+    async def lines() -> list[dict[str, Any]]:
+        query = "SELECT details FROM audit_logs WHERE action = 'wallet.credit' AND subject_id = $1 ORDER BY id"
+        return [row["details"] for row in await core.rows(core.databases.central, query, str(ann.user_id))]
+
+    assert await crashed_at(Failpoint.CREDIT_BEFORE_AUDIT, give("payment-a"))
+    assert (await core.balance(ann), await lines()) == (40, [])
+    assert await asyncio.gather(*(give("payment-a") for _ in range(5))) == [True] * 5
+    repaired = {"amount": 40, "provider_transaction_id": "payment-a", "replayed": True}
+    assert (await core.balance(ann), await lines()) == (40, [repaired])
+    assert [await give("payment-b"), await give("payment-b")] == [False, True]
+    assert await lines() == [repaired, {"amount": 40, "provider_transaction_id": "payment-b"}]
     await core.check()
 
 

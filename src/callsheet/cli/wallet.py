@@ -52,16 +52,13 @@ def credit_user(
 
 async def _credit(settings: Settings, email: str, request: Credit) -> CreditResponse:
     from callsheet.identity.audit import OPERATOR, AuditLog
-    from callsheet.wallet.ledger import credit
+    from callsheet.wallet.credits import give_credit
 
     payment = request.provider_transaction_id
     assert payment is not None, "the command always names one"
     async with _wallet_owner(settings, email) as (databases, pool, tenant_id, user_id):
-        balance, replayed = await credit(pool, tenant_id, user_id, request.amount, payment)
-        if not replayed:
-            said = {"amount": request.amount, "provider_transaction_id": payment}
-            await AuditLog(databases).add(OPERATOR, "wallet.credit", "user", user_id, tenant_id, **said)
-        return CreditResponse(balance=balance, replayed=replayed)
+        audit_log = AuditLog(databases)
+        return await give_credit(pool, audit_log, OPERATOR, tenant_id, user_id, request.amount, payment)
 
 
 @app.command()

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -57,9 +57,13 @@ async def record(
         subject_type=subject_type,
         subject_id=str(subject_id),
         tenant_id=tenant_id,
-        # Ids, times and enumerations are written as text.
-        details=redact_json(json.loads(json.dumps(details, default=str))),
+        details=_written(details),
     )
+
+
+def _written(details: Mapping[str, object]) -> Any:
+    """The details as they are written: ids, times and enumerations as text."""
+    return redact_json(json.loads(json.dumps(details, default=str)))
 
 
 class EmailOfUser(NamedTuple):
@@ -100,6 +104,23 @@ class AuditLog:
         """Writes a line in its own transaction, right after the commit of a write to a pool."""
         async with self._databases.central.connection() as connection:
             await record(connection, actor, action, subject_type, subject_id, tenant_id, **details)
+
+    async def add_if_missing(
+        self,
+        actor: str,
+        action: str,
+        subject_type: str,
+        subject_id: object,
+        tenant_id: UUID | None,
+        identity: Mapping[str, object],
+        **details: object,
+    ) -> None:
+        """Writes a line unless there is one with this `identity` in its details, for example the id of a payment."""
+        async with self._databases.central.transaction() as connection:
+            await SQL["lock_subject"].run(connection, subject_id=str(subject_id))
+            line = {"action": action, "subject_type": subject_type, "subject_id": str(subject_id)}
+            if not await SQL["has_line"].value(connection, **line, details=_written(identity)):
+                await record(connection, actor, action, subject_type, subject_id, tenant_id, **identity, **details)
 
     async def list(self, wanted: AuditFilter, before: int | None, limit: int) -> Page[AuditEntry]:
         """The entries, newest first."""

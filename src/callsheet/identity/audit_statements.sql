@@ -36,6 +36,16 @@ LEFT JOIN LATERAL (
 ) noted ON true
 LEFT JOIN tenants tenant ON tenant.id = line.tenant_id
 
+-- name: lock_subject
+-- Of two processes that may write the same line, the second one sees the line of the first.
+SELECT pg_advisory_xact_lock(hashtextextended('audit log of ' || :subject_id::text, 0))
+
+-- name: has_line
+-- Run after lock_subject. `details`: the part of the details that identifies the line.
+SELECT EXISTS (
+    SELECT FROM audit_logs
+    WHERE subject_type = :subject_type AND subject_id = :subject_id AND action = :action AND details @> :details::jsonb)
+
 -- name: list_entries
 -- Newest first, by the primary key. Operators act seldom, and lines of logins are limited and swept: a filter that
 -- matches few lines reads thousands of rows, not millions. Names are looked up only for the lines of the page.

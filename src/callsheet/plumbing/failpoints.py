@@ -28,6 +28,7 @@ class Failpoint(StrEnum):
     MAIL_SENT_BEFORE_ROW = "mail.sent_before_row"
     ALERTS_FOUND_BEFORE_WRITE = "alerts.found_before_write"
     ALERT_SENT_BEFORE_ROW = "alert.sent_before_row"
+    CREDIT_BEFORE_AUDIT = "credit.before_audit"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"
     RELAY_BEFORE_CLOSED = "relay.before_closed"

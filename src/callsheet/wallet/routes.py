@@ -18,7 +18,8 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
+from callsheet.wallet.credits import give_credit
+from callsheet.wallet.ledger import Holdings, holdings_of, holds_of, transactions_of
 from callsheet.wallet.requested_audits import LedgerAudits
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -108,20 +109,17 @@ def admin_wallet_router(
         """
         payment = payment_of(body, idempotency_key)
         tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
-        balance, replayed = await credit(pool, tenant_id, user_id, body.amount, payment)
-        if not replayed:
-            changed(tenant_id, user_id)
-            await audit.add(
-                actor_of(principal),
-                "wallet.credit",
-                "user",
-                user_id,
-                tenant_id,
-                amount=body.amount,
-                provider_transaction_id=payment,
-                **({} if body.reason is None else {"reason": body.reason}),
-            )
-        return CreditResponse(balance=balance, replayed=replayed)
+        return await give_credit(
+            pool,
+            audit,
+            actor_of(principal),
+            tenant_id,
+            user_id,
+            body.amount,
+            payment,
+            reason=body.reason,
+            changed=changed,
+        )
 
     return router
 
