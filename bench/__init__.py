@@ -1,1 +1,1 @@
-"""What Callsheet costs, measured: `make bench`. Benchmarks report; they never pass or fail."""
+"""Benchmarks of Callsheet: `make bench`. Benchmarks report figures; they never pass or fail."""

@@ -1,4 +1,4 @@
-"""Queues that take turns: each is filled, then drained against the clock, over and over, on the same server."""
+"""Runs queues in turns: each is filled, then drained against the clock, repeatedly, on the same server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_JOBS = 60_000
 
 class Drainable(Protocol):
     async def fill(self, jobs: int) -> None:
-        """Not measured."""
+        """Fills the queue. This is not measured."""
 
     async def drain(self, jobs: int) -> int:
         """Works until no job is left. Returns how many jobs it finished."""
@@ -45,13 +45,15 @@ async def take_turns(
     clock: Callable[[], float] = time.process_time,
     least_jobs: int = WARM_UP_JOBS,
 ) -> dict[str, Rate]:
-    """`clock`: the processor time that counts. `least_jobs`: in a slice, however long that takes."""
+    """Runs the queues in turns. `clock`: the measured processor time. `least_jobs`: minimum number of jobs in a
+    slice, for any duration.
+    """
     slice_seconds = min(SLICE_SECONDS, seconds / len(queues))
     rounds = max(1, round(seconds / (slice_seconds * len(queues))))
     rates = {name: Rate() for name in queues}
     sizes: dict[str, int] = {}
     for name, queue in queues.items():
-        # Twice: the first time connections are opened and statements prepared.
+        # Each runs twice: the first time opens connections and prepares statements.
         await _drain(queue, WARM_UP_JOBS, Rate(), clock)
         warm = Rate()
         await _drain(queue, WARM_UP_JOBS, warm, clock)

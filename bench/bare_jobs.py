@@ -1,4 +1,4 @@
-"""A paid job as its bare statements: the texts of our rooms, sent straight on connections, one after the other."""
+"""A paid job as its bare statements: the SQL of our rooms, sent directly on connections, one after the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Values = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What every job of the run has in common."""
+    """The values that all jobs of the run share."""
 
     tenant_id: UUID
     workflow_id: int
@@ -131,7 +131,9 @@ class Pair:
         return len(closed)
 
     async def _leased(self, jobs: int) -> list[asyncpg.Record]:
-        """As many as were put in. At times another pair holds just those that this one sees: then it looks again."""
+        """As many leases as jobs were submitted. Sometimes another pair holds the rows that this one sees: then it
+        reads again.
+        """
         leases: list[asyncpg.Record] = []
         while len(leases) < jobs:
             wanted = jobs - len(leases)
@@ -181,7 +183,7 @@ class BareJobs:
         return BareJobs(self._pairs, self._order, list(itertools.islice(self._users, 500)), jobs)
 
     async def fill(self, jobs: int) -> None:
-        """Nothing: submitting is part of what is measured."""
+        """Does nothing: submitting is part of the measurement."""
 
     async def drain(self, jobs: int) -> int:
         left = iter(range(jobs))

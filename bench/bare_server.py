@@ -1,7 +1,7 @@
-"""What there would be without Callsheet: the same framework on the same server, a process of its own.
+"""The baseline without Callsheet: the same framework on the same server, as a separate process.
 
-`/bare` returns a small JSON object, `/select` returns one row found by an index. Nothing else: no edge, no
-authentication. With a payload in its order it has the bare worker protocol too.
+`/bare` returns a small JSON object, `/select` returns one row found by an index. There is no edge and no
+authentication. If its order has a payload, it also has the bare worker protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the server was asked to do: statements, and commits that wrote something."""
+"""Counts the work of the server: statements, and commits that wrote something."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def counter(installation: BenchInstallation) -> AbstractAsyncContextManager[Coun
 
 @asynccontextmanager
 async def counting(databases: Databases) -> AsyncIterator[Counter]:
-    """Counts from a database of its own, so that counting is not counted."""
+    """Counts from a separate database, so that counting is not counted."""
     assert databases.embedded is not None, "benchmarks run on an embedded server of their own"
     # As its superuser, who may add the extension and sees statements of every role.
     connection = await asyncpg.connect(databases.embedded.dsn("postgres"))

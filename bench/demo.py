@@ -1,4 +1,4 @@
-"""A demo as a process of its own, and a browser in which its operator has signed in."""
+"""A demo as a separate process, and a browser in which its operator has signed in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a lease costs where many wait, or many did: over what it costs where one user of one tenant waits (G11).
+"""The cost of a lease with many waiting users, or many in the past, relative to the cost with one waiting user (G11).
 
-Four queues of equally many rows that take turns: one lane; the same beside ten thousand lanes of the past; ten thousand
-tenants with work; and both. Callers lease, finish and put in a new job of the same tenant.
+Four queues with equally many rows take turns: one lane; one lane beside ten thousand unused lanes; ten thousand tenants
+with work; and both. Callers lease, finish and submit a new job of the same tenant.
 """
 
 from __future__ import annotations

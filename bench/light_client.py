@@ -1,4 +1,4 @@
-"""A client that costs little: one keep-alive connection, one request at a time, responses with a content-length."""
+"""A cheap client: one keep-alive connection, one request at a time, responses with a content-length."""
 
 from __future__ import annotations
 

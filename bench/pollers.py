@@ -1,4 +1,4 @@
-"""Pollers as workers are: each asks again and again for the next job, and waits for it."""
+"""Pollers that behave like workers: each requests the next job repeatedly, and waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from callsheet.jobs.outcomes import StartedLease
 
 @dataclass(slots=True)
 class Pollers:
-    """So many pollers that never stop; what they were given comes out of `next_start`."""
+    """This many pollers run without end; `next_start` returns the jobs that they get."""
 
     installation: BenchInstallation
     count: int
@@ -27,7 +27,7 @@ class Pollers:
             return await self._starts.get()
 
     async def all_wait(self) -> None:
-        """Each has asked once, found nothing, and waits."""
+        """Waits until each poller has asked once, found nothing, and waits."""
         async with asyncio.timeout(180):
             while len(self.installation.room.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
                 await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""The whole product as processes, on a machine of its own: control plane, Lightbox, agent, and a person with a key."""
+"""The whole product as processes, in its own data directory: control plane, Lightbox, agent, and a user with a key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from callsheet.wire.jobs import Job, JobStatus
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
 INPUT = "__INPUT_PATH__"
 SAID_LINES = 40
-# A batch is submitted at once, and all of it by one person.
+# One user submits a whole batch at once.
 ACTIVE_JOBS = 1000
 Graph = dict[str, Any]
 
@@ -43,7 +43,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-# The least work an engine can do: one image in, one image out.
+# The least work for an engine: one image in, one image out.
 TRIVIAL: Graph = {
     "load": node("LoadImage", image=INPUT),
     "change": node("ImageInvert", image=["load", 0]),

@@ -1,1 +1,1 @@
-"""What builds and describes Callsheet; nothing here is installed with it."""
+"""Programs that build and document Callsheet. They are not installed with it."""

@@ -1,8 +1,8 @@
-"""`make audit`: looks for known vulnerabilities of what the locks install, with pip-audit and npm audit.
+"""`make audit`: looks for known vulnerabilities of the locked packages, with pip-audit and npm audit.
 
-A vulnerability fails it. Where no advisories can be had (no network, or an index that has none) it says so and passes:
-a check that fails on every machine without a network would be switched off, and one that says nothing would be
-believed.
+A vulnerability fails the audit. If no advisories are available (no network, or an index without them), it prints that
+and passes: a check that fails on every machine without a network would be switched off, and a silent one would be
+trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_SECONDS = 600
 class Verdict:
     audited: int = 0
     vulnerable: Sequence[str] = ()
-    # Packages of which nothing is known, and why of the first.
+    # Packages without advisories, and the reason for the first one.
     unknown: Sequence[str] = ()
     reason: str = ""
 
@@ -44,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What pip-audit or npm printed."""
+    """The output of pip-audit or npm."""
 
     out: str
     err: str = field(default="")
@@ -77,7 +77,7 @@ def judged_npm(ran: Ran) -> Verdict:
         report = {}
     found = report.get("vulnerabilities")
     if not isinstance(found, dict):
-        # What the registry said, or what npm says on its way out.
+        # The error of the registry, or npm's own error.
         lines = [line for line in ran.err.strip().splitlines() if line.strip()]
         reason = report.get("message") or (lines[0] if lines else "npm printed nothing.")
         return Verdict(unknown=("all",), reason=str(reason))
@@ -86,7 +86,7 @@ def judged_npm(ran: Ran) -> Verdict:
         vulnerable=[
             f"{name} {flaw['range']}: {about['title']} ({about['url']})"
             for name, flaw in found.items()
-            # A text is the name of another package in the list, which has the flaw.
+            # A text is the name of another package in the list, which has the vulnerability.
             for about in flaw["via"]
             if isinstance(about, dict)
         ],
@@ -94,7 +94,7 @@ def judged_npm(ran: Ran) -> Verdict:
 
 
 def run_npm(lock: Path) -> Ran:
-    """With the Node of this environment, as everything else of npm."""
+    """Runs npm with the Node of this environment, as all other npm commands."""
     root = Path(__file__).parents[1]
     return _run(["sh", str(root / "tools/run-node"), sys.prefix, *NPM_COMMAND], "npm", lock.parent)
 

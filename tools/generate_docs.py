@@ -1,6 +1,6 @@
-"""Writes the pages of docs/ that are made from the code: `python -m tools.generate_docs`.
+"""Writes the pages of docs/ that are generated from the code: `python -m tools.generate_docs`.
 
-tests/unit/test_docs.py fails when a page on disk is not what this module would write.
+tests/unit/test_docs.py fails if a page on disk differs from the output of this module.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ Formats that have no sound (GIF, animated WebP and PNG) leave it out; MP4 and We
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page: where it is and what it says."""
+    """Every generated page, by path."""
     docs = ROOT / "docs"
     return {
         docs / "cli.md": cli_page(),
@@ -388,7 +388,7 @@ def _table_row(path: tuple[str, ...], field: FieldInfo) -> tuple[str, ...]:
 
 
 def _section_title(section: tuple[str, ...]) -> str:
-    """The sentence the tree has for it, without its full stop."""
+    """The description of the section in the settings, without its full stop."""
     if not section:
         return "Installation"
     model: Any = Settings
@@ -452,7 +452,7 @@ def _bounds(metadata: Sequence[object]) -> str:
 
 def _refusals(refusal: type[Refusal]) -> Iterator[type[Refusal]]:
     for child in refusal.__subclasses__():
-        # A test may have made refusals of its own.
+        # A test may have defined its own refusals.
         if child.__module__.startswith("callsheet."):
             yield child
             yield from _refusals(child)

@@ -1,7 +1,7 @@
-"""Keeps every SQL statement of this version, for the test that the next versions' schemas still serve it.
+"""Stores every SQL statement of this version, for the test that schemas of later versions still accept it.
 
-Run before a release: `.venv/bin/python -m tools.keep_statements`. One file, compressed, so that a search for a
-statement finds the one that is used.
+Run it before a release: `.venv/bin/python -m tools.keep_statements`. The statements are in one compressed file, so that
+a search finds only the current statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tenants, users and keys for tests, made the way operators make them."""
+"""Tenants, users and keys for tests, created in the same way as by operators."""
 
 from __future__ import annotations
 

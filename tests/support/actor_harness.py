@@ -41,7 +41,7 @@ Run = Callable[[Task], Mapping[str, Any]]
 
 @dataclass
 class ScriptedActor:
-    """An actor that returns what `answer` makes of the task, as soon as its `gate` is open."""
+    """An actor that returns the result of `answer` for the task, as soon as its `gate` is open."""
 
     name: str
     answer: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
@@ -94,7 +94,7 @@ def _engine(payload: Mapping[str, Any]) -> Plan:
 
 @dataclass
 class PreviewProvider:
-    """A provider of media that only shows what it would do."""
+    """A media provider that only previews requests."""
 
     name: str = "sketches"
     finish: Finish = Finish.SYNC
@@ -163,7 +163,7 @@ class ActorHarness:
         return shown
 
     async def ended(self, person: Person, task: dict[str, Any], status: str = "completed") -> dict[str, Any]:
-        """The task when it has ended, which it must have in this way."""
+        """The task when it has ended. It must have this status."""
 
         async def has_ended() -> bool:
             return (await self.get(person, task))["completed_at"] is not None

@@ -1,4 +1,4 @@
-"""An ASGI application on the server Callsheet uses, over a real socket, in the loop of the tests."""
+"""Serves an ASGI application with Callsheet's own server, over a real socket, in the loop of the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from granian.server.embed import Server
 
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncIterator[None]:
-    # Without its own set-up of logging, which would stay for the rest of the run.
+    # The server's own log set-up is left out, because it would stay for the rest of the run.
     quiet = {"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}}
     server = Server(app, port=port, interface=Interfaces.ASGI, log_level=LogLevels.error, log_dictconfig=quiet)
     task = asyncio.create_task(server.serve())

@@ -1,4 +1,4 @@
-"""One caller of each kind, and one resource of each kind, for tests of who may do what."""
+"""One caller of each kind, and one resource of each kind, for tests of permissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.fleet_api import FleetApi, forget_revocations
 from tests.support.jobs_api import JobsApi
 from tests.support.media_harness import principal_of
 
-# Set up in another database, so that nothing is started for it.
+# Created in another database, so that nothing is started for it.
 SCALED = """INSERT INTO fleet_scaling (
         fleet_id, driver, providers, minimum, maximum, target_seconds, warm_up_seconds, scale_out_cooldown_seconds,
         scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,
@@ -29,18 +29,18 @@ SCALED = """INSERT INTO fleet_scaling (
     VALUES ($1, 'command', '{self_hosted}', 0, 1, 120, 180, 30, 300, 300, 0, 1, gen_random_uuid(), 1, 1, 'operator')"""
 
 
-# It has ended, so that another one can be started.
+# The audit has ended, so that another one can be started.
 AUDITED = "INSERT INTO ledger_audits (requested_by, finished_at) VALUES ('operator', now()) RETURNING id"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationSetup:
     client: httpx.AsyncClient
-    # What each caller sends.
+    # The headers of each caller.
     headers: dict[str, dict[str, str]]
     # The value of each name in a URL path.
     names: dict[str, str]
-    # What the worker says of the lease it holds.
+    # The fields of the lease that the worker holds.
     lease: dict[str, Any]
     # Values of the owner that no other user may ever read.
     hidden: tuple[str, ...]
@@ -105,7 +105,7 @@ class AuthorizationSetup:
                 "fleet secret": fleet_api.secret,
                 "fleet token": {"x-fleet-secret": fleet_token["token"]},
                 "revoked fleet token": {"x-fleet-secret": dead_token["token"]},
-                # What is good in one place, in another.
+                # Valid credentials of another kind.
                 "secret as a token": {"authorization": f"Bearer {fleet_api.secret['x-fleet-secret']}"},
                 "key as the secret": {"x-fleet-secret": catalog_api.admin.key},
                 "token as the secret": {"x-fleet-secret": worker.token},
@@ -161,7 +161,7 @@ class AuthorizationSetup:
         assert "{" not in path, f"no value for {path}"
         content = {"json": {} if body is None else body} if method in ("POST", "PUT", "PATCH") else {}
         request = self.client.build_request(method, path, headers=self.headers[caller], params=query, **content)
-        # A stream that is granted would never end: its head is enough.
+        # A granted stream would never end, so only its headers are read.
         answer = await self.client.send(request, stream=True)
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):
             await answer.aread()
@@ -170,14 +170,14 @@ class AuthorizationSetup:
 
 
 async def _waiting_mail(plane: ControlPlane) -> str:
-    """It stays: no mail server is configured."""
+    """A mail that stays unsent, because no mail server is configured."""
     async with plane.databases.central.connection() as connection:
         query = "INSERT INTO mails (reset_email) VALUES ($1) RETURNING id"
         return str(await connection.fetchval(query, f"{uuid4().hex}@example.com"))
 
 
 async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, str]:
-    """A task that waits, and a product that a scrape found: written straight, whatever actors there are."""
+    """A waiting task, and a product of a scrape. Both are written directly, so that they do not depend on actors."""
     core = Core(plane.databases, plane.jobs, [])
     core.workflow = await core.add_workflow()
     pool = await plane.databases.pool(owner.tenant.pool)
@@ -194,7 +194,7 @@ async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, st
 
 
 async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
-    """A run with three candidates to compare, two of which were, and a step that waits for approval."""
+    """A run with three candidates, two of which were compared, and a step that waits for approval."""
     core = Core(plane.databases, plane.jobs, [])
     pool = await plane.databases.pool(owner.tenant.pool)
     member = Member(owner.tenant.id, owner.user.id, pool)
@@ -213,7 +213,7 @@ async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
 
 
 async def _uploaded(catalog_api: CatalogApi, person: Person) -> str:
-    """A file that is there, and waits to be confirmed."""
+    """An uploaded file that waits for confirmation."""
     declared = {"name": "spare.mp4", "mime_type": "video/mp4", "size": len(MP4)}
     created = await catalog_api.made("/api/videos/uploads", declared, person=person)
     await catalog_api.put(created["upload"], MP4)

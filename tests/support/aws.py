@@ -1,4 +1,4 @@
-"""Autoscaling groups to ask about: moto's server in a process of its own, because it takes 200 MB of memory."""
+"""Auto Scaling groups for tests: moto's server in a separate process, because it takes 200 MB of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import httpx
 from tests.support.ports import free_port
 
 REGION = "eu-central-1"
-# One of those that moto knows; to ask for all of them takes it nine seconds.
+# One of moto's images; a request for all of them takes nine seconds.
 IMAGE = "ami-03cf127a"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": REGION}
 START_SECONDS = 120.0
@@ -24,7 +24,7 @@ START_SECONDS = 120.0
 
 @contextmanager
 def aws_server() -> Iterator[str]:
-    """Its URL."""
+    """The URL of the server."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -104,7 +104,7 @@ class LateResponses:
 
 
 def refusal(code: str) -> tuple[int, str]:
-    """How AWS words an error."""
+    """An error in the form of AWS."""
     return 400, f"<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"
 
 

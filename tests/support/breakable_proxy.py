@@ -1,5 +1,6 @@
-"""A line between two ends that breaks where a test wants it: in the middle of everything, or between the arrival of a
-request and its answer."""
+"""A proxy whose connection breaks at a point that a test chooses: at any time, or between a request and its
+response.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ class BreakableProxy:
         self._target = (parts.hostname or "", parts.port or 80)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        # Breaks with the next submissions: before they arrive, or after.
+        # Whether the next submissions break: before they arrive, or after.
         self.breaks: list[Moment] = []
         self.broken = 0
-        # Submissions that went on to the other end, whatever became of them there.
+        # Submissions that were forwarded, with any outcome.
         self.carried = 0
-        # Looks at the engine's queue, and connections that were cut off at once.
+        # The number of reads of the engine's queue, and of connections that were closed at once.
         self.looks = 0
         self.turned_away = 0
         self.is_down = False
@@ -45,7 +46,7 @@ class BreakableProxy:
         await asyncio.sleep(0)
 
     def drop(self) -> None:
-        """Every connection there is; new ones are carried."""
+        """Closes every open connection. New connections are forwarded."""
         for writer in list(self._writers):
             writer.transport.abort()
 
@@ -81,7 +82,7 @@ class BreakableProxy:
             writer.close()
 
     def _breaks_now(self, lost: asyncio.Event) -> bool:
-        """Whether the submission goes no further; with `lost` it does, and nothing of it comes back."""
+        """Whether the submission is not forwarded. With `lost` it is forwarded, and its response is lost."""
         if not self.breaks:
             return False
         self.broken += 1

@@ -1,4 +1,4 @@
-"""Bulk actions over the core, without HTTP: an operator, and the loop of one control plane."""
+"""Bulk actions without HTTP: an operator, and the loop of one control plane."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BulkHarness:
             pass
 
     async def failed(self, member: Member, count: int = 1, **changes: Any) -> list[UUID]:
-        """Jobs that failed, oldest first."""
+        """Failed jobs, oldest first."""
         ids = []
         for _ in range(count):
             ids.append((await self.core.submit(member, **changes)).id)
@@ -55,12 +55,14 @@ class BulkHarness:
         return ids
 
     async def expire_lease(self, action: BulkAction) -> None:
-        """As if the process that works on it were gone for long enough."""
+        """Simulates that the process that works on the action has been gone for long enough."""
         query = "UPDATE bulk_actions SET lease_expires_at = clock_timestamp() - interval '1 s' WHERE id = $1"
         await self.core.rows(self.core.databases.central, query, action.id)
 
     async def changes(self, member: Member, job_id: UUID, action: BulkAction) -> list[str]:
-        """What the action did to the job. A second process that came too late may have left a denied transition."""
+        """The changes of the action to the job. A second process that was too late may have left a denied
+        transition.
+        """
         return [
             event["event"]
             for event in await self.core.events(member, job_id)

@@ -1,10 +1,4 @@
-"""A run and the tree of what it has made, written straight: nothing is generated, nothing happens by itself.
-
-tree = await Tree.plant(core, ann)          # a run of three steps
-base = await tree.candidate()
-child = await tree.candidate(base)
-job = await tree.begin(base)                # a job under way that makes another child of it
-"""
+"""A run and its tree of candidates, written directly to the database: nothing is generated, and no loop runs."""
 
 from __future__ import annotations
 

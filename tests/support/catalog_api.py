@@ -107,7 +107,9 @@ class CatalogApi:
         return cls(client, people, catalog_api.admin, await catalog_api.add_asset())
 
     async def call(self, method: str, path: str, body: Any = None, *, person: Person | None = None) -> httpx.Response:
-        """As the admin, or another; not by httpx's own encoder, which refuses what a bad client may well send."""
+        """Sends a request as the admin, or as another user. httpx's own encoder is not used, because it refuses
+        values that a bad client may send.
+        """
         headers = (person or self.admin).headers | {"content-type": "application/json"}
         content = None if body is None else json.dumps(body)
         return await self.client.request(method, path, content=content, headers=headers)

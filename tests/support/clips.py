@@ -27,7 +27,7 @@ def flat(width: int, height: int, colour: tuple[int, int, int]) -> Pixels:
 
 
 def frame_at(position: int, width: int = 64, height: int = 48) -> Pixels:
-    """Large areas of colour, which survive a video codec, changing from frame to frame."""
+    """Large areas of color, which survive a video codec and change from frame to frame."""
     picture = flat(width, height, (40 + position % 120, 90, 160))
     picture[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
     return picture
@@ -49,7 +49,7 @@ def make_clip(
     picture: Callable[[int, int, int], Pixels] = frame_at,
     hole: tuple[float, float] = (0.0, 0.0),
 ) -> None:
-    """`hole`: from when to when, in seconds, there is no sound."""
+    """Writes a clip. `hole`: the seconds without sound."""
     with av.open(str(path), "w") as container:
         video = container.add_stream("libx264", rate=rate, options={"preset": "ultrafast", "crf": "10"})
         video.width, video.height, video.pix_fmt = width, height, "yuv420p"
@@ -115,13 +115,15 @@ def decode(path: Path) -> Seen:
 
 
 def farthest(one: Pixels, other: Pixels) -> float:
-    """How far nine of ten values of the worst channel are at most; the rest lies on edges, where a codec blurs."""
+    """The maximum difference of nine in ten values of the worst channel. The other values are on edges, which a
+    codec blurs.
+    """
     assert one.shape == other.shape
     return float(np.percentile(np.abs(one.astype(int) - other.astype(int)), 90, axis=(0, 1)).max())
 
 
 def blank_png(side: int) -> bytes:
-    """A black square, written row by row: a decoded image would take hundreds of megabytes here, too."""
+    """A black square, written row by row: a decoded image would take hundreds of megabytes."""
     rows = zlib.compressobj()
     packed = b"".join(rows.compress(bytes(1 + side)) for _ in range(side)) + rows.flush()
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)

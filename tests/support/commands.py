@@ -1,4 +1,4 @@
-"""The `callsheet` command as people run it: a process of its own, in a directory of its own."""
+"""Runs the `callsheet` command as users do: as a separate process, in its own directory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Result:
 
     @property
     def sentence(self) -> str:
-        """What a refused command says: one line on standard error and nothing else."""
+        """The message of a refused command: one line on standard error and nothing else."""
         assert (self.code, self.out) == (1, ""), self
         assert self.err.count("\n") == 1, self
         if self.err.startswith("{"):
@@ -71,7 +71,9 @@ class Callsheet:
         return Callsheet(self._directory, **{**self._variables, **variables})
 
     def run(self, *arguments: str, input: str | None = None) -> Result:
-        """In a process of its own only where that is the point: starting one takes a second of the processor."""
+        """Runs a command. It runs in a separate process only if that matters: starting one takes a second of
+        processor time.
+        """
         if not {arguments[:1], arguments[:2]} & STAYING:
             result = self.call(*arguments, input=input or "")
             assert "Traceback" not in result.err, result.err
@@ -122,7 +124,7 @@ class Callsheet:
         return result
 
     def refuse(self, *arguments: str, input: str | None = None) -> str:
-        """The one sentence of a command that must not work."""
+        """The one sentence of a command that must fail."""
         return self.run(*arguments, input=input).sentence
 
     def call(self, *arguments: str, input: str = "") -> Result:
@@ -181,12 +183,12 @@ class Running:
         self.err = ""
 
     def next_line(self) -> str:
-        """Of standard output."""
+        """The next line of standard output."""
         assert self._process.stdout
         return self._process.stdout.readline()
 
     def wait_for(self, text: str) -> str:
-        """The line of standard error in which the text appears."""
+        """The line of standard error that contains the text."""
         assert self._process.stderr
         for line in self._process.stderr:
             self.err += line
@@ -195,7 +197,7 @@ class Running:
         raise AssertionError(f"it ended without saying {text!r}:\n{self.err}")
 
     def end(self, number: signal.Signals, *, group: bool = False) -> Result:
-        """With `group` for all its programs, as Ctrl-C at a terminal does."""
+        """Ends the command. With `group`, the signal goes to all its programs, as Ctrl-C at a terminal does."""
         if group:
             os.killpg(self._process.pid, number)
         else:
@@ -206,7 +208,7 @@ class Running:
 
 @contextmanager
 def _logs_as_before() -> Iterator[None]:
-    """A command sets up the logs of its process."""
+    """Restores the logs, because a command sets up the logs of its process."""
     root, before = logging.getLogger(), structlog.get_config()
     handlers, level = root.handlers[:], root.level
     try:

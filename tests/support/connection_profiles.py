@@ -1,4 +1,4 @@
-"""Which statements run on ordinary connections only, read from the source: `async with pool.ordinary() as …`."""
+"""Finds the statements that run only on ordinary connections, from the source: `async with pool.ordinary() as …`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Connections that are accepted in the very moment in which their server stops.
+"""Handles connections that are accepted at the moment when their server stops.
 
-asyncio loses them (python/cpython#109564): such a connection is never closed, its client waits for a response for ever,
-and the garbage collector finds it in some other test as one that was left open. Engines that are killed under a client
-that asks all the time meet it once in a while.
+asyncio loses them (python/cpython#109564): such a connection is never closed, its client waits forever, and the garbage
+collector finds it in another test as an unclosed connection. This sometimes happens when an engine is killed while a
+client polls it.
 """
 
 from __future__ import annotations

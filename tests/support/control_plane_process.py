@@ -1,4 +1,6 @@
-"""`callsheet serve` as a process of its own on an installation of a test: to be killed, frozen and started again."""
+"""`callsheet serve` as a separate process on an installation of a test, which can be killed, frozen and started
+again.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ class ControlPlaneProcess:
             )
 
     def is_stopped(self) -> bool:
-        """Whether a signal holds it where it is."""
+        """Whether a signal has frozen the process."""
         assert self._process is not None
         held = os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         return held is not None
@@ -75,7 +77,7 @@ class ControlPlaneProcess:
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """What makes another process use the same installation."""
+    """The variables with which another process uses the same installation."""
     chosen = {
         "HOME": str(settings.home),
         "SERVER__PORT": str(settings.server.port),

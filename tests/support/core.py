@@ -115,7 +115,7 @@ class Core:
         return Criteria(workflows or (self.workflow,), **changes)
 
     async def start(self, worker: str = WORKER, criteria: Criteria | None = None) -> StartedLease:
-        """A lease that must be there."""
+        """A lease, which must exist."""
         started = await self.lease(worker, criteria)
         assert started is not None
         return started
@@ -209,7 +209,7 @@ class Core:
             return [dict(row) for row in await connection.fetch(query, *values)]
 
     async def expire_lease(self, dispatch_id: int) -> None:
-        """As if the lease's (or wait's) time were over."""
+        """Simulates that the time of the lease (or of the wait) is over."""
         query = """UPDATE ai_job_dispatches SET lease_expires_at = clock_timestamp() - interval '1 s'
                    WHERE dispatch_id = $1 AND status <> 'queued'"""
         await self.rows(self.databases.central, query, dispatch_id)
@@ -223,13 +223,13 @@ class Core:
             await self.room.deadlines.enforce(pool, at)
 
     async def relay(self) -> None:
-        """Everything in the outboxes, however young."""
+        """Relays everything in the outboxes, also young rows."""
         for pool in self.databases.pools:
             while await self.room.relay.relay_pool(pool):
                 pass
 
     async def drain(self, criteria: Criteria | None = None) -> None:
-        """What an installation does when left alone with one worker that always succeeds, in fast motion."""
+        """Simulates in fast motion what an installation does with one worker that always succeeds."""
         criteria = criteria or await self._everything()
         while True:
             await self.relay()
@@ -260,7 +260,7 @@ class Core:
         )
 
     async def check(self) -> None:
-        """G1-G5 and G8, at any moment at which nothing is under way."""
+        """Checks G1-G5 and G8. No operation may be running."""
         assert await violations(self.databases) == []
 
     async def check_drained(self) -> None:
@@ -269,7 +269,7 @@ class Core:
 
 
 def open_core(databases: Databases, told: Notify | None = None, **settings: Any) -> Core:
-    """A room of its own over these databases; open several for several control planes. `told` hears what is sent."""
+    """A room over these databases; open several for several control planes. `told` gets the notifications."""
     notifications: list[tuple[str, str]] = []
     notify = told or (lambda *message: notifications.append(message))
     return Core(databases, open_jobs(databases, notify, JobSettings(**settings)), notifications)
@@ -287,7 +287,7 @@ def output_of(started: StartedLease, name: str = "output.mp4") -> JobOutputFile:
 
 @contextmanager
 def job_ids(*ids: UUID) -> Iterator[None]:
-    """The next submits give these ids: for the same id in two pools."""
+    """The next submits use these ids, for example for the same id in two pools."""
     given = iter(ids)
     with patch("callsheet.jobs.submit.uuid7", lambda: next(given)):
         yield

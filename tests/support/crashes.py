@@ -1,4 +1,6 @@
-"""Crashing at a named gap between two commits: the operation ends there, and so does everything it had started."""
+"""Simulates a crash at a named gap between two commits: the operation ends there, and so do all tasks it had
+started.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from asyncpg.pool import PoolConnectionHolder
 
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 
-# Those of other rooms are crashed at in their own tests.
+# Failpoints of other rooms are tested in the tests of those rooms.
 CORE = ("submit", "relay", "lease", "start", "complete", "fail", "requeue", "cancel", "retry", "reap", "expire")
 CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] in CORE)
 

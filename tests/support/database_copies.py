@@ -1,4 +1,4 @@
-"""Copies of databases, made with pg_dump and psql as operators do, or faster where that is not the point."""
+"""Copies databases with pg_dump and psql as operators do, or with a faster way if the tools do not matter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 class DatabaseCopies:
-    """Databases on a server that are removed again."""
+    """Databases on a server that are removed at the end."""
 
     def __init__(self, postgres: EmbeddedPostgres, admin: asyncpg.Connection):
         self._postgres = postgres
@@ -26,14 +26,14 @@ class DatabaseCopies:
         self.made: list[str] = []
 
     async def database(self) -> str:
-        """An empty one; its DSN."""
+        """Creates an empty database. Returns its DSN."""
         name = f"copy_{next(_numbers)}"
         await self._admin.execute(f"CREATE DATABASE {name}")
         self.made.append(name)
         return self._postgres.dsn(name)
 
     async def of(self, dsn: str) -> str:
-        """A restored dump of a database, under another name; its DSN."""
+        """Restores a dump of a database under another name. Returns its DSN."""
         copy = await self.database()
         await dump_and_restore(dsn, copy)
         return copy

@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:8400"
-# Every page twice, on a machine that does other things too.
+# Enough to run every page twice on a busy machine.
 SECONDS_FOR_ALL_PAGES = 3600
 END_OF_STEP = "-- the next step --"
 _BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```sh\n(.*?)```\n(?:\n```text\
 @dataclass(frozen=True, slots=True)
 class Step:
     commands: str
-    # None where the page does not say what is printed.
+    # None if the page does not show the output.
     printed: str | None
 
     def is_printed_by(self, text: str) -> bool:

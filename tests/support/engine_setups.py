@@ -79,7 +79,7 @@ class RecordingWatcher:
 
 
 class EngineServer(Protocol):
-    """An engine, whichever it is."""
+    """An engine of any kind."""
 
     as_cloud: bool
 
@@ -98,7 +98,7 @@ class EngineServer(Protocol):
     async def pending(self) -> list[str]: ...
 
     async def submissions(self) -> int:
-        """How many prompts it has taken since its start."""
+        """The number of prompts since the start of the engine."""
 
     async def interrupt(self) -> None:
         """Interrupts the run as a user at the engine itself does."""
@@ -212,7 +212,7 @@ class EngineSetup:
 
     @property
     def recorded(self) -> ReplayingEngine:
-        """Only where it replays."""
+        """The replaying engine; only for setups that replay."""
         assert isinstance(self.engine_server, ReplayingServer)
         return self.engine_server.engine
 
@@ -241,7 +241,7 @@ class EngineSetup:
         return asyncio.create_task(_as_list((engine or self.engine).run(run, self.seen)))
 
     async def kill(self) -> None:
-        """At once: it does not get to say another word."""
+        """Ends the engine at once, without a last message."""
         self.line.is_down = True
         self.line.drop()
         await self.engine_server.kill()

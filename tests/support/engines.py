@@ -40,9 +40,9 @@ ENDINGS = {
     "blocked": ("ws_execution_blocked_with_message", None),
     "websocket": ("ws_SaveImageWebsocket", None),
 }
-# A held run has shown one image by then, and shows more when it goes on.
+# A held run has shown one image by then, and shows more when it continues.
 HELD_AFTER = 11
-# What these leave in the history.
+# The history entries of these scenarios.
 NOTHING_SAVED = ("blocked", "websocket")
 Json = dict[str, Any]
 
@@ -84,17 +84,17 @@ class ReplayingEngine:
     # The body of every output file, unless it is the little image.
     content: bytes = PNG
     forgets: bool = False
-    # What /system_stats says of its devices, where it is not what was recorded.
+    # The response of /system_stats, if it differs from the recording.
     devices: list[Json] = field(default_factory=list)
-    # Whether it gives runs ids of its own, as versions before 0.3.45 do.
+    # Whether the engine chooses the ids of runs, as versions before 0.3.45 do.
     names_runs: bool = False
-    # Where the cloud's files are, if not with it.
+    # The URL of the cloud's files, if it is another server.
     storage_url: str = ""
-    # Whether the cloud's list says which workflow a run is of.
+    # Whether the cloud's list contains the workflow of a run.
     lists_workflows: bool = True
-    # Whether the cloud takes out runs that work already, as its guide says and its specification does not.
+    # Whether the cloud removes running runs, as its guide says and its specification does not.
     stops_running: bool = True
-    # A status every prompt is refused with.
+    # A status with which every prompt is refused.
     refuses_with: int | None = None
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     views: list[dict[str, str]] = field(default_factory=list)
@@ -145,7 +145,7 @@ class ReplayingEngine:
         self._executor = asyncio.create_task(self._execute())
 
     async def kill(self) -> None:
-        """As kill -9 does it: queue, history and connections are gone, output files stay."""
+        """Simulates kill -9: queue, history and connections are lost, output files stay."""
         assert self._executor is not None
         assert self._runner is not None
         self._executor.cancel()
@@ -399,7 +399,7 @@ class ReplayingEngine:
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
         if scenario in ("held", "deaf"):
-            # A node that looks at nothing cannot be interrupted.
+            # This node never checks for interruptions, so it cannot be interrupted.
             ends = (self.release, item.interrupted) if scenario == "held" else (self.release,)
             waits = [asyncio.create_task(each.wait()) for each in ends]
             try:
@@ -416,7 +416,7 @@ class ReplayingEngine:
         self.ended[item.id] = "cancelled" if item.interrupted.is_set() else status
 
     async def _end_late(self, item: Item, messages: list[Json], entry: Json) -> None:
-        """As where a client is so busy that it reads the result before the messages."""
+        """Sends the messages after the result, as if a busy client read the result first."""
         started = 1 + next(n for n, each in enumerate(messages) if each.get("type") == "execution_start")
         for message in messages[:started]:
             await self._send(item, message)

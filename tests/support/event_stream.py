@@ -1,4 +1,4 @@
-"""A reader of server-sent events: just enough for tests to see what a browser would."""
+"""A reader of server-sent events: enough for tests to see what a browser would see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    # None for what has no place in the stream: progress and previews.
+    # None for messages without a position in the stream: progress and previews.
     id: int | None
     name: str
     data: dict[str, Any]
@@ -34,7 +34,7 @@ class EventStream:
         self._lines = answer.aiter_lines()
 
     async def next(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[Event]:
-        """The next events; fewer where the stream ends before."""
+        """The next events; fewer if the stream ends before."""
         found: list[Event] = []
         async with asyncio.timeout(seconds):
             while len(found) < count and (event := await self._event()) is not None:
@@ -60,7 +60,8 @@ class EventStream:
             if name:
                 fields[name] = value
             elif not line and fields.get("event") == "wallet" and not self._with_wallet:
-                # It comes at the beginning, and with every job: most tests are about what happens to jobs.
+                # The wallet event comes at the start and with every job, and most tests are about jobs, so it is
+                # skipped.
                 fields = {}
             elif not line and fields:
                 number = int(fields["id"]) if "id" in fields else None

@@ -1,4 +1,4 @@
-"""Setup that nearly every test would repeat, done once: a third of the processor time of a test over HTTP."""
+"""Does setup once that nearly every test would repeat. It saves a third of the processor time of a test over HTTP."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class FleetApi:
-    """Agents of a running control plane, and an admin who looks after them."""
+    """Agents of a running control plane, and an admin who manages them."""
 
     plane: ControlPlane
     jobs_api: JobsApi
@@ -90,9 +90,9 @@ class FleetApi:
         return found
 
     async def silent_for(self, agent: Agent, seconds: float) -> None:
-        """As if it had not been heard of for so long."""
+        """Simulates that the worker sent no request for this time."""
         presence = self.plane.fleet.authentication.presence
-        # Whatever is on its way to the database must be there first.
+        # Pending writes must reach the database first.
         await presence.stop()
         await self.rows(
             """UPDATE comfyui_workers SET last_seen_at = clock_timestamp() - make_interval(secs => $2)
@@ -103,7 +103,7 @@ class FleetApi:
         presence.start()
 
     async def is_known(self, agent: Agent) -> bool:
-        """Whether its token is one."""
+        """Whether the control plane accepts the token of the worker."""
         try:
             principal = await self.plane.fleet.authentication.of(bearer(agent.token))
         except NotAuthenticated:
@@ -120,7 +120,7 @@ class FleetApi:
 
 
 def registry(databases: Databases, lease_reports: LeaseReports, **settings: Any) -> FleetRoom:
-    """A registry of its own over these databases; open several for several control planes."""
+    """A registry over these databases; open several for several control planes."""
     return open_fleet(databases, FleetSettings(**settings), SECRET, lease_reports)
 
 
@@ -131,7 +131,9 @@ def recording_reaped(core: Core) -> JobsRoom:
 
 
 async def forget_revocations(plane: ControlPlane) -> None:
-    """As if the shared secret had been changed since a test revoked a worker: otherwise all who have it would wait."""
+    """Simulates that the shared secret was changed after a test revoked a worker. Otherwise all workers with the
+    secret would wait.
+    """
     async with plane.databases.central.connection() as connection:
         await connection.execute("UPDATE comfyui_workers SET secret_fingerprint = NULL WHERE revoked_at IS NOT NULL")
 

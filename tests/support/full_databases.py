@@ -30,9 +30,9 @@ def token(number: int) -> str:
 
 
 async def without_autovacuum(database: Database, *tables: str) -> None:
-    """Nothing analyzes or vacuums these tables behind the test's back.
+    """Prevents autovacuum from analyzing or vacuuming these tables during a test.
 
-    Large payloads are stored as they are: trying to compress them would take longer than filling all tables.
+    Large payloads are stored uncompressed: compressing them would take longer than filling all tables.
     """
     async with database.connection() as connection:
         for table in tables:
@@ -42,7 +42,9 @@ async def without_autovacuum(database: Database, *tables: str) -> None:
 
 
 async def fill_central(database: Database, rows: int) -> None:
-    """A tenth of the rows, at the head, is of an identifier with both slots taken; the rest is spread over lanes."""
+    """Fills central. A tenth of the rows, at the head, has an identifier with both slots taken; the other rows are
+    spread over lanes.
+    """
     saturated = rows // 10
     lanes = WORKFLOWS * PRIORITIES
     async with database.transaction() as connection:
@@ -80,9 +82,9 @@ async def fill_central(database: Database, rows: int) -> None:
 
 
 async def fill_pool(database: Database, rows: int) -> None:
-    """Jobs of many users, one in a hundred of them under way; the first user has a tenth of all.
+    """Fills a pool with jobs of many users, one in a hundred of them running; the first user has a tenth of all jobs.
 
-    Those that the first pages of lists show have large payloads: a list that reads them touches thousands of blocks.
+    The jobs of the first pages of lists have large payloads: a list that reads them touches thousands of blocks.
     """
     payload = (
         f"""CASE WHEN n > {rows - LARGE_PAYLOADS} THEN jsonb_build_object('text', large.text || n) ELSE '{{}}' END"""

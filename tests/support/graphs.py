@@ -1,11 +1,11 @@
-"""Graphs as a user of ComfyUI would draw them."""
+"""Graphs as a user of ComfyUI would build them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Graph = dict[str, Any]
-# A node as its class and its inputs; the image it takes is linked to the one before.
+# A node as its class and its inputs. Its image input is linked to the node before.
 Step = tuple[str, dict[str, Any]]
 # The name of the image input where it is not `image`.
 PICTURE_INPUT = {"ImageBlend": "image1", "ImageCompositeMasked": "destination", "LightboxFirstFrame": "images"}
@@ -31,7 +31,7 @@ def image_graph(file: str, *steps: Step, prefix: str = "picture", **more: dict[s
 
 
 def video_graph(file: str, *steps: Step, prefix: str = "video", format: str = "mp4", **more: dict[str, Any]) -> Graph:
-    """Loads a video, does the steps to its frames, puts its sound back and saves it."""
+    """Loads a video, applies the steps to its frames, adds its sound again and saves it."""
     graph: Graph = {
         "load": node("LoadVideo", file=file),
         "parts": node("GetVideoComponents", video=["load", 0]),

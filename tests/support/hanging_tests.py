@@ -1,7 +1,7 @@
-"""Where a test that hangs waits: the tasks of its event loop, in the report of its failure.
+"""Shows where a hanging test waits: the tasks of its event loop, in the report of its failure.
 
-pytest-timeout ends the test (`make test` says after how many seconds) and shows the stack of each thread. For a test
-that waits in an event loop that stack is always the same, so this adds the stack of each task.
+pytest-timeout ends the test (`make test` sets the number of seconds) and shows the stack of each thread. For a test
+that waits in an event loop that stack is always the same, so this module adds the stack of each task.
 """
 
 from __future__ import annotations

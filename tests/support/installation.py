@@ -22,11 +22,11 @@ _numbers = itertools.count(1)
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """Whatever the developer's shell or directory has set must not reach a test."""
+    """Isolates a test from the developer's shell and directory."""
     for name in list(os.environ):
         if name.startswith("CALLSHEET_"):
             monkeypatch.delenv(name)
-    # Where an installation and logins of the developer would be found.
+    # The places of the developer's own installation and logins.
     monkeypatch.setenv("XDG_DATA_HOME", str(directory / "user-data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(directory / "user-config"))
     monkeypatch.chdir(directory)
@@ -48,7 +48,7 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             # Each takes PostgreSQL 5 ms to begin, and a control plane that starts takes all it may have.
             # Of five, one is for lists.
             database={"dsn": central, "connections": 5},
-            # A verdict must not depend on whether the web application was built.
+            # The result of a test must not depend on whether the web application was built.
             server={"port": free_port(), "web_application": False},
             log={"level": "warning"},
             # A worker that the test did not start would be counted, listed and waited for.
@@ -91,9 +91,10 @@ async def opened(postgres: EmbeddedPostgres, templates: Mapping[str, str], direc
             await databases.close()
 
 
-# Which database it is, whose, and what it has been migrated to: what stays of an installation that is emptied.
+# These rows identify the database, its owner and its migrations, and stay when an installation is emptied.
 KEPT = ("database_identity", "installation", "pool_owner", "pools", "schema_migrations")
-# As a replica does it: no order of parents and children has to be known. TRUNCATE would take ten times as long.
+# The rows are deleted in replica mode, which ignores the order of parents and children. TRUNCATE would take ten times
+# as long.
 EMPTY = f"""DO $$
 DECLARE
     name text;
@@ -109,7 +110,7 @@ END $$"""
 
 
 async def empty(databases: Databases) -> None:
-    """Deletes all rows that say anything of tenants, jobs and money."""
+    """Deletes all rows about tenants, jobs and money."""
     for database in (databases.central, *databases.pools):
         async with database.connection() as connection:
             while True:

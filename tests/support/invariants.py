@@ -1,4 +1,4 @@
-"""What must hold over all rows of an installation, at any moment at which nothing is under way (G1-G5, G8)."""
+"""The invariants of all rows of an installation, at any moment without a running operation (G1-G5, G8)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ TENANT_TABLES = (
     *("pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "votes", "step_approvals"),
     "branch_kills",
 )
-# A video shows its newest job, to the letter.
+# A video shows its newest job exactly.
 STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v
     JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
     WHERE v.status <> j.status OR v.processed_file_id IS DISTINCT FROM j.output_file_id
        OR (v.processing_details ->> 'error') IS DISTINCT FROM (j.error ->> 'message')"""
-# What was delivered is there, and only then.
+# Delivered files exist, and only those.
 STRAY_OUTPUTS = """SELECT f.id FROM files f JOIN ai_jobs j ON j.tenant_id = f.tenant_id AND j.id = f.job_id
     WHERE j.status <> 'completed'"""
-# A product is what a completed scrape found.
+# A product is the result of a completed scrape.
 STRAY_PRODUCTS = """SELECT p.id FROM products p JOIN ai_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.id
     WHERE j.status <> 'completed' OR j.kind <> 'scrape' OR j.user_id <> p.user_id"""
 ROUTE = ("workflow_id", "stage", "provider", "concurrency_identifier", "priority")
 
 
 async def violations(databases: Databases) -> list[str]:
-    """What is wrong, in words; nothing when everything holds."""
+    """The violations as sentences; empty if everything holds."""
     async with databases.central.connection() as connection:
         hot = [dict(row) for row in await connection.fetch("SELECT * FROM ai_job_dispatches")]
         history = [dict(row) for row in await connection.fetch("SELECT * FROM dispatch_history")]
@@ -54,7 +54,7 @@ async def violations(databases: Databases) -> list[str]:
 
 
 async def drained(databases: Databases) -> list[str]:
-    """What is left: nothing, once every job has ended and every message was delivered."""
+    """What is left after all jobs have ended and every message was delivered; it must be empty."""
     left = []
     async with databases.central.connection() as connection:
         left += [f"hot {dict(row)}" for row in await connection.fetch("SELECT * FROM ai_job_dispatches")]

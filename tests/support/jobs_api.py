@@ -1,4 +1,4 @@
-"""Jobs over HTTP for tests: an admin submits them, users watch them, and `core` does everything else."""
+"""Jobs over HTTP for tests: an admin submits them, users watch them, and `core` does the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JobsApi:
     client: httpx.AsyncClient
     people: People
     admin: Person
-    # The running control plane's own room; its workflow is one that no other test uses.
+    # The room of the running control plane. No other test uses its workflow.
     core: Core
     workflow: str
 
@@ -66,7 +66,9 @@ class JobsApi:
         return await self.client.get(path, headers=person.headers)
 
     async def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
-        """As the admin. Not by httpx's own encoder, which refuses what a bad client may well send."""
+        """Sends a request as the admin. httpx's own encoder is not used, because it refuses values that a bad client
+        may send.
+        """
         headers = self.admin.headers | {"content-type": "application/json"}
         return await self.client.post(path, content=json.dumps(body), headers=headers)
 

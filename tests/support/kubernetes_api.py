@@ -23,7 +23,7 @@ Objects = dict[str, dict[str, Any]]
 
 
 def rights() -> list[Mapping[str, Any]]:
-    """Of the role that the documentation gives the control plane."""
+    """The rights of the role that the documentation gives to the control plane."""
     [role] = [each for each in yaml.safe_load_all(RBAC.read_text()) if each["kind"] == "Role"]
     return list(role["rules"])
 
@@ -39,19 +39,19 @@ class Cluster:
         self.pods: Objects = {}
         self.rules = rights()
         self.requests: list[tuple[str, str]] = []
-        # Writers that are quicker than the next so many writes of the scale.
+        # The number of next writes of the scale that conflict with another writer.
         self.others = 0
-        # As versions before 1.22 do.
+        # The behavior of versions before 1.22.
         self.ignores_cost = False
-        # Where it is not set, a write of the scale is done and its answer does not come.
+        # While this is not set, a write of the scale takes effect, but its response does not arrive.
         self.answers = asyncio.Event()
         self.answers.set()
         self._numbers = itertools.count(1)
 
-    # What controllers and nodes do.
+    # The actions of controllers and nodes.
 
     def reconcile(self) -> None:
-        """The workload's controller brings the pods to the number that is wanted."""
+        """The workload's controller changes the pods to the wanted number."""
         active = [pod for pod in self.pods.values() if "deletionTimestamp" not in pod["metadata"]]
         if self.resource == "statefulsets":
             for name in [name for name in self.pods if int(name.rpartition("-")[2]) >= self.replicas]:
@@ -67,7 +67,7 @@ class Cluster:
             del self.pods[pod["metadata"]["name"]]
 
     def run_pods(self, *names: str, ready: bool = True) -> None:
-        """They get a node and start; all of them where none is named."""
+        """Gives pods a node and starts them; all pods if none is named."""
         for name in names or list(self.pods):
             self.pods[name]["spec"]["nodeName"] = "node-1"
             self.pods[name]["status"] = {
@@ -166,7 +166,9 @@ class Cluster:
 
 
 def _deletion_order(pod: Mapping[str, Any]) -> tuple[bool, bool, bool, int]:
-    """Who goes first: without a node, then not running, then not ready, then the lowest deletion cost."""
+    """The order of deletion: pods without a node, then not running, then not ready, then those with the lowest
+    deletion cost.
+    """
     status = pod["status"]
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
     cost = int(pod["metadata"].get("annotations", {}).get(COST, "0"))
@@ -180,7 +182,7 @@ def _status(code: int, reason: str, message: str) -> web.Response:
 
 @asynccontextmanager
 async def serving(cluster: Cluster) -> AsyncIterator[str]:
-    """Its URL."""
+    """The URL of the server."""
     runner = web.AppRunner(cluster.application(), access_log=None, shutdown_timeout=0)
     await runner.setup()
     try:
