@@ -152,7 +152,7 @@ def _assemble(
     register_metrics(registry, databases, rooms, alerts, loops)
     web = open_web(storage.url, settings.public_url) if settings.server.web_application else None
     routers = all_routers(rooms, alerts, settings, databases, providers, loops)
-    api, asgi = http.application(routers, shortcuts(rooms.protocol.router), rooms.vouch, web)
+    api, asgi = http.application(routers, shortcuts(rooms.protocol.router), rooms.check_caller, web)
     return ControlPlane(
         settings=settings,
         databases=databases,

@@ -23,7 +23,7 @@ from callsheet.fleet.held_leases import ExpiredLeases
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.routers import WORKERS, fleet_routers, vouch_for_workers
+from callsheet.fleet.routers import WORKERS, check_of_workers, fleet_routers
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routers import identity_routers
@@ -42,9 +42,9 @@ from callsheet.media.storage.owner import StorageOwner
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routers import pipeline_routers
 from callsheet.pipelines.user_work import JobsAndRunsOfUser
-from callsheet.plumbing.application import vouch_by_path
+from callsheet.plumbing.application import check_by_path
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.edge import Vouch
+from callsheet.plumbing.edge import CallerCheck
 from callsheet.plumbing.metrics import ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.providers.registry import ActorRegistry
@@ -60,7 +60,7 @@ from callsheet.toolbox.signing import Master
 from callsheet.wallet.room import WalletRoom, open_wallet
 from callsheet.wallet.routers import wallet_routers
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
-from callsheet.webhooks.routers import CALLBACKS, vouch_for_callbacks, webhook_routers
+from callsheet.webhooks.routers import CALLBACKS, check_of_callbacks, webhook_routers
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,14 @@ class Rooms:
             room.listen(listener)
 
     @property
-    def vouch(self) -> Vouch:
+    def check_caller(self) -> CallerCheck:
         """Decides whose large bodies are read: those of clients with the credentials that the path needs."""
         users = self.identity.authentication
         by_prefix = {
-            WORKERS: vouch_for_workers(self.fleet, self.credentials, users),
-            CALLBACKS: vouch_for_callbacks(self.webhooks.callbacks),
+            WORKERS: check_of_workers(self.fleet, self.credentials, users),
+            CALLBACKS: check_of_callbacks(self.webhooks.callbacks),
         }
-        return vouch_by_path(by_prefix, users.of_request)
+        return check_by_path(by_prefix, users.of_request)
 
 
 def open_rooms(

@@ -43,9 +43,7 @@ async def running(jobs_api: JobsApi, person: Person) -> tuple[str, StartedLease]
 
 async def say(core: Core, started: StartedLease, **said: Any) -> None:
     lease = started.lease
-    await core.room.progress.record(
-        lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, ProgressReport(**said)
-    )
+    await core.room.progress.record(lease.cycle, lease.lease_seq, ProgressReport(**said))
 
 
 @asynccontextmanager

@@ -450,7 +450,7 @@ class Retry(OnJob):
 @dataclass(frozen=True)
 class LetDeadlinePass(OnJob):
     async def do(self, core: Core, key: JobKey) -> object:
-        pool = await core.room.routing.pool_of(key[0])
+        pool = await core.room.routing.pool_of_tenant(key[0])
         past = "SET deadline_at = clock_timestamp() - interval '1 s' WHERE tenant_id = $1"
         [row] = await core.rows(pool, f"UPDATE ai_jobs {past} AND id = $2 RETURNING charge_cycle", *key)
         dispatch = f"UPDATE ai_job_dispatches {past} AND tenant_job_id = $2 AND charge_cycle = $3"

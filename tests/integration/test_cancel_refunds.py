@@ -33,7 +33,7 @@ async def running(core: Core, member: Member, percent: float | None = None, **ch
 async def say(core: Core, started: StartedLease, percent: float, elapsed_ms: int | None = None) -> None:
     lease = started.lease
     said = ProgressReport(percent=percent, elapsed_ms=elapsed_ms)
-    await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
 
 
 async def cancel(core: Core, member: Member, job_id: UUID) -> None:

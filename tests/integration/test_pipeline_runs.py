@@ -316,7 +316,7 @@ async def test_tokens_that_a_canceled_job_of_a_run_kept_stay_spent(pipelines: Pi
     await pipelines.tick()
     lease = (await pipelines.start()).lease
     said = ProgressReport(percent=70.0)
-    await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
     run = await pipelines.room.runs.cancel(principal_of(pipelines.ann), run.id)
     assert await core.balance(pipelines.ann) == 993
     run = await pipelines.finish(run)

@@ -73,7 +73,7 @@ async def test_a_canceled_job_counts_with_the_tokens_that_it_had_spent(core: Cor
     started = await core.start(criteria=core.criteria(providers=("replicate",)))
     lease = started.lease
     said = ProgressReport(percent=40)
-    await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
     await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user:ann")
     [refund] = await core.rows(member.pool, "SELECT kept FROM token_transactions WHERE type = 'JOB_REFUND'")
     await count(core)

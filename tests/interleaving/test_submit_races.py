@@ -35,7 +35,7 @@ async def jobs_of(race: Race, member: Member) -> int:
     return len(await race.one.rows(member.pool, query, member.tenant_id, member.user_id))
 
 
-def pool_of(race: Race, member: Member) -> Database:
+def pool_of_tenant(race: Race, member: Member) -> Database:
     return next(pool for pool in race.two.databases.pools if pool.name == member.pool.name)
 
 
@@ -48,9 +48,9 @@ def capped(core: Core, cap: int) -> Core:
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 async def test_two_submits_with_one_key_that_wait_for_the_same_wallet_make_one_job(race: Race, pool: str) -> None:
     carl = await race.one.member(pool, tokens=100)
-    async with open_transaction(pool_of(race, carl), LOCK_WALLET, carl.tenant_id, carl.user_id):
+    async with open_transaction(pool_of_tenant(race, carl), LOCK_WALLET, carl.tenant_id, carl.user_id):
         works = [core.submitted(carl, idempotency_key="once") for core in (race.one, race.two)]
-        tasks = await start_blocked(pool_of(race, carl), *works)
+        tasks = await start_blocked(pool_of_tenant(race, carl), *works)
     first, second = await asyncio.gather(*tasks)
     assert (first.replayed, second.replayed) == (False, True)
     assert first.job.id == second.job.id
@@ -220,7 +220,7 @@ async def test_a_poisoned_submit_in_a_shared_commit_fails_alone(race: Race) -> N
 async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, order: str) -> None:
     """Both wait for the wallet's lock; whichever gets it first, the job's tokens can come back."""
     carl = await race.one.member("pool_1", tokens=MOST_TOKENS - 10)
-    pool = pool_of(race, carl)
+    pool = pool_of_tenant(race, carl)
     works = [
         race.one.submitted(carl, cost=100),
         credit(pool, carl.tenant_id, carl.user_id, 11, "too much, with what is held"),
@@ -238,7 +238,7 @@ async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, o
 
 async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Race) -> None:
     carl = await race.one.member("pool_1", tokens=MOST_TOKENS)
-    pool = pool_of(race, carl)
+    pool = pool_of_tenant(race, carl)
     job = await race.one.submit(carl, cost=100)
     async with pool.transaction() as connection:
         move = TransitionRequest(JobCycle(carl.tenant_id, job.id, 1), "user")

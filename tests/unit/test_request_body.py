@@ -133,12 +133,12 @@ class TestRequestBody:
     async def test_the_caller_of_a_large_body_is_authenticated_once(self) -> None:
         asked = 0
 
-        async def vouch() -> None:
+        async def check_caller() -> None:
             nonlocal asked
             asked += 1
 
         sender = Sender([piece(b"x" * 150, more=True), piece(b"x" * 150)])
-        body = RequestBody(sender.receive, RULES, vouch, declared=300)
+        body = RequestBody(sender.receive, RULES, check_caller, declared=300)
         await body.receive()
         await body.receive()
         assert asked == 1

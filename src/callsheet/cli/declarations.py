@@ -61,7 +61,7 @@ def read_declaration(file: Path) -> CreatePipeline:
 def changes(found: Pipeline | None, planned: Pipeline) -> list[Change]:
     """The changes that turn `found` into `planned`."""
     if found is None:
-        added = [Change("+", f"step {step.name}", after=_told(step)) for step in planned.steps]
+        added = [Change("+", f"step {step.name}", after=_described(step)) for step in planned.steps]
         return [Change("+", f"pipeline {planned.slug}"), *added]
     changed = [
         Change("~", name, getattr(found, name), getattr(planned, name))
@@ -78,7 +78,7 @@ def _steps(found: Sequence[Step], planned: Sequence[Step]) -> Iterator[Change]:
             yield Change("-", f"step {gone.name}")
     for key, step in after.items():
         if key not in before:
-            yield Change("+", f"step {step.name}", after=_told(step))
+            yield Change("+", f"step {step.name}", after=_described(step))
             continue
         old = before[key]
         if old.position != step.position:
@@ -102,7 +102,7 @@ def _fields(step: Step) -> dict[str, Any]:
     return step.model_dump(mode="json", exclude=IDENTITY)
 
 
-def _told(step: Step) -> dict[str, Any]:
+def _described(step: Step) -> dict[str, Any]:
     """The fields of a step that differ from their defaults."""
     usual = NewStep(name=step.name, workflow=step.workflow).model_dump(mode="json", exclude={"workflow"})
     return {

@@ -32,7 +32,7 @@ class RunDisplay:
     def __init__(self, console: Console):
         self._console = console
         self._began = time.monotonic()
-        self._told = ""
+        self._last_line = ""
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> RunDisplay:
@@ -48,9 +48,9 @@ class RunDisplay:
         line = summary_of(run)
         if self._console.is_terminal:
             self._live.update(Group(Text(f"{self._seconds():6.1f} s  {line}"), _table_of(run)), refresh=True)
-        elif line != self._told:
+        elif line != self._last_line:
             self._console.print(f"{self._seconds():6.1f} s  {line}")
-        self._told = line
+        self._last_line = line
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -107,7 +107,7 @@ async def _wallet_owner(settings: Settings, email: str) -> AsyncIterator[tuple[D
         owner = await accounts.owner_of(user.id) if user is not None else None
         if user is None or owner is None:
             raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
-        yield databases, await TenantRouting(databases).pool_of(owner.tenant_id), owner.tenant_id, user.id
+        yield databases, await TenantRouting(databases).pool_of_tenant(owner.tenant_id), owner.tenant_id, user.id
     finally:
         await databases.close()
 

@@ -154,6 +154,10 @@ class LeaseExtension(NamedTuple):
     cancel_requested: bool
     ttl_seconds: float
 
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
+
 
 class DispatchState(NamedTuple):
     """The current state of a dispatch, live or finished."""

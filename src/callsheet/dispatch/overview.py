@@ -183,11 +183,9 @@ class Overview:
             raise NotFound("There is no such dispatch.")
         return found
 
-    async def of_job(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> Dispatch | None:
+    async def of_job(self, job: JobCycle) -> Dispatch | None:
         async with self._central.ordinary() as connection:
-            dispatch_id = await SQL["dispatch_of_job"].value(
-                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle
-            )
+            dispatch_id = await SQL["dispatch_of_job"].value(connection, **job._asdict())
         return await self.get(dispatch_id) if dispatch_id is not None else None
 
     async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> MovedRow:

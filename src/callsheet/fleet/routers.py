@@ -19,7 +19,7 @@ from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom
 from callsheet.identity.authentication import Authentication
-from callsheet.plumbing.edge import Vouch
+from callsheet.plumbing.edge import CallerCheck
 from callsheet.settings import FleetSettings
 
 WORKERS = "/api/worker/"
@@ -45,14 +45,14 @@ def fleet_routers(
     ]
 
 
-def vouch_for_workers(fleet: FleetRoom, credentials: Credentials, authentication: Authentication) -> Vouch:
+def check_of_workers(fleet: FleetRoom, credentials: Credentials, authentication: Authentication) -> CallerCheck:
     """Decides whose large bodies are read: those of workers, and of registrations with valid credentials."""
 
-    async def vouch(request: Request) -> None:
+    async def check_caller(request: Request) -> None:
         if request.scope["path"] == f"{WORKERS}register":
             given = request.headers.get("x-fleet-secret")
             await credentials.of(given, request, authentication.client_address(request))
         else:
             await fleet.authentication.worker(request)
 
-    return vouch
+    return check_caller

@@ -71,9 +71,7 @@ class WorkerReports:
         progress = progress_of(request)
         if progress is not None:
             try:
-                await self.progress.record(
-                    extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, progress
-                )
+                await self.progress.record(extended.cycle, extended.lease_seq, progress)
             except DATABASE_AWAY as error:  # The lease was extended, and the worker needs only that.
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
         return HeartbeatResponse(**answer)

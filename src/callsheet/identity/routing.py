@@ -19,7 +19,7 @@ class TenantRouting:
         self._databases = databases
         self._pools: dict[UUID, str] = {}
 
-    async def pool_of(self, tenant_id: UUID) -> Database:
+    async def pool_of_tenant(self, tenant_id: UUID) -> Database:
         name = self._pools.get(tenant_id)
         if name is None:
             async with self._databases.central.connection() as connection:

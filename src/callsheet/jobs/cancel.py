@@ -35,7 +35,7 @@ class Cancellation:
 
         `charge_cycle`: the cycle that is canceled. Default: the current one.
         """
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         for _ in range(TRIES):
             row = await require_job(pool, tenant_id, job_id)
             if charge_cycle not in (None, row.charge_cycle):

@@ -74,7 +74,7 @@ class JobHistory:
             calls = await PROVIDER_CALL_SQL["provider_calls_of_job"].rows(
                 connection, ProviderCall, **names, limit=MOST_CALLS
             )
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         # All reads share one snapshot, so that the status matches the last event.
         async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             job = await SQL["get_job"].row(connection, JobRow, **names)

@@ -97,7 +97,7 @@ class DispatchOperations:
 
     async def change_priority_of_job(self, job: JobCycle, priority: int, actor: str) -> None:
         """Changes the priority of a queued job, in this charge cycle."""
-        dispatch = await self._overview.of_job(*job)
+        dispatch = await self._overview.of_job(job)
         if dispatch is None:
             raise WrongState("The job is not in the queue.")
         await self.change_priority(dispatch.dispatch_id, priority, actor)
@@ -125,7 +125,7 @@ class JobOperations:
     async def list_of_tenant(
         self, tenant_id: UUID, user_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
             window = await ADMIN_SQL["window_of_tenant"].row(
                 connection, JobWindow, tenant_id=tenant_id, before=before, most=MOST_LOOKED_AT
@@ -152,7 +152,7 @@ class JobOperations:
     async def list_of_user(
         self, tenant_id: UUID, user_id: UUID, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
                 connection,
@@ -192,13 +192,13 @@ class JobOperations:
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """The job with its payload, its whole error and its dispatch."""
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
             stored = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "The rows of jobs are never deleted."
         job = await self._presenter.one(tenant_id, admin_job_view(row, OutcomeRow(row.result, row.error)))
-        dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
+        dispatch = await self._overview.of_job(JobCycle(tenant_id, job_id, job.charge_cycle))
         return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:

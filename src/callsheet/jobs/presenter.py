@@ -61,7 +61,7 @@ class Presenter:
         return found[job.id].why_waiting if found else None
 
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         running = [job.id for job in jobs if job.status is JobStatus.PROCESSING]
         progress: Mapping[UUID, JobProgress] = {}
         if running:

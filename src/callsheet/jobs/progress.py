@@ -142,15 +142,13 @@ class JobProgressWriter:
         self._notify = notify
         self._batchers: dict[str, Batcher[ReportOfRun, None]] = {}
 
-    async def record(
-        self, tenant_id: UUID, job_id: UUID, charge_cycle: int, lease_seq: int, report: ProgressReport
-    ) -> None:
+    async def record(self, job: JobCycle, lease_seq: int, report: ProgressReport) -> None:
         """Stores the report if the job runs under exactly this cycle and lease, and wakes the readers of streams."""
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(job.tenant_id)
         batcher = self._batchers.get(pool.name)
         if batcher is None:
             batcher = self._batchers[pool.name] = Batcher(self._recording(pool), isolate=(asyncpg.PostgresError,))
-        await batcher(ReportOfRun(JobCycle(tenant_id, job_id, charge_cycle), lease_seq, report.tidied()))
+        await batcher(ReportOfRun(job, lease_seq, report.tidied()))
 
     def _recording(self, pool: Database) -> Callable[[Sequence[ReportOfRun]], Awaitable[Sequence[None]]]:
         async def run(batch: Sequence[ReportOfRun]) -> list[None]:

@@ -105,7 +105,11 @@ class Reconciler(Loop):
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
         by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
         for dispatch in page:
-            pool = await unless_unavailable(self._routing.pool_of(dispatch.tenant_id)) if dispatch.has_settled else None
+            pool = (
+                await unless_unavailable(self._routing.pool_of_tenant(dispatch.tenant_id))
+                if dispatch.has_settled
+                else None
+            )
             if pool is not None:
                 by_pool.setdefault(pool.name, (pool, []))[1].append(dispatch)
         await all_of(self._compare_with(pool, dispatches) for pool, dispatches in by_pool.values())
@@ -129,7 +133,7 @@ class Reconciler(Loop):
 
     async def _confirm(self, suspicion: Suspicion) -> None:
         tenant_id, job_id, _ = suspicion.job
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
         central = (await self._overview.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
         if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):

@@ -166,6 +166,6 @@ class Relay(Loop):
                 await SQL["delete_outbox"].run(connection, ids=[row.outbox_id for row in rows])
 
     async def _delete_outbox_of(self, job: JobCycle, action: str) -> None:
-        pool = await self._routing.pool_of(job.tenant_id)
+        pool = await self._routing.pool_of_tenant(job.tenant_id)
         async with pool.connection() as connection:
             await SQL["delete_outbox_of_job"].run(connection, **job._asdict(), action=action)

@@ -89,7 +89,7 @@ class LeaseReports:
 
     async def actor_and_action(self, tenant_id: UUID, job_id: UUID) -> ActorAndAction:
         """The actor of a task, and the action of a media task."""
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.connection() as connection:
             row = await SQL["get_actor_and_action"].row(connection, ActorAndAction, tenant_id=tenant_id, job_id=job_id)
         return row or ActorAndAction(None, None)

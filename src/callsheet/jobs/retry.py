@@ -51,7 +51,7 @@ class Retries:
         `capped`: the user's limit of active jobs applies. `charge_cycle`: the cycle that is retried. If the job has
         another cycle, it was retried before.
         """
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
         if charge_cycle not in (None, row.charge_cycle):
             raise WrongState("The job was retried in the meantime.")

@@ -60,7 +60,7 @@ class Starter:
         if isinstance(dispatch, ReportOutcome):
             return None
         lease = lease_of(dispatch)
-        pool = await self._routing.pool_of(dispatch.tenant_id)
+        pool = await self._routing.pool_of_tenant(dispatch.tenant_id)
         async with pool.connection() as connection:
             job = await SQL["payload_of_job"].row(
                 connection, JobPayload, tenant_id=dispatch.tenant_id, job_id=dispatch.job_id

@@ -104,7 +104,7 @@ class Submission:
 
         The key is looked up only if the job was not written: the unique index of keys refuses a second job.
         """
-        pool = await self._routing.pool_of(new.tenant_id)
+        pool = await self._routing.pool_of_tenant(new.tenant_id)
         job_id = uuid7()
         row = await self._insert(pool, (new, job_id))
         if row.accepted_at is None or row.deadline_at is None:
@@ -117,7 +117,7 @@ class Submission:
         self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
     ) -> SubmittedJob | None:
         """The earlier job with this key. Called before a new job is built."""
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
 
     async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:

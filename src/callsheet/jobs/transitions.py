@@ -149,7 +149,7 @@ class Transitions:
         only_from: JobStatus | None = None,
     ) -> TransitionResult | None:
         """Changes the job, or returns None if it has another status, cycle or lease."""
-        pool = await self._routing.pool_of(request.job.tenant_id)
+        pool = await self._routing.pool_of_tenant(request.job.tenant_id)
         kind = (pool.name, transition, close_dispatch, only_from)
         batcher = self._changes.get(kind)
         if batcher is None:
@@ -167,7 +167,7 @@ class Transitions:
 
     async def start(self, transition: Transition, request: TransitionRequest) -> StartedJob | None:
         """Starts the job, or returns None if it has another status or cycle, or a newer lease."""
-        pool = await self._routing.pool_of(request.job.tenant_id)
+        pool = await self._routing.pool_of_tenant(request.job.tenant_id)
         kind = (pool.name, transition)
         batcher = self._starts.get(kind)
         if batcher is None:
@@ -183,13 +183,13 @@ class Transitions:
 
     async def state_of(self, job: JobCycle) -> JobState | None:
         """The current state of the job. If this cycle is an earlier one, it includes how the cycle ended."""
-        pool = await self._routing.pool_of(job.tenant_id)
+        pool = await self._routing.pool_of_tenant(job.tenant_id)
         async with pool.connection() as connection:
             return await SQL["state_of_job"].row(connection, JobState, **job._asdict())
 
     async def set_priority(self, job: JobCycle, priority: int) -> bool:
         """Sets the priority of the job to the priority of its dispatch."""
-        pool = await self._routing.pool_of(job.tenant_id)
+        pool = await self._routing.pool_of_tenant(job.tenant_id)
         async with pool.connection() as connection:
             changed = await RECONCILE_SQL["set_priority"].run(connection, **job._asdict(), priority=priority)
         return changed > 0
@@ -198,7 +198,7 @@ class Transitions:
         """Records a denied transition in the job's history; returns the error to raise."""
         wanted = target(transition)
         tenant_id, job_id, _ = request.job
-        pool = await self._routing.pool_of(tenant_id)
+        pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.transaction() as connection:
             row = await SQL["deny"].row(
                 connection,

@@ -16,7 +16,7 @@ from callsheet import __version__
 from callsheet.plumbing.connections import ConnectionLimit, RequestsInProgress
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.docs_page import install_docs_page
-from callsheet.plumbing.edge import Edge, Vouch
+from callsheet.plumbing.edge import CallerCheck, Edge
 from callsheet.plumbing.fast_routes import Direct, Shortcut
 from callsheet.plumbing.front_page import front_page_router
 from callsheet.plumbing.health import health_router, is_ready
@@ -51,9 +51,9 @@ class HttpSide:
         self.draining = asyncio.Event()
 
     def application(
-        self, routers: Iterable[APIRouter], direct: Mapping[str, Direct], vouch: Vouch, web: WebPages | None
+        self, routers: Iterable[APIRouter], direct: Mapping[str, Direct], check: CallerCheck, web: WebPages | None
     ) -> Application:
-        """Builds the application. `direct`: the busiest routes, which skip the framework. `vouch` is called before a
+        """Builds the application. `direct`: the busiest routes, which skip the framework. `check` is called before a
         large body is read.
         """
         api = _application([*self._own_routers(web), *routers])
@@ -63,7 +63,7 @@ class HttpSide:
             Shortcut(api, direct),
             self._settings.server,
             HttpMetrics(self._registry),
-            vouch,
+            check,
             self._in_progress,
             OwnAddresses(self._settings),
         )
@@ -79,15 +79,15 @@ class HttpSide:
         ]
 
 
-def vouch_by_path(by_prefix: Mapping[str, Vouch], otherwise: Vouch) -> Vouch:
+def check_by_path(by_prefix: Mapping[str, CallerCheck], otherwise: CallerCheck) -> CallerCheck:
     """Asks the room that the path belongs to whether the caller's credentials are valid."""
 
-    async def vouch(request: Request) -> object:
+    async def check_caller(request: Request) -> object:
         path = request.scope["path"]
         found = (each for prefix, each in by_prefix.items() if path.startswith(prefix))
         return await next(found, otherwise)(request)
 
-    return vouch
+    return check_caller
 
 
 def _application(routers: Iterable[APIRouter]) -> FastAPI:

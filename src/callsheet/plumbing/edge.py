@@ -60,7 +60,7 @@ ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 
 
 # Raises a Refusal unless the caller's credentials are valid for the path of the request.
-Vouch = Callable[[Request], Awaitable[object]]
+CallerCheck = Callable[[Request], Awaitable[object]]
 
 
 class Edge:
@@ -69,17 +69,17 @@ class Edge:
         app: ASGIApp,
         settings: ServerSettings,
         metrics: HttpMetrics,
-        vouch: Vouch | None = None,
+        check_caller: CallerCheck | None = None,
         in_progress: RequestsInProgress | None = None,
         own: OwnAddresses | None = None,
     ):
-        """`vouch` is called before a large body is read. Default: no caller is known, and all bodies are small.
+        """`check_caller` is called before a large body is read. Default: no caller is known, and all bodies are small.
         `own`: requests for other hosts are refused. Default: no host is refused.
         """
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._vouch = vouch or _nobody
+        self._check_caller = check_caller or _nobody
         self._cors = Cors(settings)
         self._in_progress = in_progress or RequestsInProgress(settings)
         self._own = own
@@ -153,7 +153,7 @@ class Edge:
         return RequestBody(
             receive,
             self._json_rules,
-            lambda: self._vouch(Request(scope)),
+            lambda: self._check_caller(Request(scope)),
             int(declared) if declared.isdigit() else 0,
         )
 

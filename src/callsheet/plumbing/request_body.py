@@ -60,14 +60,14 @@ class Pace:
 
 class RequestBody:
     def __init__(
-        self, receive: Receive, rules: BodyRules, vouch: Callable[[], Awaitable[object]] | None, declared: int = 0
+        self, receive: Receive, rules: BodyRules, check: Callable[[], Awaitable[object]] | None, declared: int = 0
     ):
-        """`vouch` raises a Refusal unless the caller is known; `declared` is the length that the client announced."""
+        """`check` raises a Refusal unless the caller is known; `declared` is the length that the client announced."""
         self._receive = receive
         self._rules = rules
         self._pace: Pace | None = None
         self._seconds_left = rules.seconds
-        self._vouch = vouch if rules.stranger_bytes is not None else None
+        self._pending_check = check if rules.stranger_bytes is not None else None
         self._stranger_bytes = rules.stranger_bytes or 0
         self._declared = declared
         self._pieces: list[bytes] = []
@@ -79,13 +79,13 @@ class RequestBody:
         if self._ended:
             # Only a disconnect can follow; long polls and streams wait here without a limit.
             return await self._receive()
-        if self._vouch is not None and self._declared > self._stranger_bytes:
+        if self._pending_check is not None and self._declared > self._stranger_bytes:
             await self._check_caller()
         message = await self._receive_in_time()
         self._received += self._count(message)
         if self._rules.most_bytes is not None and self._received > self._rules.most_bytes:
             raise BodyTooLarge(self._rules.most_bytes)
-        if self._vouch is not None and self._received > self._stranger_bytes:
+        if self._pending_check is not None and self._received > self._stranger_bytes:
             await self._check_caller()
         if self._rules.most_values is not None:
             self._check_values(message, self._rules.most_values)
@@ -129,9 +129,9 @@ class RequestBody:
             self._seconds_left -= waited
 
     async def _check_caller(self) -> None:
-        if self._vouch is not None:
-            await self._vouch()
-            self._vouch = None
+        if self._pending_check is not None:
+            await self._pending_check()
+            self._pending_check = None
 
     def _check_values(self, message: Message, most: int) -> None:
         if self._ended and self._received <= most:

@@ -81,7 +81,7 @@ def admin_wallet_router(
         if owner is None:
             raise NotFound(NO_USER)
         principal.reach(permission, owner.tenant_id, NO_USER)
-        return owner.tenant_id, await routing.pool_of(owner.tenant_id)
+        return owner.tenant_id, await routing.pool_of_tenant(owner.tenant_id)
 
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:

@@ -89,7 +89,7 @@ class CallFollower:
     async def _record_progress(self, call: ClaimedCall, prediction: Prediction) -> None:
         if prediction.percent is not None:
             report = ProgressReport(percent=prediction.percent)
-            await self._progress.record(call.tenant_id, call.job_id, call.charge_cycle, call.lease_seq, report)
+            await self._progress.record(call.cycle, call.lease_seq, report)
 
     async def cancel(self, call: ClaimedCall) -> None:
         """Cancels the prediction of a job that was canceled. Its outputs are not downloaded, even if this fails."""
@@ -149,7 +149,7 @@ class CallFollower:
         return None if found is None else found.id
 
     def _url_of(self, call: ClaimedCall) -> str:
-        return self._urls.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
+        return self._urls.url_of(call.provider, call.cycle, call.callback_hash)
 
     async def _cancel_later(self, call: ClaimedCall, error: ProviderUnavailable) -> None:
         if call.failures + 1 >= MOST_CANCELS:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.toolbox.signing import Master, SigningKeys
 
 PATH = "/api/webhooks"
@@ -20,13 +20,13 @@ class CallbackUrls:
         self._keys = SigningKeys(secret, "provider callbacks")
         self._public_url = public_url
 
-    def id_of(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> str:
+    def id_of(self, job: JobCycle) -> str:
         """Each charge cycle has its own id, so a callback of an earlier cycle changes nothing."""
-        return self._keys.sign(str(tenant_id), str(job_id), str(charge_cycle))
+        return self._keys.sign(*map(str, job))
 
-    def url_of(self, provider: str, tenant_id: UUID, job_id: UUID, charge_cycle: int, callback_hash: bytes) -> str:
+    def url_of(self, provider: str, job: JobCycle, callback_hash: bytes) -> str:
         """The URL with the key that the call was recorded with: the provider may already have this URL."""
-        ids = self._keys.signatures(str(tenant_id), str(job_id), str(charge_cycle))
+        ids = self._keys.signatures(*map(str, job))
         own = next((each for each in ids if hash_of(each) == callback_hash), ids[0])
         return f"{self._public_url}{PATH}/{provider}/{own}"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.jobs.progress import JobProgressWriter, ProgressReport
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
@@ -41,6 +42,10 @@ class FoundCallRow(NamedTuple):
     work: Work | None
     callback_hash: bytes
     provider_job_id: str | None
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
 class CallbackRow(NamedTuple):
@@ -105,7 +110,7 @@ class Callbacks:
     def _check(self, call: FoundCallRow, provider: str, prediction: Prediction) -> None:
         if call.provider_job_id not in (None, prediction.id):
             raise CallbackRefused("it is about another prediction")
-        own = self._urls.url_of(provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
+        own = self._urls.url_of(provider, call.cycle, call.callback_hash)
         if prediction.callback_url not in (None, own):
             raise CallbackRefused("it is about a prediction that calls back elsewhere")
 
@@ -140,7 +145,7 @@ class Callbacks:
             return
         report = ProgressReport(percent=prediction.percent)
         try:
-            await self._progress.record(call.tenant_id, call.job_id, call.charge_cycle, call.lease_seq, report)
+            await self._progress.record(call.cycle, call.lease_seq, report)
         except DATABASE_AWAY as error:  # the next progress comes soon, and this one is not sent again
             log.warning("progress.lost", job_id=str(call.job_id), error=repr(error))
 

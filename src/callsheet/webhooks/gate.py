@@ -68,7 +68,7 @@ class CallGate:
             )
             if not calls_back:
                 return None
-            callback_id = self._urls.id_of(lease.tenant_id, lease.job_id, lease.charge_cycle)
+            callback_id = self._urls.id_of(lease.cycle)
             intent = await SQL["record_intent"].row(
                 connection,
                 IntentRow,
@@ -83,7 +83,7 @@ class CallGate:
             )
         await hit(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER)
         assert intent is not None
-        url = self._urls.url_of(lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle, intent.callback_hash)
+        url = self._urls.url_of(lease.provider, lease.cycle, intent.callback_hash)
         return CallbackAddress(url=url, may_exist=intent.hand_overs > 1)
 
     async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:

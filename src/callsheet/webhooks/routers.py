@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from callsheet.identity.authentication import Authentication
-from callsheet.plumbing.edge import Vouch
+from callsheet.plumbing.edge import CallerCheck
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.room import WebhooksRoom
 from callsheet.webhooks.routes import admin_provider_router, callback_router
@@ -18,11 +18,11 @@ def webhook_routers(webhooks: WebhooksRoom, authentication: Authentication) -> l
     return [callback_router(webhooks.callbacks), admin_provider_router(webhooks.operations, authentication)]
 
 
-def vouch_for_callbacks(callbacks: Callbacks) -> Vouch:
+def check_of_callbacks(callbacks: Callbacks) -> CallerCheck:
     """Large bodies are read only for a callback that is expected."""
 
-    async def vouch(request: Request) -> None:
+    async def check_caller(request: Request) -> None:
         provider, _, callback_id = request.scope["path"].removeprefix(CALLBACKS).partition("/")
         await callbacks.expect(provider, callback_id)
 
-    return vouch
+    return check_caller

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -48,6 +49,10 @@ class ClaimedCall(NamedTuple):
     is_finished: bool
     provider_job_id: str | None
     reported_seconds_ago: float | None
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
     @property
     def prediction(self) -> Prediction | None:

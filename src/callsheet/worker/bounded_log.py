@@ -21,7 +21,7 @@ class BoundedLog:
         self._most_bytes = most_bytes // 2
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
-        self._told = False
+        self._is_reported = False
 
     def write(self, piece: bytes) -> None:
         """Never raises: a full disk must not stop an engine."""
@@ -33,9 +33,9 @@ class BoundedLog:
             with self.path.open("ab") as file:
                 file.write(piece)
         except OSError as error:
-            if not self._told:
+            if not self._is_reported:
                 log.warning("engine.log_not_written", file=str(self.path), reason=str(error))
-            self._told = True
+            self._is_reported = True
 
     def forget_tail(self) -> None:
         self._tail.clear()

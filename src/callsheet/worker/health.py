@@ -45,7 +45,7 @@ class EngineHealth:
         # Set after the first probe.
         self.looked = asyncio.Event()
         # Whether the state was logged: an engine that is unhealthy from the start is logged, too.
-        self._told = False
+        self._is_reported = False
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -93,8 +93,8 @@ class EngineHealth:
         return self.is_well
 
     def _set(self, is_well: bool, reason: str) -> None:
-        if is_well != self.is_well or (not is_well and not self._told):
-            self._told = True
+        if is_well != self.is_well or (not is_well and not self._is_reported):
+            self._is_reported = True
             note = log.info if is_well else log.warning
             note("engine.well" if is_well else "engine.unwell", engine=self._name, reason=reason)
         changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason

@@ -116,16 +116,16 @@ class JobRun:
         self._keeper.start()
         try:
             for _ in range(DELIVERY_ATTEMPTS):
-                if await self._told(await self._outcome()):
+                if await self._send_report(await self._outcome()):
                     return
             lost = EngineError("upload_failed", "The result could not be stored.", retryable=True)
-            await self._told(failure(self.job, lost))
+            await self._send_report(failure(self.job, lost))
         finally:
             await self._keeper.stop()
             await self._forgotten()
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def _told(self, report: QueuedReport | None) -> bool:
+    async def _send_report(self, report: QueuedReport | None) -> bool:
         """Sends the report. Returns False if the files must be uploaded again."""
         if report is None:
             self._place.reports.tear_up(self.job)
