@@ -1,4 +1,4 @@
-"""Real parts for every test: one PostgreSQL server per run, fresh databases per test, real HTTP where it matters."""
+"""Real parts for every test: one PostgreSQL server per run, new databases per test, real HTTP if it matters."""
 
 from __future__ import annotations
 

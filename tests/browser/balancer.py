@@ -1,4 +1,4 @@
-"""What distributes connections over several control planes, as a load balancer in front of an installation does."""
+"""Distributes connections over several control planes, as a load balancer in front of an installation does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do with jobs on their pages, and what the API and the ledger say of it."""
+"""Operators' actions on jobs in the browser, and checks of the API and the ledger."""
 
 from __future__ import annotations
 

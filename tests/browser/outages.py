@@ -1,4 +1,4 @@
-"""A database that fails while the stack runs: what no user and no page can cause."""
+"""A database that fails while the stack runs, which no user and no page can cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not happen in a browser, whatever the test is about."""
+"""Errors that must not happen in a browser, in any test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator finds jobs of all tenants, sees what fails, and retries many of them."""
+"""An operator finds jobs of all tenants, sees which jobs fail, and retries many of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator does all work with workers and fleets on the pages, and sees what each change does."""
+"""An operator manages workers and fleets on the pages, and sees the effect of each change."""
 
 from __future__ import annotations
 

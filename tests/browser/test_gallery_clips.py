@@ -1,4 +1,4 @@
-"""Cards of the gallery show what an effect does: a clip that moves while a user looks at it, and not before."""
+"""Cards of the gallery show an effect with a clip, which moves only while a user looks at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an open page asks of the server while nothing happens, and when a person looks at another tab."""
+"""Requests of an open page while nothing happens, and while the user looks at another tab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tab that stays open: the stream is refused, cut, or its server dies, and the page goes on by itself."""
+"""A tab stays open while the stream is refused or cut, or its server dies, and the page recovers."""
 
 from __future__ import annotations
 

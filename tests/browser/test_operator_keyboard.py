@@ -1,4 +1,4 @@
-"""Pages of operators without a mouse: Tab reaches everything that can be used, and shows where it is."""
+"""Pages of operators without a mouse: Tab reaches every control and shows the focus."""
 
 from __future__ import annotations
 

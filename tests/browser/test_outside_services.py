@@ -1,4 +1,4 @@
-"""What operators do on pages when a mail server or a provider refuses what Callsheet sends."""
+"""Operators' work on the pages when a mail server or a provider refuses requests of Callsheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must go on by itself: reloads, a control plane that dies, several tabs, phones, many jobs."""
+"""Pages recover by themselves: reloads, a control plane that dies, several tabs, phones, many jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server fails: the page says what happened and what to do, and goes on when the server is well again."""
+"""The server fails: the page explains the error and what to do, and continues when the server recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user shows a result to people who have no account."""
+"""A user shows a result to people without an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tabs that a person looks away from. A browser without a window shows all of its tabs: the test hides them."""
+"""Hidden tabs. A browser without a window shows all of its tabs, so the test hides them."""
 
 from __future__ import annotations
 

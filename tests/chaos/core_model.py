@@ -1,4 +1,4 @@
-"""The model: what each thing that can happen does to jobs, dispatches and money. Pure, and simpler than the core."""
+"""The model: the effect of each event on jobs, dispatches and money. Pure, and simpler than the core."""
 
 from __future__ import annotations
 

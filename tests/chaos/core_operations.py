@@ -1,4 +1,4 @@
-"""Everything that can be done to the core: how it is done, what the model says of it, and where it can crash."""
+"""All operations on the core: how each is done, its effect in the model, and where it can crash."""
 
 from __future__ import annotations
 

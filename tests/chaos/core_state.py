@@ -1,4 +1,4 @@
-"""What the rows say, reduced to what the model speaks of: jobs, dispatches, balances and the outbox."""
+"""The state of the rows, reduced to the model: jobs, dispatches, balances and the outbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of the machines that play anything in any order: where they are played, and what each of them can do."""
+"""The common part of the state machines that run random actions: their setup, and the actions of each."""
 
 from __future__ import annotations
 

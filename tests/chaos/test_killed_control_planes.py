@@ -1,4 +1,4 @@
-"""A control plane doing random things is killed with -9 again and again, and so is the database: nothing is lost."""
+"""A control plane with random work is killed repeatedly with -9, and so is the database: nothing is lost."""
 
 from __future__ import annotations
 

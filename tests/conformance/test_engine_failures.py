@@ -1,4 +1,4 @@
-"""What every engine's provider must do when something goes wrong, whichever engine it drives."""
+"""Requirements for the provider of every engine if something fails."""
 
 from __future__ import annotations
 

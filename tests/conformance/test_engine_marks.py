@@ -1,4 +1,4 @@
-"""Every run has files of its own, whatever an engine has in its cache: the run's id in its output nodes."""
+"""Every run has its own files, for any content of an engine's cache: the run's id is in its output nodes."""
 
 from __future__ import annotations
 

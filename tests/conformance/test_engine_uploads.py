@@ -1,4 +1,4 @@
-"""ComfyUI takes files up to a limit; what is larger is not sent at all."""
+"""ComfyUI accepts files up to a limit; larger files are not sent."""
 
 from __future__ import annotations
 

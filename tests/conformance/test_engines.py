@@ -1,4 +1,4 @@
-"""What every engine's provider must do, whichever engine it drives: a run that goes well, and what comes of it."""
+"""Requirements for the provider of every engine: a successful run, and its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider made comes whole into whichever storage there is, or not at all."""
+"""The output of a provider arrives completely in every storage backend, or not at all."""
 
 from __future__ import annotations
 

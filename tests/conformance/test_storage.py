@@ -1,4 +1,4 @@
-"""What every storage backend must do, run on the local one and on a real S3 server."""
+"""Requirements for every storage backend, tested with the local one and with a real S3 server."""
 
 from __future__ import annotations
 

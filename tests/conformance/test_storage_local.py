@@ -1,4 +1,4 @@
-"""What only the local backend promises: crashes, links, raw URLs, headers."""
+"""Requirements for the local backend only: crashes, links, raw URLs, headers."""
 
 from __future__ import annotations
 

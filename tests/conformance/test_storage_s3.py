@@ -1,4 +1,4 @@
-"""What only the S3 backend promises: lengths, credentials, URLs, error messages."""
+"""Requirements for the S3 backend only: lengths, credentials, URLs, error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the core share, and those of the commands."""
+"""Fixtures for the tests of the core and of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk actions: each job of the filter is acted on once, whatever crashes, and the counts say so."""
+"""Bulk actions: each job of the filter is changed once, after any crash, and the counts are right."""
 
 from __future__ import annotations
 

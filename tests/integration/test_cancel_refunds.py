@@ -1,4 +1,4 @@
-"""What a cancel gives back: everything, or the share of the run that was not spent, as the workflow says at submit."""
+"""The refund of a cancel: everything, or the unspent share of the run, by the workflow's rule at submit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people's statements about candidates cost does not grow with the run: they find their rows by an index (G11)."""
+"""The cost of users' statements about candidates does not grow with the run: they find their rows by an index (G11)."""
 
 from __future__ import annotations
 

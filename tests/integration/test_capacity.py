@@ -1,4 +1,4 @@
-"""Who could take a job now, in one statement for any number of routes."""
+"""The workers that could take a job now, in one statement for any number of routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow that is changed under a pipeline: what was checked when its steps were made is checked again."""
+"""A workflow changes after its pipeline was defined: the checks of its steps run again."""
 
 from __future__ import annotations
 

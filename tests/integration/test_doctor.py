@@ -1,4 +1,4 @@
-"""`callsheet doctor` looks at every part and says what to do; only what must be mended makes it fail."""
+"""`callsheet doctor` checks every part and prints what to do; only problems that must be corrected make it fail."""
 
 from __future__ import annotations
 

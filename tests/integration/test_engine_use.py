@@ -1,4 +1,4 @@
-"""What workers report of their engines is shown to operators, for their current session only."""
+"""Workers' reports about the use of their engines are shown to operators, for the current session only."""
 
 from __future__ import annotations
 

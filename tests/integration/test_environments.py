@@ -1,4 +1,4 @@
-"""A job goes only where it can run: what workers report against what workflows require."""
+"""Workers get only jobs that they can run: workers' reports are compared with the requirements of workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crash in each gap of the loops that drive a run: the next start goes on, and nothing is made twice."""
+"""A crash in each gap of the loops that drive a run: the next start continues, and nothing is made twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants and users share the workers: whose job is next, what may run at once, and that the responses say so."""
+"""Tenants and users share the workers: whose job is next, how many may run at once, and what responses show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong in one place stays there: a pool that is away, a row that cannot be relayed, a wait for a dead job."""
+"""A fault stays in one place: an unavailable pool, a row that cannot be relayed, a wait for a dead job."""
 
 from __future__ import annotations
 

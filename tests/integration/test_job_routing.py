@@ -1,4 +1,4 @@
-"""Who gets which job: workflows, stages, providers, order, limits, tenants; and what the log says."""
+"""Routing of jobs: workflows, stages, providers, order, limits and tenants; and the lines in the log."""
 
 from __future__ import annotations
 

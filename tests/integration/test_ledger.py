@@ -1,4 +1,4 @@
-"""Money: what the ledger does, what the database refuses, and an audit that finds whatever is wrong (G2)."""
+"""Money: the ledger, the rows that the database refuses, and an audit that finds every error (G2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits of the ledger that operators request: run once, by whichever control plane is there, whatever crashes."""
+"""Audits of the ledger that operators request: each runs once, on any control plane, after any crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a list of the library costs does not grow with the tables: everything it filters by is in an index (G11)."""
+"""The cost of a list of the library does not grow with the tables: an index has everything it filters by (G11)."""
 
 from __future__ import annotations
 

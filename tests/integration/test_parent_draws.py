@@ -1,4 +1,4 @@
-"""Who has the next child among very many: chosen without reading them, and exactly as if all had been read."""
+"""The parent of the next child among very many: chosen without reading them, with the same result as reading all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to choose a run's next job does not grow with its tree (G11): one run here has 30,000 candidates."""
+"""The cost of choosing a run's next job does not grow with its tree (G11): one run here has 30,000 candidates."""
 
 from __future__ import annotations
 

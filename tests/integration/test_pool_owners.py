@@ -1,4 +1,4 @@
-"""A pool is worked on by one central only: a restored or copied one is refused until an operator says which it is."""
+"""Only one central may work on a pool: a restored or copied one is refused until an operator decides which it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each provider was used for is right whenever it was counted, and cheap to count and to read."""
+"""The figures of each provider are right at any time of counting, and cheap to count and to read."""
 
 from __future__ import annotations
 

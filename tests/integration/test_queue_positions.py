@@ -1,4 +1,4 @@
-"""The position of a job in the queue: it counts what a lease would take before it, and nothing else."""
+"""The position of a job in the queue counts the jobs that would be leased before it, and no others."""
 
 from __future__ import annotations
 

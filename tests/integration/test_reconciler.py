@@ -1,4 +1,4 @@
-"""The reconciler heals what came apart between a job and its dispatch, and touches nothing else (G1, G2, G12)."""
+"""The reconciler repairs differences between a job and its dispatch, and changes nothing else (G1, G2, G12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written about jobs, workers and admins is deleted after a while; jobs and money stay."""
+"""Rows about jobs, workers and admins are deleted after some time; jobs and money stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run never exceeds, whatever its jobs return: its N, its top-K, and the budget of a user who is away."""
+"""Limits that a run never exceeds, for any results of its jobs: its N, its top-K, and the budget of the user."""
 
 from __future__ import annotations
 

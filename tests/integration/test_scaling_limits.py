@@ -1,4 +1,4 @@
-"""Workers that are not ordered, because they could not register or could not run what waits."""
+"""Workers that are not ordered, because they could not register or could not run the waiting jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts are right whatever was counted when: after late commits, outages, restarts and with two control planes."""
+"""Charts are right for any time of counting: after late commits, outages, restarts and with two control planes."""
 
 from __future__ import annotations
 

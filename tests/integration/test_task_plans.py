@@ -1,4 +1,4 @@
-"""What a statement of the tasks room costs does not grow with the tables: it finds its rows by their index (G11)."""
+"""The cost of a statement of the tasks room does not grow with the tables: it finds its rows by an index (G11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that disappear are found, however they did it, and what they held is run by others (G1, G12)."""
+"""Workers that disappear in any way are found, and other workers run their jobs (G1, G12)."""
 
 from __future__ import annotations
 

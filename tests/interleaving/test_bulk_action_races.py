@@ -1,4 +1,4 @@
-"""Two control planes at one bulk action, and an operator who stops it while a batch runs."""
+"""Two control planes work on one bulk action, and an operator stops it while a batch runs."""
 
 from __future__ import annotations
 

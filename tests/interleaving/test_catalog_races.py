@@ -1,4 +1,4 @@
-"""Workflows, effects and jobs written at once: no effect rests on what is gone, and no job names what is gone."""
+"""Concurrent changes of workflows, effects and jobs: no effect and no job refers to a deleted object."""
 
 from __future__ import annotations
 

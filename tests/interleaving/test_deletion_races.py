@@ -1,4 +1,4 @@
-"""Deleting a job beside a retry of it: it is active or deleted, never both, and its tokens are where its state says."""
+"""A job is deleted and retried at once: it is active or deleted, never both, and its tokens match its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Low-water marks: no queued row is ever below its lane's mark, whatever is under way while it is raised (G1, G11)."""
+"""Low-water marks: no queued row is ever below its lane's mark, during any concurrent operation (G1, G11)."""
 
 from __future__ import annotations
 

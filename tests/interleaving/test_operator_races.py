@@ -1,4 +1,4 @@
-"""Changes to operators at the same moment, on two control planes: one operator who can sign in is always left."""
+"""Concurrent changes of operators on two control planes: at least one operator can always sign in."""
 
 from __future__ import annotations
 

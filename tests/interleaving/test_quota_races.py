@@ -1,4 +1,4 @@
-"""Two who ask at the same moment for the last of a quota: one gets it."""
+"""Two concurrent requests for the last unit of a quota: one succeeds."""
 
 from __future__ import annotations
 

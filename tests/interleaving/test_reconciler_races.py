@@ -1,4 +1,4 @@
-"""The reconciler against work in progress: the later one finds what the other did, and both are right."""
+"""The reconciler and concurrent work: the later one finds the change of the other, and both are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay: whatever happens between its reading and its writing, a job has one dispatch, an ended one has none."""
+"""The relay: for any event between its read and its write, an active job has one dispatch and an ended job has none."""
 
 from __future__ import annotations
 

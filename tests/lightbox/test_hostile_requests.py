@@ -1,4 +1,4 @@
-"""Whatever a client sends, the engine responds and goes on rendering."""
+"""For any request of a client, the engine responds and continues to render."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images are what the nodes specify, to the pixel where that is defined."""
+"""Images are as the nodes specify, exact to the pixel if that is defined."""
 
 from __future__ import annotations
 

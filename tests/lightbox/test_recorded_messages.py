@@ -1,4 +1,4 @@
-"""What a listener hears, in which order, is what ComfyUI was recorded to send."""
+"""A client gets the same messages in the same order as in the recordings of ComfyUI."""
 
 from __future__ import annotations
 

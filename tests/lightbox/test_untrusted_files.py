@@ -1,4 +1,4 @@
-"""What a stranger's file, name or graph may not do: reach other files, or take the machine's memory."""
+"""An untrusted file, name or graph cannot reach other files or use up the machine's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU box installs: the wheel with its base dependencies alone, in a fresh environment."""
+"""The installation of a GPU machine: the wheel with only its base dependencies, in a new environment."""
 
 from __future__ import annotations
 

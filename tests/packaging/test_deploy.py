@@ -1,4 +1,4 @@
-"""What ships in deploy/ installs as it says, and starts commands that exist."""
+"""The files of deploy/ install as documented, and start commands that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs in storage: the same graph is one object, and what was read once is not read again."""
+"""Graphs in storage: the same graph is one object, and a graph that was read is cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs: what is refused before an engine sees it, and where texts are in them."""
+"""Graphs: which ones are refused before an engine gets them, and where their texts are."""
 
 from __future__ import annotations
 

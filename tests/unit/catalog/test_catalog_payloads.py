@@ -1,4 +1,4 @@
-"""A job's values: defaults, then the effect's, then the user's; what is wrong is named by its property."""
+"""A job's values: defaults, then the effect's, then the user's; an error names its property."""
 
 from __future__ import annotations
 

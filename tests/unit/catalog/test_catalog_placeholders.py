@@ -1,4 +1,4 @@
-"""Substitution: whatever a text says, it is a text in the graph and nothing else (trap 1)."""
+"""Substitution: any text stays a text in the graph and nothing else (trap 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import proposes: properties where people would put them, and the node that makes the result."""
+"""The proposals of an import: suitable properties, and the node that makes the result."""
 
 from __future__ import annotations
 

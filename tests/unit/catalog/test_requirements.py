@@ -1,4 +1,4 @@
-"""What a workflow requires, and what an environment lacks of it."""
+"""The requirements of a workflow, and what an environment lacks."""
 
 from __future__ import annotations
 

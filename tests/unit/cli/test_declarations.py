@@ -1,4 +1,4 @@
-"""Pipelines as files declare them, and what they would change."""
+"""Pipelines that files declare, and the changes that they would cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides whether the demo's result is right: nothing but the negative, whole and with its sound, passes."""
+"""The check of the demo's result: only the complete negative with its sound passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a job that is watched."""
+"""The display of a watched job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help fits 80 columns and says what each command does; asking for it loads little."""
+"""Help fits 80 columns and describes each command; showing it loads little."""
 
 from __future__ import annotations
 

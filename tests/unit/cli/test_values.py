@@ -1,4 +1,4 @@
-"""What `--set KEY=VALUE` says of a task, whose payload only its actor knows."""
+"""`--set KEY=VALUE` for a task, whose payload only its actor knows."""
 
 from __future__ import annotations
 

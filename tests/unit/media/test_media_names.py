@@ -1,4 +1,4 @@
-"""What uploads are called, which types they may have, and what their first bytes give away."""
+"""Names of uploads, their allowed types, and the detection by their first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two processes can do to each other in the middle of a step, done on purpose."""
+"""Races of two processes in the middle of a step, caused on purpose."""
 
 from __future__ import annotations
 

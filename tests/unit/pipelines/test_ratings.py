@@ -1,4 +1,4 @@
-"""What votes do to ELO."""
+"""The effect of votes on ELO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does next, rule by rule, against a whole tree that the rules never see."""
+"""The next job of a run, rule by rule, compared with a whole tree that the rules do not get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the placeholders in a step's workflow mean, and names of steps, folders and candidates."""
+"""The meaning of placeholders in a step's workflow, and names of steps, folders and candidates."""
 
 from __future__ import annotations
 

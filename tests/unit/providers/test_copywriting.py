@@ -1,4 +1,4 @@
-"""Texts: from a service that speaks as OpenAI's does, or from a template that says it is one."""
+"""Texts from an OpenAI-compatible service, or from a template that says so."""
 
 from __future__ import annotations
 

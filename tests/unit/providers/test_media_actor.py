@@ -1,4 +1,4 @@
-"""The actor `media`: what it takes, what it plans, and which provider it calls."""
+"""The actor `media`: its payload, its plan, and the provider that it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of packages of custom nodes, in what ComfyUI-Manager lists."""
+"""Versions of packages of custom nodes in the list of ComfyUI-Manager."""
 
 from __future__ import annotations
 

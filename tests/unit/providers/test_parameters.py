@@ -1,4 +1,4 @@
-"""What users may say in `params`."""
+"""The parameters (`params`) that users may send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of payloads: a form can be made of each, and what fits it is taken by its actor."""
+"""Schemas of payloads: each can become a form, and its actor accepts a payload that fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages say about products, and that no page gets more out of it than a product."""
+"""Products of web pages: a page can return nothing else than a product."""
 
 from __future__ import annotations
 
