@@ -1,4 +1,4 @@
-"""Every change by an admin is recorded with who did it: every route of the OpenAPI document except the GET routes."""
+"""Every change by an admin is recorded with its actor: every route of the OpenAPI document except the GET routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fleets: what admins make of them, and what their workers get of it."""
+"""Fleets: how admins manage them, and which jobs their workers get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What admins see of the running installation and do to it, each with its line in the audit log."""
+"""Admins' views of the running installation and their actions, each with its line in the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admins see every worker, and approve, revoke, drain, rotate and assign; each time it is written down who did it."""
+"""Admins see every worker, and approve, revoke, drain, rotate and assign; each action is recorded with its actor."""
 
 from __future__ import annotations
 

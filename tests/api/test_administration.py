@@ -1,4 +1,4 @@
-"""What operators see of the installation, and how they find and change accounts, tokens and sessions."""
+"""Operators' views of the installation, and how they find and change accounts, tokens and sessions."""
 
 from __future__ import annotations
 

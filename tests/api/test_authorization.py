@@ -1,4 +1,4 @@
-"""G6: who may ask for what. Every route of the OpenAPI document is in this table, or the test fails."""
+"""G6: permissions of every route. Every route of the OpenAPI document is in this table, or the test fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with what a run has made: look, compare, kill, approve, explain, replay, take away."""
+"""Users' actions on the candidates of a run: view, compare, kill, approve, explain, replay, export."""
 
 from __future__ import annotations
 

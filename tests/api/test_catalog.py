@@ -1,4 +1,4 @@
-"""The catalog over HTTP: workflows, effects and assets for admins, effects on offer for users, and who did it."""
+"""The catalog over HTTP: workflows, effects and assets for admins, effects for users, and the audit log."""
 
 from __future__ import annotations
 

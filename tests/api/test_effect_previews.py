@@ -1,4 +1,4 @@
-"""What a gallery shows of effects: previews, before and after, and what a job may expect now."""
+"""Effects in the gallery: previews before and after, and the expected wait of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration tokens: each opens one fleet. And what the shared secret still opens."""
+"""Registration tokens: each is valid for one fleet. Also: the rights of the shared secret."""
 
 from __future__ import annotations
 

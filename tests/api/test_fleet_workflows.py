@@ -1,4 +1,4 @@
-"""What a fleet can run and what waits for it, and the progress of the jobs that its workers hold."""
+"""The workflows that a fleet can run, its waiting jobs, and the progress of the jobs that its workers hold."""
 
 from __future__ import annotations
 

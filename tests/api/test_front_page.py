@@ -1,4 +1,4 @@
-"""`GET /` says what this is: a page for people, links for programs, and nothing that a stranger should not know."""
+"""`GET /` describes the server: a page for people, links for programs, and nothing confidential."""
 
 from __future__ import annotations
 

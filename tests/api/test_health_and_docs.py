@@ -1,4 +1,4 @@
-"""What operators and new users look at first: `/healthz`, `/readyz`, `/docs`, `/openapi.json`."""
+"""The first URLs of operators and new users: `/healthz`, `/readyz`, `/docs`, `/openapi.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in with a key, what admins may do, and what one tenant sees of another: nothing."""
+"""Authentication with a key, actions of admins, and the separation of tenants."""
 
 from __future__ import annotations
 

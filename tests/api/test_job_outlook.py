@@ -1,4 +1,4 @@
-"""What a user sees of a job while it waits, while it runs and when it is done."""
+"""A user's view of a job while it waits, while it runs and after its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys may do a part of what their users may, until they expire, and make no other keys."""
+"""API keys have a subset of their users' rights, may expire, and cannot create other keys."""
 
 from __future__ import annotations
 

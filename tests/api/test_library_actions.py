@@ -1,4 +1,4 @@
-"""Canceling, retrying and deleting several jobs at once, and what they made as a zip."""
+"""Canceling, retrying and deleting several jobs at once, and their outputs as a zip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logins are in the audit log, failed ones too: without what was typed, and never so many that they fill it."""
+"""Logins and failed logins are in the audit log, without typed texts, and cannot fill it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mails to a real SMTP server: written with what they are about, sent afterwards, tried again, and seen until then."""
+"""Mails to a real SMTP server: written with their cause, sent later, tried again, and listed until then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actors that misbehave, in the control plane's own process: their task ends, and nothing else is the worse for it."""
+"""Actors that misbehave in the control plane's own process: their task ends, and nothing else is affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New passwords: by a user who knows the old one, and by a link. No caller learns who has an account."""
+"""New passwords: by a user who knows the old one, and by a link. No caller learns whether an account exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person needs who designs a pipeline: workflows for its steps, templates, versions, and a dry run."""
+"""Routes for the design of a pipeline: workflows for its steps, templates, versions, and a dry run."""
 
 from __future__ import annotations
 

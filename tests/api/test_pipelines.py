@@ -1,4 +1,4 @@
-"""`/api/pipelines` and `/api/runs`: what a person sends is right, or refused by the field and the reason (G10)."""
+"""`/api/pipelines` and `/api/runs`: a request is valid, or refused with the field and the reason (G10)."""
 
 from __future__ import annotations
 

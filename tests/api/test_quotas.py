@@ -1,4 +1,4 @@
-"""Quotas: what a tenant and a user may keep holds, is shown, and is an operator's to change."""
+"""Quotas of a tenant and a user are enforced and shown, and an operator can change them."""
 
 from __future__ import annotations
 

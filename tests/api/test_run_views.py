@@ -1,4 +1,4 @@
-"""What pages of a run show before a person decides: pairs in advance, branches, gates, spending, lists."""
+"""Data for a user's decisions about a run: pairs in advance, branches, gates, spending, lists."""
 
 from __future__ import annotations
 

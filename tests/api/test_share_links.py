@@ -1,4 +1,4 @@
-"""Public links: who makes them, what they show to anyone, and everything that ends them."""
+"""Public links: who creates them, what they show to anyone, and everything that ends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stopped control plane finishes what it began and leaves with exit code 0."""
+"""A stopped control plane finishes its running work and exits with code 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers who send slowly, endlessly or too much are refused early, and who is signed in is not."""
+"""Strangers who send slowly, endlessly or too much are refused early; signed-in users are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token in the URL of a stream: short-lived, for streams only, and no longer good than what it was made with."""
+"""A token in the URL of a stream: short-lived, for streams only, and valid only as long as its credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is odd about workers and no fault of their jobs: how they write, when they ask, and when they come too late."""
+"""Unusual behavior of workers that is not the fault of their jobs: format, time and late reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads: straight to storage, bound to what was declared, checked at the object itself, hidden from other users."""
+"""Uploads: directly to storage, bound to their declaration, checked at the object, hidden from other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Videos: what a user sees of an upload and of the jobs on it, and other users do not see."""
+"""Videos: a user's view of an upload and its jobs, which other users do not see."""
 
 from __future__ import annotations
 

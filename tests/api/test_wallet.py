@@ -1,4 +1,4 @@
-"""`/api/wallet`: the balance, what active jobs hold, and a history that people can read."""
+"""`/api/wallet`: the balance, the tokens that active jobs hold, and a readable history."""
 
 from __future__ import annotations
 

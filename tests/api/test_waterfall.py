@@ -1,4 +1,4 @@
-"""The waterfall of a job: what its workers measured, what happened to it and what it cost, for those who may see it."""
+"""The waterfall of a job: measurements of its workers, its history and its cost, for authorized users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers report: heartbeats, endings and outputs, also twice, too late and about what is not theirs."""
+"""Workers' reports: heartbeats, endings and outputs, also repeated, late and about leases of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people have made before a test begins, by the API: uploads, jobs, and effects that wait or fail on purpose."""
+"""Content that users created before a test, by the API: uploads, jobs, and effects that wait or fail on purpose."""
 
 from __future__ import annotations
 

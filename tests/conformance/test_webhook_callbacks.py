@@ -1,4 +1,4 @@
-"""What a provider must do that calls back: be found where an answer was lost, and be believed only when it signs."""
+"""Requirements for a provider that calls back: its job is found after a lost response, and callbacks are signed."""
 
 from __future__ import annotations
 

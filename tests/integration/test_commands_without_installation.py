@@ -1,4 +1,4 @@
-"""Only `serve`, `up`, `demo` and `db migrate --create` make an installation. Everything else says there is none."""
+"""Only `serve`, `up`, `demo` and `db migrate --create` create an installation. Others report that there is none."""
 
 from __future__ import annotations
 
