@@ -23,7 +23,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { name: texts.workers, right: true, cell: (row) => compact.format(row.live_workers) },
   { name: texts.completed, right: true, className: "sm:max-lg:hidden", cell: (row) => compact.format(row.completed) },
   { name: texts.failed, right: true, cell: (row) => compact.format(row.failed) },
-  { name: texts.runTime, right: true, className: "max-lg:hidden", cell: (row) => (row.p95_seconds == null ? "–" : duration(row.p95_seconds)) },
+  { name: texts.runTime, right: true, className: "max-lg:hidden max-sm:hidden!", cell: (row) => (row.p95_seconds == null ? "–" : duration(row.p95_seconds)) },
 ];
 
 /** Workflows that have jobs, or had some in the range, or have workers. */
