@@ -313,7 +313,7 @@ async def test_a_registration_token_is_shown_once_rotated_and_revoked(
     await expect(page.get_by_role("region", name="Fleets")).to_contain_text("Serves")
     await assert_accessible(page)
     await screenshots.take(page, "operate-fleets")
-    await page.get_by_role("region", name="Fleets").get_by_role("link").first.click()
+    await page.get_by_role("region", name="Fleets").get_by_role("link", name="Demo", exact=True).click()
     await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
     await page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
@@ -340,7 +340,7 @@ async def test_a_registration_token_is_shown_once_rotated_and_revoked(
 async def test_a_viewer_sees_a_fleet_and_changes_nothing(page: Page, stack: Stack) -> None:
     await stack.sign_in(page, await stack.new_account(role="viewer"))
     await page.goto("/operate/fleets")
-    await page.get_by_role("region", name="Fleets").get_by_role("link").first.click()
+    await page.get_by_role("region", name="Fleets").get_by_role("link", name="Demo", exact=True).click()
     await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
     await expect(page.get_by_role("button", name="Create token")).to_have_count(0)
     await assert_accessible(page)
