@@ -358,7 +358,7 @@ async def test_a_lost_or_wrong_password_file_is_named(home: Path) -> None:
     with pytest.raises(EmbeddedPostgresError, match=f"refuses the password in {passfile}"):
         await EmbeddedPostgres.start(home)
     passfile.unlink()
-    with pytest.raises(EmbeddedPostgresError, match=f"{passfile} is gone"):
+    with pytest.raises(EmbeddedPostgresError, match=f"{passfile} is missing"):
         await EmbeddedPostgres.start(home)
 
 

@@ -164,7 +164,7 @@ async def test_the_number_of_strikes_is_a_setting_that_applies_to_new_runs(
     assert (base["failure_count"], base["strikes"]) == (1, 1)
     stopped = await pipelines.shown(run)
     assert stopped.reason is RunReason.BRANCHES_FAILED
-    assert "left alone without a child: 1." in stopped.reason_detail
+    assert "given up without a child: 1." in stopped.reason_detail
 
 
 async def test_metrics_count_a_job_without_an_image_as_failed(pipelines: PipelineHarness) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import callsheet
 from callsheet.plumbing.database import HOT, ORDINARY
@@ -47,11 +48,28 @@ AS_ORDINARY = "; ".join(
 )
 
 
+class Use(NamedTuple):
+    room: str
+    name: str
+    statement: Statement
+    is_ordinary: bool
+
+
 @cache
 def ordinary_texts() -> frozenset[str]:
-    """The texts of these statements."""
-    ordinary: set[str] = set()
-    hot: set[str] = set()
+    """The texts of the statements that run on ordinary connections only."""
+    hot = {use.statement.text for use in _all_uses() if not use.is_ordinary}
+    return frozenset({use.statement.text for use in _all_uses() if use.is_ordinary} - hot)
+
+
+def hot_uses() -> list[tuple[str, str]]:
+    """Each statement that a hot connection runs somewhere: its room and its name."""
+    return sorted({(use.room, use.name) for use in _all_uses() if not use.is_ordinary})
+
+
+@cache
+def _all_uses() -> Sequence[Use]:
+    found: list[Use] = []
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text("utf-8")
         if not USE.search(source):
@@ -61,13 +79,13 @@ def ordinary_texts() -> frozenset[str]:
         uses = list(_uses(tree))
         if not uses:
             continue
-        module = importlib.import_module(".".join(("callsheet", *path.relative_to(PACKAGE).with_suffix("").parts)))
+        room, *_ = parts = path.relative_to(PACKAGE).with_suffix("").parts
+        module = importlib.import_module(".".join(("callsheet", *parts)))
         for node, variable, name in uses:
             statement = getattr(module, variable, {}).get(name)
-            by_a_caller = name in BY_A_CALLER.get(path.relative_to(PACKAGE).parts[0], ())
             if isinstance(statement, Statement):
-                (ordinary if node in inside or by_a_caller else hot).add(statement.text)
-    return frozenset(ordinary - hot)
+                found.append(Use(room, name, statement, node in inside or name in BY_A_CALLER.get(room, ())))
+    return found
 
 
 def _ordinary_blocks(tree: ast.AST) -> Iterator[ast.AsyncWith]:

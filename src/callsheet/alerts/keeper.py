@@ -174,7 +174,7 @@ class AlertKeeper(Loop):
         return sorted(merged, key=lambda alert: alert.severity != "critical")
 
     async def _kept(self) -> list[KeptAlert]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             return await SQL["list_alerts"].rows(connection, KeptAlert, limit=MOST_SHOWN)
 
 

@@ -83,7 +83,7 @@ class Fleets:
 
     async def actor_workflows(self, queue: str) -> Sequence[str]:
         """The workflows that route the tasks of a queue, one for each actor."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             slugs = await FLEET_SQL["list_actor_workflows"].column(connection)
         return [slug for slug in slugs if (actor := actor_of(slug)) is not None and actor[1] == queue]
 

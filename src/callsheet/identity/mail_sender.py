@@ -111,7 +111,7 @@ class MailSender(Loop):
 
     async def list(self, before: int | None, limit: int) -> Page[Mail]:
         """Mails that were not sent yet, newest first."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             mails = await SQL["list_mails"].rows(connection, Mail, before=before, limit=limit + 1)
         items = mails[:limit]
         return Page(items=items, next_cursor=str(items[-1].id) if len(mails) > limit else None)
@@ -127,7 +127,7 @@ class MailSender(Loop):
         return mail
 
     async def unsent(self) -> UnsentMails:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             unsent = await SQL["count_unsent_mails"].row(
                 connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MOST_COUNTED
             )

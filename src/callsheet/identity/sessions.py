@@ -171,7 +171,7 @@ class SessionSweeper(Loop):
         self._settings = settings
 
     async def tick(self, now: datetime) -> None:
-        async with self._databases.central.transaction() as connection:
+        async with self._databases.central.ordinary() as connection, connection.transaction():
             await SQL["sweep_sessions"].run(connection, now=now)
             await LINKS["sweep_links"].run(connection, now=now)
             await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)

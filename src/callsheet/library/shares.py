@@ -256,7 +256,7 @@ class Openings(Loop):
         counts, self._counts = self._counts, Counter()
         last, self._last = self._last, {}
         try:
-            async with self._databases.central.transaction() as connection:
+            async with self._databases.central.ordinary() as connection, connection.transaction():
                 if counts:
                     times = [counts[share_id] for share_id in counts]
                     at = [last[share_id] for share_id in counts]
