@@ -56,19 +56,19 @@ def add_protocol(app: FastAPI, database: Database, payload: dict[str, Any]) -> N
             "output_url": f"{request.base_url}storage/{number}",
             "output_headers": {"Content-Type": "video/mp4"},
         }
-        return _answer({"job": job})
+        return _response({"job": job})
 
     @app.post("/api/worker/complete")
     async def complete(request: Request) -> Response:
         number = (await request.json())["dispatch_id"]
         for stage in completion_stages:
             await stage(number)
-        return _answer({"job_id": str(uuid4()), "status": "completed"})
+        return _response({"job_id": str(uuid4()), "status": "completed"})
 
     @app.put("/storage/{number}")
     async def upload(number: int, request: Request) -> Response:
         await request.body()
-        return _answer({"number": number})
+        return _response({"number": number})
 
 
 def _stage(database: Database, text: str) -> Stage:
@@ -80,5 +80,5 @@ def _stage(database: Database, text: str) -> Stage:
     return Batcher(run)
 
 
-def _answer(content: dict[str, Any]) -> Response:
+def _response(content: dict[str, Any]) -> Response:
     return Response(json.dumps(content), media_type="application/json")

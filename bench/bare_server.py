@@ -33,11 +33,11 @@ class Answer(BaseModel):
 
 def application(database: Database, user_id: UUID) -> FastAPI:
     app = FastAPI()
-    answer = Answer(id=user_id, email="somebody@example.com", name="Somebody", role="user")
+    response = Answer(id=user_id, email="somebody@example.com", name="Somebody", role="user")
 
     @app.get("/bare")
     async def bare() -> Answer:
-        return answer
+        return response
 
     @app.get("/select")
     async def select() -> Answer:

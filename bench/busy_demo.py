@@ -106,11 +106,11 @@ async def _work(url: str, operator: httpx.AsyncClient, token: str, worker_id: st
         await _sent(operator, "POST", f"/api/admin/workers/{worker_id}/approve")
         for number in itertools.count(hash(worker_id) % FAILING):
             poll = {"worker_id": worker_id, "current_load": 0, "max_concurrency": 1, "wait_seconds": 20}
-            answer = await _sent(client, "POST", "/api/worker/poll", poll)
-            if answer.get("rotated_token"):
-                client.headers["authorization"] = f"Bearer {answer['rotated_token']}"
-            if answer["job"] is not None:
-                await _render(client, answer["job"], number)
+            response = await _sent(client, "POST", "/api/worker/poll", poll)
+            if response.get("rotated_token"):
+                client.headers["authorization"] = f"Bearer {response['rotated_token']}"
+            if response["job"] is not None:
+                await _render(client, response["job"], number)
 
 
 async def _render(client: httpx.AsyncClient, job: dict[str, Any], number: int) -> None:
@@ -140,7 +140,7 @@ def _image(number: int) -> bytes:
 
 
 async def _sent(client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:
-    answer = await client.request(method, path, json=body)
-    if answer.is_error:
-        raise httpx.HTTPStatusError(f"{path}: {answer.text}", request=answer.request, response=answer)
-    return answer.json() if answer.content else None
+    response = await client.request(method, path, json=body)
+    if response.is_error:
+        raise httpx.HTTPStatusError(f"{path}: {response.text}", request=response.request, response=response)
+    return response.json() if response.content else None

@@ -55,7 +55,7 @@ async def signed_in(running: Browser, url: str, home: Path) -> BrowserContext:
     """A browser profile of its own; the caller closes it, or the browser does."""
     password = (home / "demo/password").read_text().strip()
     context = await running.new_context(viewport=SIZE)
-    answer = await context.request.post(f"{url}/api/auth/login", data={"email": EMAIL, "password": password})
-    if not answer.ok:
-        raise RuntimeError(f"Signing in failed: {await answer.text()}")
+    response = await context.request.post(f"{url}/api/auth/login", data={"email": EMAIL, "password": password})
+    if not response.ok:
+        raise RuntimeError(f"Signing in failed: {await response.text()}")
     return context

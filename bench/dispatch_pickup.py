@@ -47,13 +47,13 @@ async def _pickup(installation: BenchInstallation, pollers: Pollers, job: NewJob
     committed: list[float] = []
     with armed({Failpoint.SUBMIT_BEFORE_RELAY: _note_time(committed)}):
         submitting = asyncio.create_task(installation.room.submission.submit(job))
-    answered, started = await pollers.next_start()
+    responded, started = await pollers.next_start()
     submitted = await submitting
     if started.lease.job_id != submitted.job.id:
         raise RuntimeError("a poller was given another job")
     report = LeaseReport(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
     await installation.room.lease_reports.complete(report, {})
-    return answered - committed[0]
+    return responded - committed[0]
 
 
 def _note_time(times: list[float]) -> Callable[[Failpoint], Awaitable[None]]:

@@ -45,7 +45,7 @@ class Target:
     async def slice(self, seconds: float) -> None:
         before = cpu_seconds(self.pid)
         load = await run_load(HOST, self.port, self.path, seconds, self.headers)
-        self.cpu_microseconds.append(1e6 * (cpu_seconds(self.pid) - before) / load.answers)
+        self.cpu_microseconds.append(1e6 * (cpu_seconds(self.pid) - before) / load.responses)
         self.loads.append(load)
 
     def per_second(self) -> float:

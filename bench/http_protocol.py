@@ -264,7 +264,7 @@ async def _register(port: int, count: int) -> dict[str, str]:
         for number in range(count):
             worker_id = f"bench-{number}"
             body = {"worker_id": worker_id, "workflow_slugs": ["bench"], "max_concurrency": 1000}
-            answer = await client.post("/api/worker/register", json=body, headers={"X-Fleet-Secret": FLEET_SECRET})
-            answer.raise_for_status()
-            tokens[worker_id] = answer.json()["token"]
+            response = await client.post("/api/worker/register", json=body, headers={"X-Fleet-Secret": FLEET_SECRET})
+            response.raise_for_status()
+            tokens[worker_id] = response.json()["token"]
     return tokens

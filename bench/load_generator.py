@@ -29,7 +29,7 @@ SLOWEST_SECONDS = 180.0
 class Load:
     """The result of a measurement. `refused` counts the responses that were not 200."""
 
-    answers: int
+    responses: int
     seconds: float
     p50_ms: float
     p99_ms: float
@@ -37,7 +37,7 @@ class Load:
 
     @property
     def per_second(self) -> float:
-        return self.answers / self.seconds
+        return self.responses / self.seconds
 
 
 class _Asker(asyncio.Protocol):
@@ -96,7 +96,7 @@ async def _load(host: str, port: int, request: bytes, seconds: float) -> Load:
     elapsed = time.perf_counter() - started
     latencies.sort()
     return Load(
-        answers=len(latencies),
+        responses=len(latencies),
         seconds=elapsed,
         p50_ms=1000 * latencies[len(latencies) // 2],
         p99_ms=1000 * latencies[int(len(latencies) * 0.99)],
@@ -122,7 +122,7 @@ async def run_load(host: str, port: int, path: str, seconds: float, headers: dic
         raise RuntimeError("the load generator failed; what it said is above")
     load = Load(**json.loads(output))
     if load.refused:
-        raise RuntimeError(f"{load.refused} of {load.answers} answers to {path} were not 200")
+        raise RuntimeError(f"{load.refused} of {load.responses} answers to {path} were not 200")
     return load
 
 

@@ -13,7 +13,7 @@ import asyncio
 import statistics
 from typing import Any
 
-from bench.product import TRIVIAL, Graph, RunningProduct, lightbox, node, open_product, picture
+from bench.product import TRIVIAL, Graph, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 from bench.worker_engine_idle import Watch, watching
 from callsheet.wire.jobs import JobStatus
@@ -96,8 +96,8 @@ async def _offer(product: RunningProduct, render_seconds: float) -> None:
         {"name": f"step {number}", "workflow": FIX if number else BASE, "max_children": 1, **_needs(number)}
         for number in range(STEPS)
     ]
-    answer = await product.admin.post("/api/pipelines", json={"slug": "bench", "name": "Bench", "steps": steps})
-    answer.raise_for_status()
+    response = await product.admin.post("/api/pipelines", json={"slug": "bench", "name": "Bench", "steps": steps})
+    response.raise_for_status()
 
 
 def _needs(number: int) -> dict[str, bool]:
@@ -107,8 +107,8 @@ def _needs(number: int) -> dict[str, bool]:
 async def _run(product: RunningProduct, concurrency: int, leaves: int) -> int:
     """To its end; how many candidates it has made."""
     request = {"name": "Bench", "prompt": "dunes", "budget": 1000, "target_leaves": leaves, "concurrency": concurrency}
-    answer = await product.admin.post("/api/pipelines/bench/runs", json=request)
-    path = f"/api/runs/{answer.raise_for_status().json()['id']}"
+    response = await product.admin.post("/api/pipelines/bench/runs", json=request)
+    path = f"/api/runs/{response.raise_for_status().json()['id']}"
     async with asyncio.timeout(RUN_SECONDS):
         while True:
             shown = (await product.admin.get(path)).raise_for_status().json()
@@ -121,7 +121,7 @@ async def _run(product: RunningProduct, concurrency: int, leaves: int) -> int:
 
 async def _ask(product: RunningProduct, jobs: int, ask_seconds: float) -> None:
     """One after the other: the next job is started when a check finds that the previous one has ended."""
-    file = await product.upload(picture(1))
+    file = await product.upload(image(1))
     for _ in range(jobs):
         job = await product.client.submit(FIX, {}, input_file_id=file)
         while (found := await product.client.job(job.id)).status is not JobStatus.COMPLETED:

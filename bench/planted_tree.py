@@ -86,9 +86,9 @@ async def _empty_run(client: httpx.AsyncClient) -> str:
         ("/api/pipelines", {"slug": SLUG, "name": "Planted", "steps": steps}),
         (f"/api/pipelines/{SLUG}/runs", run),
     ):
-        answer = await client.post(path, json=body)
-        answer.raise_for_status()
-    run_id = str(answer.json()["id"])
+        response = await client.post(path, json=body)
+        response.raise_for_status()
+    run_id = str(response.json()["id"])
     (await client.post(f"/api/runs/{run_id}/cancel")).raise_for_status()
     for _ in range(MOST_LOOKS):
         if not any(step["in_flight"] for step in (await client.get(f"/api/runs/{run_id}")).json()["steps"]):

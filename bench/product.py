@@ -51,7 +51,7 @@ TRIVIAL: Graph = {
 }
 
 
-def picture(number: int) -> bytes:
+def image(number: int) -> bytes:
     """The files are small, and no two are alike: neither the agent's cache nor the engine's cache replaces the work."""
     written = io.BytesIO()
     Image.new("RGB", (64, 64), (number % 256, number // 256 % 256, 90)).save(written, "PNG")
@@ -79,8 +79,8 @@ class RunningProduct:
         }
         effect = {"slug": slug, "name": slug, "workflow": slug, "credits_cost": 1, "is_published": True}
         for path, body in (("workflows", workflow), ("effects", effect)):
-            answer = await self.admin.post(f"/api/admin/{path}", json=body)
-            answer.raise_for_status()
+            response = await self.admin.post(f"/api/admin/{path}", json=body)
+            response.raise_for_status()
 
     async def upload(self, content: bytes) -> str:
         """The id of a file that jobs may use."""

@@ -24,8 +24,8 @@ class SequentialWorker:
 
     async def register(self) -> None:
         body = {"worker_id": f"sequential-{uuid.uuid4().hex[:8]}", "workflow_slugs": [self._workflow]}
-        answer = await self._plane.post("/api/worker/register", json=body, headers={"x-fleet-secret": FLEET_SECRET})
-        self._plane.headers["authorization"] = f"Bearer {answer.raise_for_status().json()['token']}"
+        response = await self._plane.post("/api/worker/register", json=body, headers={"x-fleet-secret": FLEET_SECRET})
+        self._plane.headers["authorization"] = f"Bearer {response.raise_for_status().json()['token']}"
 
     async def leave(self) -> None:
         await self._plane.post("/api/worker/deregister", json={})
@@ -60,8 +60,8 @@ class SequentialWorker:
 
     async def _uploaded(self, content: bytes, run_id: str) -> str:
         fields = {"subfolder": run_id, "type": "input"}
-        answer = await self._engine.post("/upload/image", data=fields, files={"image": ("picture.png", content)})
-        uploaded = answer.raise_for_status().json()
+        response = await self._engine.post("/upload/image", data=fields, files={"image": ("picture.png", content)})
+        uploaded = response.raise_for_status().json()
         return f"{uploaded['subfolder']}/{uploaded['name']}"
 
     async def _history(self, run_id: str) -> dict[str, Any]:
@@ -72,5 +72,5 @@ class SequentialWorker:
                 return dict(entry)
 
     async def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        answer = await self._plane.post(f"/api/worker/{path}", json=body)
-        return dict(answer.raise_for_status().json())
+        response = await self._plane.post(f"/api/worker/{path}", json=body)
+        return dict(response.raise_for_status().json())

@@ -37,11 +37,11 @@ class Worker:
     async def call(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         asked = time.perf_counter()
-        status, answer = await self.wire.ask("POST", f"/api/worker/{what}", json.dumps(body).encode(), headers)
+        status, response = await self.wire.ask("POST", f"/api/worker/{what}", json.dumps(body).encode(), headers)
         self.latencies.append(time.perf_counter() - asked)
         if status != 200:
-            raise RuntimeError(f"{what} was answered {status}: {answer.decode(errors='replace')}")
-        return dict(json.loads(answer))
+            raise RuntimeError(f"{what} was answered {status}: {response.decode(errors='replace')}")
+        return dict(json.loads(response))
 
     async def poll(self, wait_seconds: float = 0) -> Job | None:
         body = {"worker_id": self.worker_id, "current_load": 0, "max_concurrency": 1000, "wait_seconds": wait_seconds}
@@ -49,16 +49,16 @@ class Worker:
         return job
 
     async def upload(self, job: Job) -> None:
-        status, answer = await self.wire.ask("PUT", path_of(job["output_url"]), OUTPUT, job["output_headers"])
+        status, response = await self.wire.ask("PUT", path_of(job["output_url"]), OUTPUT, job["output_headers"])
         if status not in (200, 201, 204):
-            raise RuntimeError(f"an upload was answered {status}: {answer.decode(errors='replace')}")
+            raise RuntimeError(f"an upload was answered {status}: {response.decode(errors='replace')}")
 
     async def complete(self, job: Job) -> None:
         output = {"size": len(OUTPUT), "mime_type": "video/mp4", "sha256": SHA256}
         report = {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"], "output": output}
-        answer = await self.call("complete", report)
-        if answer["status"] != "completed":
-            raise RuntimeError(f"a completed job is {answer['status']}")
+        response = await self.call("complete", report)
+        if response["status"] != "completed":
+            raise RuntimeError(f"a completed job is {response['status']}")
 
 
 async def pairs(workers: Sequence[Worker], jobs: int, pid: int) -> dict[str, Any]:

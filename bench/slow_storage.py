@@ -25,11 +25,11 @@ async def slow_storage(target: str, port: int, seconds: float) -> AsyncIterator[
             await asyncio.sleep(seconds)
             headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}
             body = request.content.iter_chunked(PIECE) if request.body_exists else None
-            async with client.stream(request.method, request.path_qs, headers=headers, content=body) as answer:
-                kept = {name: answer.headers[name] for name in PASSED if name in answer.headers}
-                passed = web.StreamResponse(status=answer.status_code, headers=kept)
+            async with client.stream(request.method, request.path_qs, headers=headers, content=body) as response:
+                kept = {name: response.headers[name] for name in PASSED if name in response.headers}
+                passed = web.StreamResponse(status=response.status_code, headers=kept)
                 await passed.prepare(request)
-                async for piece in answer.aiter_raw(PIECE):
+                async for piece in response.aiter_raw(PIECE):
                     await passed.write(piece)
             return passed
 

@@ -31,9 +31,9 @@ class Reader:
             f"GET /api/ai-jobs/{self.job_id}/stream HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n"
         )
         writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
-        answer = await stream.readuntil(b"\r\n\r\n")
-        if not answer.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(f"the stream was refused: {answer[:200]!r}")
+        response = await stream.readuntil(b"\r\n\r\n")
+        if not response.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"the stream was refused: {response[:200]!r}")
         # The reference is kept, because the connection would be closed as soon as it is garbage.
         self._writer = writer
         return stream

@@ -55,13 +55,13 @@ async def _paint(page: Page, url: str) -> float:
 
 @asynccontextmanager
 async def _word() -> AsyncIterator[str]:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def response(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(WORD)}\r\nconnection: close\r\n\r\n"
         writer.write(head.encode() + WORD)
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, HOST, 0)
+    server = await asyncio.start_server(response, HOST, 0)
     async with server:
         yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"

@@ -91,9 +91,9 @@ async def _grow(page: Page, client: httpx.AsyncClient, url: str, leaves: int) ->
     """From the start of a run of the demo's pipeline until the page shows its whole tree."""
     body = {"name": "Measured", "budget": 1000, "prompt": "dunes at dawn", "seed": 7, "target_leaves": leaves}
     started = time.perf_counter()
-    answer = await client.post(f"/api/pipelines/{PIPELINE}/runs", json=body)
-    answer.raise_for_status()
-    run_id = str(answer.json()["id"])
+    response = await client.post(f"/api/pipelines/{PIPELINE}/runs", json=body)
+    response.raise_for_status()
+    run_id = str(response.json()["id"])
     await page.goto(f"{url}/runs/{run_id}")
     await page.get_by_text(f"{leaves} of {leaves} finished").wait_for()
     return run_id, time.perf_counter() - started
@@ -123,7 +123,7 @@ async def _vote(page: Page, url: str, votes: int) -> Result:
 async def _move(page: Page, client: httpx.AsyncClient, url: str, home: Path, bases: int) -> list[Result]:
     run_id, count = await planted_run(client, home, bases)
     thumbnails: list[str] = []
-    page.on("response", lambda answer: thumbnails.append(answer.url) if ".webp" in answer.url else None)
+    page.on("response", lambda response: thumbnails.append(response.url) if ".webp" in response.url else None)
     await page.goto(f"{url}/runs/{run_id}")
     tree = page.get_by_role("application", name=f"Tree of {count:,} candidates")
     await tree.wait_for()

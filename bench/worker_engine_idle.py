@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.http_me import HOST
-from bench.product import TRIVIAL, RunningProduct, lightbox, node, open_product, picture
+from bench.product import TRIVIAL, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 from bench.sequential_worker import SequentialWorker
 from bench.slow_storage import slow_storage
@@ -112,7 +112,7 @@ async def _batch(
 ) -> None:
     """All jobs are queued before the first one is taken. Each has an image of its own."""
     async with asyncio.timeout(BATCH_SECONDS):
-        files = [await product.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
+        files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
         submitted = [await product.client.submit(effect, {}, input_file_id=file) for file in files]
         if work is not None:
             await work(jobs)

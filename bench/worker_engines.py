@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import httpx
 
 from bench.http_me import HOST
-from bench.product import TRIVIAL, Graph, RunningProduct, lightbox, node, open_product, picture
+from bench.product import TRIVIAL, Graph, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 from bench.slow_storage import slow_storage
 from bench.worker_engine_idle import Watch, watching
@@ -112,7 +112,7 @@ async def _through(
     """One agent with all of them; from the first run to the end of the last. All jobs are queued before it starts, as
     the runs of the ceiling are: how long it takes to submit them is not its affair."""
     jobs = jobs_each * len(engines)
-    files = [await product.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
+    files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
     submitted = [await product.client.submit(EFFECT, {}, input_file_id=file) for file in files]
     for watch in watches:
         watch.spans.clear()

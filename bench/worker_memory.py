@@ -13,7 +13,7 @@ import statistics
 from pathlib import Path
 
 from bench.processes import resident_mb
-from bench.product import TRIVIAL, RunningProduct, lightbox, node, open_product, picture
+from bench.product import TRIVIAL, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 
 name = "worker.memory"
@@ -65,7 +65,7 @@ async def run(
 
 
 async def _small_jobs(product: RunningProduct, pid: int, jobs: int) -> list[float]:
-    file = await product.upload(picture(1))
+    file = await product.upload(image(1))
     samples: list[float] = []
 
     async def keep_submitting(count: int) -> None:

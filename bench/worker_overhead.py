@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.product import INPUT, TRIVIAL, RunningProduct, lightbox, node, open_product, picture
+from bench.product import INPUT, TRIVIAL, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 from callsheet.wire.jobs import Job, JobEvent
 from callsheet.wire.media import CreatedUpload
@@ -87,7 +87,7 @@ async def run(seconds: float, turns: int | None = None, warm_up: int = WARM_UP_T
 
 
 async def _turn(product: RunningProduct, direct: DirectClient, number: int, turns: Turns) -> None:
-    content = picture(number)
+    content = image(number)
     file_id, put_ms = await _upload(product, content)
     turns.direct.append(await direct.run(content))
     started = time.perf_counter()
@@ -112,8 +112,8 @@ def _note_steps(turns: Turns, started: float, heard: Mapping[str, float]) -> Non
 async def _upload(product: RunningProduct, content: bytes) -> tuple[str, float]:
     """The id of an input, and what its bytes took to storage."""
     body = {"name": "picture.png", "mime_type": "image/png", "size": len(content)}
-    answer = await product.admin.post("/api/videos/uploads", json=body)
-    created = CreatedUpload.model_validate_json(answer.raise_for_status().content)
+    response = await product.admin.post("/api/videos/uploads", json=body)
+    created = CreatedUpload.model_validate_json(response.raise_for_status().content)
     started = time.perf_counter()
     await product.client.put(created.upload, content)
     elapsed = 1000 * (time.perf_counter() - started)
@@ -152,8 +152,8 @@ class DirectClient:
         prompt_id = str(uuid.uuid4())
         started = time.perf_counter()
         fields = {"subfolder": f"direct/{prompt_id}", "type": "input"}
-        answer = await self.http.post("/upload/image", data=fields, files={"image": ("picture.png", content)})
-        uploaded = answer.raise_for_status().json()
+        response = await self.http.post("/upload/image", data=fields, files={"image": ("picture.png", content)})
+        uploaded = response.raise_for_status().json()
         graph = {
             **TRIVIAL,
             "load": node("LoadImage", image=f"{uploaded['subfolder']}/{uploaded['name']}"),

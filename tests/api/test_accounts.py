@@ -61,8 +61,8 @@ async def test_a_user_without_the_right_gets_403_before_the_body_is_checked(
     client: httpx.AsyncClient, people: People
 ) -> None:
     user = await people.user()
-    answer = await client.post("/api/admin/users", json={"tenant": "nobodys"}, headers=user.headers)
-    assert_refused(answer, 403, "forbidden")
+    response = await client.post("/api/admin/users", json={"tenant": "nobodys"}, headers=user.headers)
+    assert_refused(response, 403, "forbidden")
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
@@ -146,9 +146,9 @@ async def test_a_user_with_invalid_fields_is_refused_by_field(
     admin = await people.admin()
     before = await count(plane, "users")
     body = NEW_USER | {"tenant": admin.tenant.slug, "email": "odd@example.com"} | changes
-    answer = await client.post("/api/admin/users", json=body, headers=admin.headers)
-    assert_refused(answer, 422, "invalid_request", field)
-    assert NEW_USER["password"] not in answer.text
+    response = await client.post("/api/admin/users", json=body, headers=admin.headers)
+    assert_refused(response, 422, "invalid_request", field)
+    assert NEW_USER["password"] not in response.text
     assert await count(plane, "users") == before
 
 

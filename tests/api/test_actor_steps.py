@@ -53,9 +53,9 @@ class ActorRunsApi:
         return await self.catalog_api.call(method, path, body, person=self.ann)
 
     async def get(self, path: str) -> Json:
-        answer = await self.ask("GET", path)
-        assert answer.status_code == 200, answer.text
-        shown: Json = answer.json()
+        response = await self.ask("GET", path)
+        assert response.status_code == 200, response.text
+        shown: Json = response.json()
         return shown
 
     async def define(self, *steps: Json) -> httpx.Response:
@@ -65,9 +65,9 @@ class ActorRunsApi:
     async def begin(self, *steps: Json, **changes: Any) -> Json:
         made = await self.define(*steps)
         assert made.status_code == 201, made.text
-        answer = await self.start(made.json()["slug"], **changes)
-        assert answer.status_code == 201, answer.text
-        run: Json = answer.json()
+        response = await self.start(made.json()["slug"], **changes)
+        assert response.status_code == 201, response.text
+        run: Json = response.json()
         return run
 
     async def start(self, pipeline: str, **changes: Any) -> httpx.Response:
@@ -190,8 +190,8 @@ async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(a
     assert [job["id"] for job in (*page["items"], *following["items"])] == [leaf["job_id"], base["job_id"]]
     assert (await actor_runs_api.get(f"/api/ai-jobs?run_id={run['id']}&status=failed"))["items"] == []
     bob = await actor_runs_api.catalog_api.person()
-    answer = await actor_runs_api.catalog_api.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
-    assert answer.json()["items"] == []
+    response = await actor_runs_api.catalog_api.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
+    assert response.json()["items"] == []
 
 
 async def test_a_task_of_a_run_is_shown_without_places_in_storage(actor_runs_api: ActorRunsApi) -> None:
@@ -243,9 +243,9 @@ async def test_a_kill_cancels_the_running_prediction_and_refunds_it(actor_runs_a
 async def test_a_replay_of_a_candidate_of_an_actor_runs_the_same_actor_again(actor_runs_api: ActorRunsApi) -> None:
     run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE, CHILD), "completed")
     [_, leaf] = await actor_runs_api.candidates(run)
-    answer = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
-    assert answer.status_code == 201, answer.text
-    job = answer.json()
+    response = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
+    assert response.status_code == 201, response.text
+    job = response.json()
     assert (job["kind"], job["cost"], job["run_id"]) == ("replay", COST, None)
     repeated = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
     assert (repeated.status_code, repeated.json()["id"]) == (200, job["id"])
@@ -258,10 +258,10 @@ async def test_a_replay_of_a_candidate_of_an_actor_runs_the_same_actor_again(act
     assert first.partition("?")[0] == second.partition("?")[0]
 
 
-def problems(answer: httpx.Response) -> dict[str, str]:
-    assert answer.status_code == 422, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    return {error["field"]: error["reason"] for error in answer.json()["errors"]}
+def problems(response: httpx.Response) -> dict[str, str]:
+    assert response.status_code == 422, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return {error["field"]: error["reason"] for error in response.json()["errors"]}
 
 
 PRODUCT = {"title": "Lamp"}

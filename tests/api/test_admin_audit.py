@@ -285,8 +285,8 @@ async def test_the_audit_log_names_the_admin_who_made_each_change(
     actor = f"admin:{(await setup.ask('operator', 'GET /api/me')).json()['user_id']}"
     before = await _lines(client, setup, actor)
 
-    answer = await setup.ask("operator", operation, body)
-    assert answer.is_success, answer.text
+    response = await setup.ask("operator", operation, body)
+    assert response.is_success, response.text
 
     [line] = [line for line in await _lines(client, setup, actor) if line not in before]
     action, subject = LINES[operation]
@@ -297,8 +297,8 @@ async def test_the_audit_log_names_the_admin_who_made_each_change(
 
 
 async def _lines(client: httpx.AsyncClient, setup: AuthorizationSetup, actor: str) -> list[dict[str, Any]]:
-    answer = await client.get(
+    response = await client.get(
         "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=setup.headers["operator"]
     )
-    lines: list[dict[str, Any]] = answer.json()["items"]
+    lines: list[dict[str, Any]] = response.json()["items"]
     return lines

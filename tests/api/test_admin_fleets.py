@@ -29,9 +29,9 @@ async def workflows_of(fleet_api: FleetApi, token: str) -> tuple[int, ...]:
 
 async def test_a_fleet_is_a_slug_in_a_stage(fleet_api: FleetApi) -> None:
     slug = f"gpu-{next(numbers)}"
-    answer = await fleet_api.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [fleet_api.jobs_api.workflow]})
-    assert answer.status_code == 201
-    fleet = answer.json()
+    response = await fleet_api.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [fleet_api.jobs_api.workflow]})
+    assert response.status_code == 201
+    fleet = response.json()
     expected = {
         "slug": slug,
         "stage": "production",
@@ -109,8 +109,8 @@ async def test_a_fleet_with_workers_is_not_deleted(fleet_api: FleetApi) -> None:
     assert_refused(await fleet_api.admin("DELETE", path), 409, "conflict")
     await fleet_api.client.post("/api/worker/deregister", headers=leaving.headers)
     await fleet_api.done("POST", f"workers/{revoked.worker_id}/revoke")
-    answer = await fleet_api.admin("DELETE", path)
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = await fleet_api.admin("DELETE", path)
+    assert (response.status_code, response.content) == (204, b"")
     assert_refused(await fleet_api.admin("GET", path), 404, "not_found")
     # What is kept of a revoked worker is that it may not come back.
     assert_refused(await fleet_api.register(revoked.worker_id), 403, "forbidden")

@@ -36,9 +36,9 @@ async def ask(worker_harness: WorkerHarness, method: str, path: str, **options: 
 
 
 async def done(worker_harness: WorkerHarness, method: str, path: str, **options: Any) -> Any:
-    answer = await ask(worker_harness, method, path, **options)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = await ask(worker_harness, method, path, **options)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 async def audited(
@@ -316,9 +316,9 @@ async def test_an_id_that_two_tenants_share_is_refused_as_ambiguous(worker_harne
             await worker_harness.plane.jobs.submission.submit(
                 worker_harness.jobs_api.core.new_job(Member(person.tenant.id, person.user.id, pool))
             )
-    answer = await ask(worker_harness, "POST", f"jobs/{job_id}/cancel")
-    assert_refused(answer, 409, "conflict")
-    assert "Name the tenant" in answer.text
+    response = await ask(worker_harness, "POST", f"jobs/{job_id}/cancel")
+    assert_refused(response, 409, "conflict")
+    assert "Name the tenant" in response.text
 
 
 async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(worker_harness: WorkerHarness, ann: Person) -> None:
@@ -327,8 +327,8 @@ async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(worker_harne
     await worker.fail(await worker.job(), "It broke.")
     for _ in range(5):
         await worker_harness.engine_job(ann)
-    answer = await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/retry")
-    assert_refused(answer, 429, "too_many_active_jobs")
+    response = await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/retry")
+    assert_refused(response, 429, "too_many_active_jobs")
     path = f"tenants/{ann.tenant.id}/jobs/{job['id']}"
     retried = await done(worker_harness, "POST", f"{path}/retry", json={"reason": "our fault"})
     assert (retried["status"], retried["charge_cycle"], retried["dispatch"]["status"]) == ("queued", 2, "queued")
@@ -350,10 +350,10 @@ async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(worker_harne
 async def test_limits_are_set_listed_and_removed(worker_harness: WorkerHarness) -> None:
     name = f"provider/{worker_harness.jobs_api.workflow}"
     for limit in (2, 0, None):
-        answer = await ask(
+        response = await ask(
             worker_harness, "PUT", "concurrency-limits", json={"identifier": name, "max_concurrent": limit}
         )
-        assert (answer.status_code, answer.content) == (204, b"")
+        assert (response.status_code, response.content) == (204, b"")
         page = await done(worker_harness, "GET", "concurrency-limits", params={"cursor": name[:-1], "limit": 1})
         found = [one for one in page["items"] if one["identifier"] == name]
         # Without a limit and without jobs there is nothing to list.

@@ -19,9 +19,9 @@ from tests.support.responses import assert_refused
 
 
 async def read(client: httpx.AsyncClient, person: Person, path: str, **query: Any) -> Any:
-    answer = await client.get(f"/api/admin/{path}", params=query, headers=person.headers)
-    assert answer.is_success, answer.text
-    return answer.json()
+    response = await client.get(f"/api/admin/{path}", params=query, headers=person.headers)
+    assert response.is_success, response.text
+    return response.json()
 
 
 async def test_figures_of_tenants_come_from_central_and_their_pools(
@@ -77,9 +77,9 @@ async def credits(client: httpx.AsyncClient, operator: Person, person: Person, k
 async def test_the_same_idempotency_key_credits_once(client: httpx.AsyncClient, people: People) -> None:
     operator, person = await people.admin(), await people.user()
     requests = [credits(client, operator, person, "wish-1", amount=40, reason="Invoice 7") for _ in range(5)]
-    answers = [answer.json() for answer in await asyncio.gather(*requests)]
-    assert [answer["balance"] for answer in answers] == [40] * 5
-    assert sorted(answer["replayed"] for answer in answers) == [False] + [True] * 4
+    responses = [response.json() for response in await asyncio.gather(*requests)]
+    assert [response["balance"] for response in responses] == [40] * 5
+    assert sorted(response["replayed"] for response in responses) == [False] + [True] * 4
     assert (await credits(client, operator, person, "wish-2", amount=2)).json()["balance"] == 42
     [older, newer] = reversed((await read(client, operator, f"users/{person.user.id}/wallet/transactions"))["items"])
     assert (older["amount"], newer["amount"]) == (40, 2)
@@ -132,8 +132,8 @@ async def test_the_audit_log_is_filtered_by_person_tenant_and_time(client: httpx
         *(operator.user.email, person.user.email, tenant.slug),
     )
     for since in ("yesterday", "0.5"):
-        answer = await client.get("/api/admin/audit-logs", params={"since": since}, headers=operator.headers)
-        assert_refused(answer, 422, "invalid_request", "query.since")
+        response = await client.get("/api/admin/audit-logs", params={"since": since}, headers=operator.headers)
+        assert_refused(response, 422, "invalid_request", "query.since")
 
 
 async def test_the_audit_log_names_what_was_renamed_or_deleted_later(client: httpx.AsyncClient, people: People) -> None:
@@ -141,9 +141,9 @@ async def test_the_audit_log_names_what_was_renamed_or_deleted_later(client: htt
     slug = f"named-{uuid7().hex[-8:]}"
 
     async def call(method: str, path: str, body: Any = None) -> Any:
-        answer = await client.request(method, f"/api/admin/{path}", json=body, headers=operator.headers)
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
+        response = await client.request(method, f"/api/admin/{path}", json=body, headers=operator.headers)
+        assert response.is_success, response.text
+        return response.json() if response.content else None
 
     async def names(subject_type: str, subject_id: object) -> list[str]:
         query = {"subject_type": subject_type, "subject_id": str(subject_id)}
@@ -170,8 +170,8 @@ async def test_only_admins_of_a_tenant_may_read_it(client: httpx.AsyncClient, pe
     tenant: Tenant = await people.tenant()
     tenant_admin, stranger = await people.user(tenant, Role.TENANT_ADMIN), await people.user(role=Role.TENANT_ADMIN)
     assert (await read(client, tenant_admin, f"tenants/{tenant.id}"))["slug"] == tenant.slug
-    answer = await client.get(f"/api/admin/tenants/{tenant.id}", headers=stranger.headers)
-    assert_refused(answer, 404, "not_found")
+    response = await client.get(f"/api/admin/tenants/{tenant.id}", headers=stranger.headers)
+    assert_refused(response, 404, "not_found")
 
 
 async def test_settings_in_force_have_source_and_documentation_and_no_secret(

@@ -551,11 +551,11 @@ async def _refused(setup: AuthorizationSetup, operation: str, caller: str) -> No
     status = refusal(ACCESS[operation], caller, operation)
     if status is None:
         return
-    answer = await setup.ask(caller, operation, _body(setup, operation))
-    assert answer.status_code == status, f"{caller}: {answer.text}"
-    if answer.request.method != "HEAD":
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert not [hidden for hidden in setup.hidden if hidden in answer.text], caller
+    response = await setup.ask(caller, operation, _body(setup, operation))
+    assert response.status_code == status, f"{caller}: {response.text}"
+    if response.request.method != "HEAD":
+        assert response.headers["content-type"] == "application/problem+json"
+        assert not [hidden for hidden in setup.hidden if hidden in response.text], caller
 
 
 @pytest.mark.thorough
@@ -590,11 +590,11 @@ async def test_g6_an_id_of_another_user_in_a_body_is_refused_like_an_unknown_id(
             body = {"effect_id": shared.names["effect"], "input_payload": {"prompt": "a cat"}}
             body = {field: shared.names[name], **(body if "ai-jobs" in operation else {})}
             for caller in set(OTHERS) - {"viewer"}:
-                answer = await shared.ask(caller, operation, body)
-                assert answer.status_code == 422, answer.text
-                assert [error["field"] for error in answer.json()["errors"]] == [field]
-                assert "no such" in answer.text
-                assert not [hidden for hidden in shared.hidden if hidden in answer.text]
+                response = await shared.ask(caller, operation, body)
+                assert response.status_code == 422, response.text
+                assert [error["field"] for error in response.json()["errors"]] == [field]
+                assert "no such" in response.text
+                assert not [hidden for hidden in shared.hidden if hidden in response.text]
 
 
 def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
@@ -613,10 +613,10 @@ async def test_g6_no_cursor_leads_to_data_of_other_users(shared: AuthorizationSe
     for operation in [operation for operation, access in ACCESS.items() if access is USER]:
         for caller in OTHERS:
             if operation.startswith("GET"):
-                answer = await shared.ask(caller, operation, cursor=cursor, limit="200")
-                assert answer.status_code in (200, 422)
-                if not answer.headers["content-type"].startswith("text/event-stream"):
-                    assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
+                response = await shared.ask(caller, operation, cursor=cursor, limit="200")
+                assert response.status_code in (200, 422)
+                if not response.headers["content-type"].startswith("text/event-stream"):
+                    assert not [hidden for hidden in shared.hidden if hidden in response.text], caller
 
 
 @pytest.mark.few_forms
@@ -626,13 +626,13 @@ async def test_g6_no_cursor_leads_to_data_of_other_users(shared: AuthorizationSe
 )
 async def test_g6_public_routes_show_no_data_of_other_users(shared: AuthorizationSetup, operation: str) -> None:
     for caller in OTHERS:
-        answer = await shared.ask(caller, operation, {})
-        assert answer.status_code < 500
+        response = await shared.ask(caller, operation, {})
+        assert response.status_code < 500
         # The installation of this test is not a demo, so no caller enters the demo.
         may = refusal(ACCESS[operation], caller, operation) is None and operation != "POST /api/auth/demo"
-        assert (answer.status_code not in (401, 403)) is may, f"{caller}: {answer.text}"
-        if not answer.headers["content-type"].startswith("text/event-stream"):
-            assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
+        assert (response.status_code not in (401, 403)) is may, f"{caller}: {response.text}"
+        if not response.headers["content-type"].startswith("text/event-stream"):
+            assert not [hidden for hidden in shared.hidden if hidden in response.text], caller
 
 
 @pytest.mark.few_forms
@@ -649,11 +649,11 @@ async def test_g6_responses_of_administration_contain_no_secret(shared: Authoriz
     for caller in CALLERS:
         if refusal(ACCESS[operation], caller, operation) is not None:
             continue
-        answer = await shared.ask(caller, operation)
-        assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"
-        assert not [secret for secret in shared.secrets if secret in answer.text], caller
+        response = await shared.ask(caller, operation)
+        assert response.status_code == NOT_NOW.get(operation, 200), f"{caller}: {response.text}"
+        assert not [secret for secret in shared.secrets if secret in response.text], caller
         if caller == "tenant admin of another tenant":
-            assert not [hidden for hidden in shared.hidden if hidden in answer.text]
+            assert not [hidden for hidden in shared.hidden if hidden in response.text]
 
 
 LET_THROUGH: dict[Access, tuple[str, ...]] = {
@@ -671,8 +671,8 @@ LET_THROUGH: dict[Access, tuple[str, ...]] = {
 )
 async def test_an_owner_may_read_their_own_data(shared: AuthorizationSetup, operation: str) -> None:
     for caller in ("owner", "owner's session", "owner's read key"):
-        answer = await shared.ask(caller, operation, _body(shared, operation))
-        assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"
+        response = await shared.ask(caller, operation, _body(shared, operation))
+        assert response.status_code == NOT_NOW.get(operation, 200), f"{caller}: {response.text}"
 
 
 @pytest.mark.few_forms
@@ -690,17 +690,17 @@ async def test_a_caller_with_the_right_is_not_refused(
 ) -> None:
     """Or the refusals above would only show that nothing is there."""
     setup = unchanged.pop() if unchanged else await AuthorizationSetup.open(plane, shared.client)
-    answer = await setup.ask(caller, operation, _body(setup, operation))
+    response = await setup.ask(caller, operation, _body(setup, operation))
     # What users create or rename does not conflict with other requests.
     harmless = "{" not in operation or operation.startswith(("PATCH", "PUT"))
-    if not answer.is_success or (harmless and ACCESS[operation] not in (WORKER, HOLDER)):
+    if not response.is_success or (harmless and ACCESS[operation] not in (WORKER, HOLDER)):
         unchanged.append(setup)
     expected = NOT_NOW.get(operation)
     if ACCESS[operation] is OWNER:
-        assert answer.is_success if expected is None else answer.status_code == expected, answer.text
+        assert response.is_success if expected is None else response.status_code == expected, response.text
     else:
         # An operator's empty body is refused for what it lacks; a completion for an output that is not there.
-        assert answer.is_success or answer.status_code in (409, 422, expected), answer.text
+        assert response.is_success or response.status_code in (409, 422, expected), response.text
 
 
 def _body(setup: AuthorizationSetup, operation: str) -> dict[str, Any]:

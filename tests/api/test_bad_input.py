@@ -98,8 +98,8 @@ async def test_a_body_of_another_type_is_refused(
     client: httpx.AsyncClient, signed_in: dict[str, str], content_type: str | None
 ) -> None:
     headers = signed_in | ({} if content_type is None else {"content-type": content_type})
-    answer = await client.post("/api/keys", content=b'{"name": "x"}', headers=headers)
-    assert_refused(answer, 415, "unsupported_media_type", "content-type")
+    response = await client.post("/api/keys", content=b'{"name": "x"}', headers=headers)
+    assert_refused(response, 415, "unsupported_media_type", "content-type")
 
 
 @pytest.mark.few_forms
@@ -123,8 +123,8 @@ async def test_a_bad_login_is_refused_by_field(client: httpx.AsyncClient, body: 
 async def test_an_unusual_login_is_refused_like_a_wrong_login(
     client: httpx.AsyncClient, login: tuple[str, str]
 ) -> None:
-    answer = await client.post("/api/auth/login", json=dict(zip(("email", "password"), login, strict=True)))
-    assert_refused(answer, 401, "invalid_credentials")
+    response = await client.post("/api/auth/login", json=dict(zip(("email", "password"), login, strict=True)))
+    assert_refused(response, 401, "invalid_credentials")
 
 
 async def pieces(size: int) -> AsyncIterator[bytes]:
@@ -147,16 +147,16 @@ async def test_a_body_over_the_limit_is_refused_and_the_client_gets_the_reason(
     # A busy machine takes longer than usual to send 50 MB.
     monkeypatch.setattr(request_body, "LINGER_SECONDS", 300.0)
     headers = signed_in | {"content-type": JSON} | ({} if chunked else {"content-length": str(size)})
-    answer = await client.post("/api/keys", content=pieces(size), headers=headers)
-    problem = assert_refused(answer, 413, "body_too_large", "body")
+    response = await client.post("/api/keys", content=pieces(size), headers=headers)
+    problem = assert_refused(response, 413, "body_too_large", "body")
     assert problem["limit_bytes"] == MEGABYTE
     assert (await client.get("/api/me", headers=person.headers)).status_code == 200
 
 
 async def test_a_body_of_exactly_the_limit_is_read(client: httpx.AsyncClient, signed_in: dict[str, str]) -> None:
     headers = signed_in | {"content-type": JSON}
-    answer = await client.post("/api/keys", content=b"{}".ljust(MEGABYTE), headers=headers)
-    assert_refused(answer, 422, "invalid_request", "name")
+    response = await client.post("/api/keys", content=b"{}".ljust(MEGABYTE), headers=headers)
+    assert_refused(response, 422, "invalid_request", "name")
 
 
 async def test_an_unexpected_body_does_not_prevent_the_response(client: httpx.AsyncClient) -> None:
@@ -164,10 +164,10 @@ async def test_an_unexpected_body_does_not_prevent_the_response(client: httpx.As
     declared = {"content-length": str(size)}
     for path, status in (("/nowhere", 404), ("/healthz", 405), ("/api/keys", 413)):
         assert (await client.post(path, content=pieces(size), headers=declared)).status_code in (status, 413)
-    answer = await client.post("/nowhere", content=b" " * (MEGABYTE // 2))
-    assert_refused(answer, 404, "not_found")
-    answer = await client.put("/storage/x?expires=1&signature=x", content=pieces(size), headers=declared)
-    assert_refused(answer, 403, "signature_invalid")
+    response = await client.post("/nowhere", content=b" " * (MEGABYTE // 2))
+    assert_refused(response, 404, "not_found")
+    response = await client.put("/storage/x?expires=1&signature=x", content=pieces(size), headers=declared)
+    assert_refused(response, 403, "signature_invalid")
 
 
 @pytest.mark.few_forms
@@ -189,9 +189,9 @@ async def test_an_unexpected_body_does_not_prevent_the_response(client: httpx.As
     ids=lambda value: repr(value[:20]),
 )
 async def test_a_bad_token_is_refused(client: httpx.AsyncClient, value: bytes) -> None:
-    answer = await client.get("/api/me", headers=[(b"authorization", value)])
-    assert_refused(answer, 401, "not_authenticated")
-    assert answer.headers["www-authenticate"].startswith("Bearer")
+    response = await client.get("/api/me", headers=[(b"authorization", value)])
+    assert_refused(response, 401, "not_authenticated")
+    assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 @pytest.mark.few_forms
@@ -221,37 +221,39 @@ async def test_a_bad_query_is_refused_by_parameter(
 
 async def test_a_bad_id_in_the_path_is_refused(client: httpx.AsyncClient, person: Person) -> None:
     for bad in ("1", "%2e%2e", "%ff", "x" * 5000, "'; DROP TABLE api_keys; --", f"{uuid4()}x"):
-        answer = await client.delete(f"/api/keys/{bad}", headers=person.headers)
-        assert_refused(answer, 422, "invalid_request", "path.key_id")
+        response = await client.delete(f"/api/keys/{bad}", headers=person.headers)
+        assert_refused(response, 422, "invalid_request", "path.key_id")
 
 
 async def test_nul_bytes_in_a_url_are_refused(client: httpx.AsyncClient, person: Person) -> None:
     for address, field in (("/api/keys/%00", "path"), ("/a%00b", "path"), ("/api/keys?cursor=%00", "query")):
-        answer = await client.get(address, headers=person.headers)
-        assert_refused(answer, 400, "malformed_request", field)
+        response = await client.get(address, headers=person.headers)
+        assert_refused(response, 400, "malformed_request", field)
 
 
 @pytest.mark.parametrize("size", [33_000, 38_000])
 async def test_a_large_header_is_refused_by_name(plane: ControlPlane, size: int) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"a" * size + b"\r\n\r\n"
-    answer = await exchange(plane.settings.public_url, request)
-    problem = assert_refused(answer, 431, "headers_too_large", "header x-large")
+    response = await exchange(plane.settings.public_url, request)
+    problem = assert_refused(response, 431, "headers_too_large", "header x-large")
     assert problem["limit_bytes"] == 32_768
 
 
 async def test_many_headers_that_are_large_together_are_refused(plane: ControlPlane) -> None:
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(35))
-    answer = await exchange(
+    response = await exchange(
         plane.settings.public_url, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n"
     )
-    problem = assert_refused(answer, 431, "headers_too_large", "header x-0")
+    problem = assert_refused(response, 431, "headers_too_large", "header x-0")
     assert problem["limit_bytes"] == 32_768
 
 
 async def test_a_long_url_is_refused(plane: ControlPlane) -> None:
     for address in (b"/" + b"a" * 38_000, b"/api/keys?cursor=" + b"a" * 38_000):
-        answer = await exchange(plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert_refused(answer, 431, "headers_too_large", "address")
+        response = await exchange(
+            plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        assert_refused(response, 431, "headers_too_large", "address")
 
 
 @pytest.mark.few_forms
@@ -286,8 +288,8 @@ async def test_paths_with_dots_reach_no_file(plane: ControlPlane) -> None:
     for name in ("../secret_key", "..%2fsecret_key", "%2e%2e/%2e%2e/etc/passwd", "a/../../secret_key", "%252e%252e/x"):
         for method in ("GET", "PUT"):
             request = f"{method} /storage/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
-            answer = await exchange(plane.settings.public_url, request)
-            assert_refused(answer, 403, "signature_invalid")
+            response = await exchange(plane.settings.public_url, request)
+            assert_refused(response, 403, "signature_invalid")
 
 
 @pytest.mark.few_forms
@@ -298,9 +300,9 @@ async def test_a_method_that_a_path_does_not_take_is_refused_with_the_methods_it
     for address, allowed in (("/api/me", {"GET"}), ("/api/keys/1", {"DELETE"}), ("/api/auth/login", {"POST"})):
         if method not in allowed:
             request = f"{method} {address} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
-            answer = await exchange(plane.settings.public_url, request)
-            assert_refused(answer, 405, "method_not_allowed")
-            assert set(answer.headers["allow"].split(", ")) == allowed
+            response = await exchange(plane.settings.public_url, request)
+            assert_refused(response, 405, "method_not_allowed")
+            assert set(response.headers["allow"].split(", ")) == allowed
 
 
 async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane) -> None:
@@ -312,8 +314,8 @@ async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Odd: \xff\xfe\r\nAccept: nonsense\r\nRange: bytes=9-1\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
     ):
-        answer = await exchange(plane.settings.public_url, head + b"\r\n")
-        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+        response = await exchange(plane.settings.public_url, head + b"\r\n")
+        assert (response.status_code, response.json()["status"]) == (200, "ok")
 
 
 @pytest.mark.few_forms
@@ -335,15 +337,15 @@ async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane
 )
 async def test_bytes_that_are_not_http_are_rejected_by_the_server(plane: ControlPlane, request_bytes: bytes) -> None:
     """The server rejects these before there is a request: it sends a bare 4xx and closes the connection."""
-    answer = await exchange(plane.settings.public_url, request_bytes)
-    assert answer.status_code in (400, 414, 431)
-    assert answer.headers["connection"] == "close"
+    response = await exchange(plane.settings.public_url, request_bytes)
+    assert response.status_code in (400, 414, 431)
+    assert response.headers["connection"] == "close"
 
 
 async def test_a_broken_chunk_is_refused(plane: ControlPlane) -> None:
     head = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    answer = await exchange(plane.settings.public_url, head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
-    assert_refused(answer, 400, "malformed_request", "body")
+    response = await exchange(plane.settings.public_url, head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+    assert_refused(response, 400, "malformed_request", "body")
 
 
 async def test_a_body_that_ends_early_does_not_disturb_the_server(
@@ -360,6 +362,6 @@ async def test_the_size_of_a_response_does_not_grow_with_the_number_of_errors(
     client: httpx.AsyncClient, signed_in: dict[str, str]
 ) -> None:
     names = [f"{number}\x1b\u2028{'x' * 1000}" for number in range(500)]
-    answer = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=signed_in)
-    assert_refused(answer, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))
-    assert len(answer.content) < 50_000
+    response = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=signed_in)
+    assert_refused(response, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))
+    assert len(response.content) < 50_000

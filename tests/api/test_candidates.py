@@ -55,9 +55,9 @@ class PausedRun:
         return await self.client.request(method, path, headers=(person or self.ann).headers, **content)
 
     async def get(self, path: str) -> Any:
-        answer = await self.ask("GET", path)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        response = await self.ask("GET", path)
+        assert response.status_code == 200, response.text
+        return response.json()
 
     def run(self, path: str) -> str:
         return f"/api/runs/{self.tree.run_id}/{path}"
@@ -191,10 +191,10 @@ async def test_candidates_that_cannot_be_compared_are_refused_with_the_field_and
         (base, uuid7(), "loser_id", "no such candidate"),
         (theirs, base, "winner_id", "no such candidate"),
     ):
-        answer = await local_paused_run.vote(winner, loser)
-        assert answer.status_code == 422, answer.text
-        assert [error["field"] for error in answer.json()["errors"]] == [field]
-        assert reason in answer.text
+        response = await local_paused_run.vote(winner, loser)
+        assert response.status_code == 422, response.text
+        assert [error["field"] for error in response.json()["errors"]] == [field]
+        assert reason in response.text
     await local_paused_run.ask("POST", f"/api/candidates/{other}/kill")
     rejected = await local_paused_run.vote(base, other)
     assert (rejected.status_code, rejected.json()["code"]) == (409, "wrong_state")
@@ -277,9 +277,9 @@ async def test_a_file_with_the_type_of_an_image_and_other_content_is_served_as_a
     shown = {each["id"]: each for each in (await paused_run.get(paused_run.run("candidates")))["items"]}
     assert shown[str(poison)]["thumbnail"] is None
     assert shown[str(good)]["thumbnail"] is not None
-    answer = await paused_run.client.get(shown[str(poison)]["file"]["url"])
-    assert answer.headers["content-type"] == mime_type
-    assert answer.headers.get("content-disposition", "").startswith("attachment") is is_saved
+    response = await paused_run.client.get(shown[str(poison)]["file"]["url"])
+    assert response.headers["content-type"] == mime_type
+    assert response.headers.get("content-disposition", "").startswith("attachment") is is_saved
     thumbnail = await paused_run.client.get(shown[str(good)]["thumbnail"]["url"])
     assert thumbnail.headers["content-type"] == "image/webp"
 
@@ -309,12 +309,12 @@ async def test_an_export_has_every_file_by_step_and_describes_how_each_was_made(
     await paused_run.plane.storage.delete(
         f"tenants/{paused_run.ann.tenant.id}/runs/{paused_run.tree.folder}/base/gone.png"
     )
-    answer = await paused_run.ask("GET", paused_run.run("export"))
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/zip"
+    response = await paused_run.ask("GET", paused_run.run("export"))
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/zip"
     folder = paused_run.tree.folder
-    assert f'filename="{folder}.zip"' in answer.headers["content-disposition"]
-    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+    assert f'filename="{folder}.zip"' in response.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         assert archive.testzip() is None
         names = [f"{folder}/01-base/b_1.png", f"{folder}/02-fix/c_2.png", f"{folder}/manifest.json"]
         assert archive.namelist() == names
@@ -373,8 +373,8 @@ async def test_an_export_that_the_client_stops_reading_releases_its_files(
         await local_paused_run.tree.candidate(file_id=await local_paused_run.file(b"x" * 40_000_000, f"{number}.png"))
     async with local_paused_run.client.stream(
         "GET", local_paused_run.run("export"), headers=local_paused_run.ann.headers
-    ) as answer:
-        pieces = answer.aiter_raw()
+    ) as response:
+        pieces = response.aiter_raw()
         # The first pieces may be headers of the archive, sent before a file is opened.
         while not reading:
             await anext(pieces)
@@ -450,9 +450,9 @@ async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_a
     candidate = await local_paused_run.tree.candidate(job_id=first["id"], output_index=0)
     before = await local_paused_run.tree.run()
     address = f"/api/candidates/{candidate}/replay"
-    answer = await local_paused_run.ask("POST", address, {"idempotency_key": "once"})
-    assert answer.status_code == 201, answer.text
-    job = answer.json()
+    response = await local_paused_run.ask("POST", address, {"idempotency_key": "once"})
+    assert response.status_code == 201, response.text
+    job = response.json()
     assert (job["kind"], job["cost"], job["status"]) == ("replay", 4, "queued")
     [row] = await local_paused_run.core.rows(pool, query, tenant, UUID(job["id"]))
     assert row["payload"] == first["payload"]

@@ -33,9 +33,9 @@ async def ann(catalog_api: CatalogApi) -> Person:
 
 
 async def audit(catalog_api: CatalogApi, **filters: Any) -> list[dict[str, Any]]:
-    answer = await catalog_api.client.get("/api/admin/audit-logs", params=filters, headers=catalog_api.admin.headers)
-    assert answer.status_code == 200, answer.text
-    return list(answer.json()["items"])
+    response = await catalog_api.client.get("/api/admin/audit-logs", params=filters, headers=catalog_api.admin.headers)
+    assert response.status_code == 200, response.text
+    return list(response.json()["items"])
 
 
 async def test_the_graph_of_a_workflow_is_stored_under_the_hash_of_its_bytes(
@@ -228,8 +228,8 @@ async def test_concurrent_changes_are_all_kept(catalog_api: CatalogApi) -> None:
     changes = [{"name": "One"}, {"description": "Two"}, {"run_limit_seconds": 3}, {"is_active": False}]
     assert made["keep_metadata"] is False
     changes.append({"keep_metadata": True})
-    answers = await asyncio.gather(*(catalog_api.call("PATCH", address, change) for change in changes))
-    assert [answer.status_code for answer in answers] == [200] * 5
+    responses = await asyncio.gather(*(catalog_api.call("PATCH", address, change) for change in changes))
+    assert [response.status_code for response in responses] == [200] * 5
     now = (await catalog_api.call("GET", address)).json()
     assert (now["name"], now["description"], now["run_limit_seconds"], now["is_active"]) == ("One", "Two", 3, False)
     assert now["keep_metadata"] is True
@@ -274,8 +274,8 @@ async def test_a_crash_between_storage_and_row_does_not_block_a_second_attempt(
 async def test_a_graph_that_is_missing_in_storage_is_a_503(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     made = await catalog_api.workflow()
     await plane.storage.delete(made["comfyui_workflow_path"])
-    answer = await catalog_api.call("GET", f"/api/admin/workflows/{made['slug']}")
-    assert_refused(answer, 503, "unavailable")
+    response = await catalog_api.call("GET", f"/api/admin/workflows/{made['slug']}")
+    assert_refused(response, 503, "unavailable")
 
 
 async def test_a_workflow_is_deleted_only_if_it_is_unused(catalog_api: CatalogApi, plane: ControlPlane) -> None:
@@ -451,10 +451,10 @@ async def test_an_asset_is_uploaded_confirmed_and_never_overwritten(
     early = await catalog_api.call("POST", f"{address}/confirm")
     assert_refused(early, 422, "content_mismatch")
     await catalog_api.put(created["upload"], PNG)
-    answers = await asyncio.gather(*(catalog_api.call("POST", f"{address}/confirm") for _ in range(3)))
-    assert [(answer.status_code, answer.json()["sha256"]) for answer in answers] == [(200, sha256)] * 3
+    responses = await asyncio.gather(*(catalog_api.call("POST", f"{address}/confirm") for _ in range(3)))
+    assert [(response.status_code, response.json()["sha256"]) for response in responses] == [(200, sha256)] * 3
     # Each response has a signed URL of its own.
-    assert {**answers[0].json(), "url": None} == {**(await catalog_api.call("GET", address)).json(), "url": None}
+    assert {**responses[0].json(), "url": None} == {**(await catalog_api.call("GET", address)).json(), "url": None}
     # The signed URL still works, but writes an object that no request reads.
     await catalog_api.put(created["upload"], PNG)
     kept = [entry.key async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]

@@ -20,8 +20,8 @@ def preflight(client: httpx.AsyncClient, path: str, origin: str = SHOP, **header
     return client.build_request("OPTIONS", path, headers={"origin": origin, **asked, **headers})
 
 
-def allowed(answer: httpx.Response) -> str | None:
-    return answer.headers.get("access-control-allow-origin")
+def allowed(response: httpx.Response) -> str | None:
+    return response.headers.get("access-control-allow-origin")
 
 
 async def test_a_listed_origin_may_call_and_read_every_response(
@@ -29,7 +29,7 @@ async def test_a_listed_origin_may_call_and_read_every_response(
 ) -> None:
     person = await People(strict_plane.accounts, strict_plane.keys).user()
     origin = {"origin": SHOP}
-    answers = [
+    responses = [
         await strict_client.get("/api/me", headers=person.headers | origin),
         await strict_client.get("/api/me", headers=origin),
         await strict_client.get("/api/ai-jobs/none", headers=person.headers | origin),
@@ -43,12 +43,12 @@ async def test_a_listed_origin_may_call_and_read_every_response(
         await strict_client.get("/healthz", headers=origin),
         await strict_client.get("/docs", headers=origin),
     ]
-    assert [answer.status_code for answer in answers] == [200, 401, 422, 404, 413, 405, 200, 200]
-    for answer in answers:
-        assert allowed(answer) == SHOP, answer.request.url
-        assert answer.headers["access-control-expose-headers"] == EXPOSED.decode()
-        assert "Origin" in answer.headers["vary"]
-        assert "access-control-allow-credentials" not in answer.headers
+    assert [response.status_code for response in responses] == [200, 401, 422, 404, 413, 405, 200, 200]
+    for response in responses:
+        assert allowed(response) == SHOP, response.request.url
+        assert response.headers["access-control-expose-headers"] == EXPOSED.decode()
+        assert "Origin" in response.headers["vary"]
+        assert "access-control-allow-credentials" not in response.headers
 
 
 async def test_streams_and_refused_streams_have_cors_headers(
@@ -71,15 +71,15 @@ async def test_streams_and_refused_streams_have_cors_headers(
 
 async def test_a_preflight_request_needs_no_credentials_and_has_no_body_limit(strict_client: httpx.AsyncClient) -> None:
     for path in ("/api/task", "/api/ai-jobs/stream", "/api/admin/users", "/storage/any/key", "/no/such/path"):
-        answer = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
-        assert (answer.status_code, answer.content) == (204, b"")
-        assert allowed(answer) == SHOP
-        assert answer.headers["access-control-allow-headers"] == "authorization, content-type"
+        response = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
+        assert (response.status_code, response.content) == (204, b"")
+        assert allowed(response) == SHOP
+        assert response.headers["access-control-allow-headers"] == "authorization, content-type"
         assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
-            answer.headers["access-control-allow-methods"].split(", ")
+            response.headers["access-control-allow-methods"].split(", ")
         )
-        assert int(answer.headers["access-control-max-age"]) > 0
-        assert answer.headers["x-request-id"]
+        assert int(response.headers["access-control-max-age"]) > 0
+        assert response.headers["x-request-id"]
 
 
 async def test_other_origins_get_the_reason_and_no_cors_headers(
@@ -97,10 +97,10 @@ async def test_other_origins_get_the_reason_and_no_cors_headers(
         refused = await strict_client.send(preflight(strict_client, "/api/task", origin))
         problem = assert_refused(refused, 403, "forbidden")
         assert "server.cors_origins" in problem["detail"]
-        answer = await strict_client.get("/api/me", headers=person.headers | {"origin": origin})
-        assert (allowed(refused), allowed(answer)) == (None, None)
+        response = await strict_client.get("/api/me", headers=person.headers | {"origin": origin})
+        assert (allowed(refused), allowed(response)) == (None, None)
         # A cache must not give this answer to a page that may have it.
-        assert "Origin" in answer.headers["vary"]
+        assert "Origin" in response.headers["vary"]
     assert "Origin" in (await strict_client.get("/healthz")).headers["vary"]
 
 
@@ -113,25 +113,25 @@ async def test_invalid_header_names_are_not_repeated(strict_client: httpx.AsyncC
 async def test_every_origin_may_call_if_the_settings_allow_it(started: Started) -> None:
     async with started(server={"cors_origins": ("*",)}) as (plane, client):
         person = await People(plane.accounts, plane.keys).user()
-        answer = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
-        assert (answer.status_code, allowed(answer)) == (200, "*")
-        assert "access-control-allow-credentials" not in answer.headers
+        response = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
+        assert (response.status_code, allowed(response)) == (200, "*")
+        assert "access-control-allow-credentials" not in response.headers
         asked = await client.send(preflight(client, "/api/me", OTHER))
         assert (asked.status_code, allowed(asked)) == (204, "*")
 
 
 async def test_no_origin_is_allowed_without_the_setting(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/healthz", headers={"origin": SHOP})
-    assert allowed(answer) is None
-    assert "vary" not in answer.headers
+    response = await client.get("/healthz", headers={"origin": SHOP})
+    assert allowed(response) is None
+    assert "vary" not in response.headers
     assert_refused(await client.send(preflight(client, "/api/me")), 405, "method_not_allowed")
 
 
 async def test_routes_of_workers_and_providers_have_no_cors_headers(strict_client: httpx.AsyncClient) -> None:
     for path in ("/api/worker/poll", "/api/webhooks/replicate/none", "/metrics"):
-        answer = await strict_client.get(path, headers={"origin": SHOP})
+        response = await strict_client.get(path, headers={"origin": SHOP})
         asked = await strict_client.send(preflight(strict_client, path))
-        assert (allowed(answer), allowed(asked)) == (None, None)
+        assert (allowed(response), allowed(asked)) == (None, None)
 
 
 async def test_a_page_uploads_and_reads_files_of_local_storage(

@@ -228,18 +228,18 @@ async def test_a_file_replaces_a_video_and_an_own_image_replaces_the_asset(
 ) -> None:
     effect = await catalog_api.effect()
     file_id = await catalog_api.file(person_in_each_pool)
-    picture = await catalog_api.file(person_in_each_pool, PNG, "image/png", "me.png")
+    image = await catalog_api.file(person_in_each_pool, PNG, "image/png", "me.png")
     job = await catalog_api.submit(
         person_in_each_pool,
         effect,
         effect_id=effect["id"],
         input_file_id=file_id,
-        input_payload={"prompt": "x", "overlay": picture},
+        input_payload={"prompt": "x", "overlay": image},
     )
     row = await row_of(plane, person_in_each_pool, job)
-    assert (row["video_id"], [str(each) for each in row["input_file_ids"]]) == (None, [file_id, picture])
+    assert (row["video_id"], [str(each) for each in row["input_file_ids"]]) == (None, [file_id, image])
     primary, overlay = (await leased(plane, effect)).payload["assets"]
-    assert (primary["file_id"], overlay["file_id"], overlay["name"]) == (file_id, picture, "me.png")
+    assert (primary["file_id"], overlay["file_id"], overlay["name"]) == (file_id, image, "me.png")
 
 
 async def test_an_effect_may_take_no_file_at_all(catalog_api: CatalogApi, plane: ControlPlane, ann: Person) -> None:
@@ -286,9 +286,9 @@ async def test_the_same_key_returns_the_same_job_after_the_effect_has_changed(
 async def test_concurrent_requests_with_the_same_key_make_one_job(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect(credits_cost=10)
     request = {"input_file_id": await catalog_api.file(ann), "idempotency_key": "twins"}
-    answers = await asyncio.gather(*(catalog_api.try_submit(ann, effect, **request) for _ in range(5)))
-    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
-    assert len({answer.json()["id"] for answer in answers}) == 1
+    responses = await asyncio.gather(*(catalog_api.try_submit(ann, effect, **request) for _ in range(5)))
+    assert sorted(response.status_code for response in responses) == [200, 200, 200, 200, 201]
+    assert len({response.json()["id"] for response in responses}) == 1
     assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
 
 
@@ -326,15 +326,15 @@ async def test_a_file_of_another_user_is_refused_like_a_missing_file(catalog_api
         missing = await catalog_api.try_submit(ann, effect, input_file_id=str(uuid7()))
         assert _said(theirs, "input_file_id") == _said(missing, "input_file_id")
         payloads = [{"prompt": "x", "overlay": other} for other in (file_id, str(uuid7()), catalog_api.asset)]
-        answers = [
+        responses = [
             await catalog_api.try_submit(ann, effect, input_file_id=mine, input_payload=each) for each in payloads
         ]
-        assert len({str(_said(answer, "input_payload.overlay")) for answer in answers}) == 1
+        assert len({str(_said(response, "input_payload.overlay")) for response in responses}) == 1
     assert (await catalog_api.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
 
 
-def _said(answer: httpx.Response, field: str) -> list[dict[str, str]]:
-    return list(assert_refused(answer, 422, "invalid_request", field)["errors"])
+def _said(response: httpx.Response, field: str) -> list[dict[str, str]]:
+    return list(assert_refused(response, 422, "invalid_request", field)["errors"])
 
 
 async def test_an_upload_that_was_not_confirmed_cannot_be_used(catalog_api: CatalogApi, ann: Person) -> None:
@@ -348,12 +348,12 @@ async def test_an_upload_that_was_not_confirmed_cannot_be_used(catalog_api: Cata
 
 async def test_a_file_of_another_kind_is_refused_by_its_field(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
-    picture = await catalog_api.file(ann, PNG, "image/png", "me.png")
+    image = await catalog_api.file(ann, PNG, "image/png", "me.png")
     clip = await catalog_api.file(ann)
-    wrong = await catalog_api.try_submit(ann, effect, input_file_id=picture)
+    wrong = await catalog_api.try_submit(ann, effect, input_file_id=image)
     assert "The file must be a video" in assert_refused(wrong, 422, "invalid_request", "input_file_id")["detail"]
     both = await catalog_api.try_submit(
-        ann, effect, input_file_id=picture, input_payload={"prompt": "x", "overlay": clip}
+        ann, effect, input_file_id=image, input_payload={"prompt": "x", "overlay": clip}
     )
     assert_refused(both, 422, "invalid_request", "input_file_id", "input_payload.overlay")
     small = {**PRIMARY, "limits": {"max_bytes": 10}}
@@ -502,8 +502,8 @@ async def test_a_job_keeps_the_graph_of_its_submission(
 
 
 async def test_submitting_needs_a_signed_in_user(catalog_api: CatalogApi) -> None:
-    answer = await catalog_api.client.post("/api/ai-jobs", json={"effect_id": "x"})
-    assert_refused(answer, 401, "not_authenticated")
+    response = await catalog_api.client.post("/api/ai-jobs", json={"effect_id": "x"})
+    assert_refused(response, 401, "not_authenticated")
 
 
 async def test_a_crash_before_the_job_is_written_charges_nothing_and_blocks_no_retry(

@@ -58,8 +58,8 @@ async def test_a_job_of_an_operator_becomes_the_preview_and_may_be_deleted(
     video = await operators.video(clip(tmp_path / "before.mp4", 24, width=320, height=240))
     await operators.run(video, clip(tmp_path / "after.mp4", 24, width=1000, height=750))
     [job] = (await operators.ask("GET", "/api/ai-jobs")).json()["items"]
-    answer = await catalog_api.call("PUT", path_of(effect), {"job_id": job["id"]})
-    assert answer.status_code == 200, answer.text
+    response = await catalog_api.call("PUT", path_of(effect), {"job_id": job["id"]})
+    assert response.status_code == 200, response.text
     assert (await operators.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
 
     shown = await catalog_api.shown(ann, f"/api/effects/{effect['slug']}")
@@ -149,8 +149,8 @@ async def test_a_job_or_asset_that_cannot_be_a_preview_is_refused_by_its_field(
         ({"after_asset_id": broken}, "after_asset_id"),
         ({"after_asset_id": asset, "before_asset_id": nobody}, "before_asset_id"),
     ):
-        answer = await catalog_api.call("PUT", path_of(effect), body)
-        assert_refused(answer, 422, "invalid_request", field)
+        response = await catalog_api.call("PUT", path_of(effect), body)
+        assert_refused(response, 422, "invalid_request", field)
     good = await catalog_api.add_asset(image(50, 40))
     assert_refused(
         await catalog_api.call("PUT", "/api/admin/effects/none/preview", {"after_asset_id": good}), 404, "not_found"
@@ -163,9 +163,9 @@ async def test_a_job_without_an_image_or_video_as_its_result_cannot_be_a_preview
 ) -> None:
     await operators.run(await operators.video(), CLIP)
     [job] = [each for each in (await operators.ask("GET", "/api/ai-jobs")).json()["items"] if each["outputs"]]
-    answer = await catalog_api.call("PUT", path_of(await catalog_api.effect()), {"job_id": job["id"]})
-    assert_refused(answer, 422, "invalid_request", "job_id")
-    assert "cannot be shown" in answer.text
+    response = await catalog_api.call("PUT", path_of(await catalog_api.effect()), {"job_id": job["id"]})
+    assert_refused(response, 422, "invalid_request", "job_id")
+    assert "cannot be shown" in response.text
 
 
 async def test_a_busy_machine_returns_503_and_does_not_reject_the_file(
@@ -174,9 +174,9 @@ async def test_a_busy_machine_returns_503_and_does_not_reject_the_file(
     effect, good = await catalog_api.effect(), await catalog_api.add_asset(image(50, 40))
     with monkeypatch.context() as busy:
         busy.setattr(effect_previews, "AWAITED", Effort(seconds=0))
-        answer = await catalog_api.call("PUT", path_of(effect), {"after_asset_id": good})
-    assert_refused(answer, 503, "unavailable")
-    assert answer.headers["retry-after"]
+        response = await catalog_api.call("PUT", path_of(effect), {"after_asset_id": good})
+    assert_refused(response, 503, "unavailable")
+    assert response.headers["retry-after"]
     assert (await catalog_api.call("PUT", path_of(effect), {"after_asset_id": good})).status_code == 200
 
 

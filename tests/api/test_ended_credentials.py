@@ -44,9 +44,9 @@ class SignedInUser:
         return UserManagement(self.plane.databases, self.plane.keys)
 
     async def asked(self, method: str, path: str, headers: dict[str, str], **body: object) -> httpx.Response:
-        answer = await self.client.request(method, path, headers=headers, **({"json": body} if body else {}))
-        assert answer.is_success, answer.text
-        return answer
+        response = await self.client.request(method, path, headers=headers, **({"json": body} if body else {}))
+        assert response.is_success, response.text
+        return response
 
 
 async def disable_user(signed_in_user: SignedInUser) -> None:
@@ -140,8 +140,8 @@ async def test_a_credential_ends_on_all_control_planes_at_once(
     async with AsyncExitStack() as opened:
 
         async def stream(headers: dict[str, str]) -> EventStream:
-            answer = await opened.enter_async_context(neighbour_client.stream("GET", ALL, headers=headers))
-            found = EventStream(answer)
+            response = await opened.enter_async_context(neighbour_client.stream("GET", ALL, headers=headers))
+            found = EventStream(response)
             await found.comment("open")
             return found
 
@@ -153,11 +153,11 @@ async def test_a_credential_ends_on_all_control_planes_at_once(
                 assert await each.rest() == []
     for name, headers in watching.items():
         for client in (strict_client, neighbour_client):
-            answer = await client.get("/api/me", headers=headers)
+            response = await client.get("/api/me", headers=headers)
             if name in ENDS[end]:
-                assert answer.status_code == 200
+                assert response.status_code == 200
             else:
-                assert_refused(answer, 401, "not_authenticated")
+                assert_refused(response, 401, "not_authenticated")
     whole_tenant = end in (disable_tenant, disable_tenant_by_command)
     seen = await strict_client.get("/api/me", headers=colleague.headers)
     assert seen.status_code == (401 if whole_tenant else 200)
@@ -179,14 +179,14 @@ async def test_a_stream_that_is_still_being_opened_also_ends() -> None:
 
 async def test_ended_streams_leave_no_state_behind() -> None:
     feeds = Feeds()
-    answers = iter([True, False])
+    responses = iter([True, False])
 
     async def read(after: int) -> News:
         return News([])
 
     async def may_go_on() -> bool:
         feeds.credentials_changed("user")
-        return next(answers)
+        return next(responses)
 
     items = feeds.follow(("tenant", "job"), read, 0, may_go_on, ("user", "tenant"))
     assert [item async for item in items] == []

@@ -71,8 +71,8 @@ async def test_a_read_only_key_may_read_the_metric_and_no_other_route_of_the_fle
     headers = {"authorization": f"Bearer {created.json()['key']}"}
     fleet = await fleet_api.fleet()
     path = f"/api/admin/fleets/{fleet['id']}"
-    answer = await client.get(f"{path}/scaling/metric", headers=headers)
-    assert (answer.status_code, answer.json()["needed_workers"]) == (200, 0)
+    response = await client.get(f"{path}/scaling/metric", headers=headers)
+    assert (response.status_code, response.json()["needed_workers"]) == (200, 0)
     assert_refused(await client.get(path, headers=headers), 403, "forbidden")
     user = await people.user()
     assert_refused(await client.get(f"{path}/scaling/metric", headers=user.headers), 403, "forbidden")

@@ -29,9 +29,9 @@ async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: Peop
 
 
 async def new_token(fleet_api: FleetApi, fleet: dict[str, Any], **body: Any) -> dict[str, Any]:
-    answer = await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens", body)
-    assert answer.status_code == 201, answer.text
-    created: dict[str, Any] = answer.json()
+    response = await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens", body)
+    assert response.status_code == 201, response.text
+    created: dict[str, Any] = response.json()
     return created
 
 
@@ -49,9 +49,9 @@ async def shown(fleet_api: FleetApi, token: dict[str, Any]) -> dict[str, Any]:
 async def test_the_token_decides_fleet_stage_and_workflows(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet(stage="staging")
     token = await new_token(fleet_api, fleet, name="image 7")
-    answer = await come(fleet_api, token["token"], f"{fleet['slug']}-1")
-    assert answer.status_code == 201, answer.text
-    body = answer.json()
+    response = await come(fleet_api, token["token"], f"{fleet['slug']}-1")
+    assert response.status_code == 201, response.text
+    body = response.json()
     assert (body["fleet_slug"], body["stage"], body["is_approved"]) == (fleet["slug"], "staging", True)
     assert body["workflows_assigned"] == [fleet_api.jobs_api.workflow]
     worker = await fleet_api.done("GET", f"workers/{fleet['slug']}-1")
@@ -79,9 +79,9 @@ async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_oth
     ids = {slug: await fleet_api.jobs_api.core.add_workflow(slug) for slug in (second, third, foreign)}
     fleet = await fleet_api.fleet(first, second)
     token = (await new_token(fleet_api, fleet))["token"]
-    answer = await come(fleet_api, token, f"few-{first}", workflow_slugs=[second, third, foreign, "actor:unknown"])
-    assert answer.json()["workflows_assigned"] == [second]
-    agent = Agent(f"few-{first}", answer.json()["token"])
+    response = await come(fleet_api, token, f"few-{first}", workflow_slugs=[second, third, foreign, "actor:unknown"])
+    assert response.json()["workflows_assigned"] == [second]
+    agent = Agent(f"few-{first}", response.json()["token"])
 
     async def given() -> tuple[int, ...]:
         header = agent.headers["authorization"]
@@ -154,9 +154,9 @@ async def test_a_rotated_token_is_accepted_until_the_overlap_ends(fleet_api: Fle
     fleet = await fleet_api.fleet()
     old, name = await new_token(fleet_api, fleet, name="image 7"), fleet["slug"]
     path = f"fleets/{fleet['id']}/tokens/{old['id']}/rotate"
-    answer = await fleet_api.admin("POST", path, {"overlap_seconds": 3600})
-    assert answer.status_code == 201, answer.text
-    new = answer.json()
+    response = await fleet_api.admin("POST", path, {"overlap_seconds": 3600})
+    assert response.status_code == 201, response.text
+    new = response.json()
     assert (new["replaces"], new["name"], new["expires_at"]) == (old["id"], "image 7", None)
     for number, token in enumerate((old, new)):
         assert (await come(fleet_api, token["token"], f"{name}-{number}")).status_code == 201
@@ -171,8 +171,8 @@ async def test_a_token_is_managed_only_through_its_own_fleet(fleet_api: FleetApi
     fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
     token = await new_token(fleet_api, fleet)
     for action in ("rotate", "revoke"):
-        answer = await fleet_api.admin("POST", f"fleets/{other['id']}/tokens/{token['id']}/{action}")
-        assert_refused(answer, 404, "not_found")
+        response = await fleet_api.admin("POST", f"fleets/{other['id']}/tokens/{token['id']}/{action}")
+        assert_refused(response, 404, "not_found")
     assert_refused(await fleet_api.admin("POST", "fleets/4000000000/tokens"), 404, "not_found")
     assert_refused(
         await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate", {"overlap_seconds": -1}),
@@ -196,7 +196,7 @@ async def test_only_wrong_tokens_are_limited_by_ip_address(
     fleet_api = await crew_of(strict_plane, strict_client)
     token = (await new_token(fleet_api, await fleet_api.fleet()))["token"]
     wrong = [await come(fleet_api, "csf_" + "A" * 43, "guest") for _ in range(4)]
-    assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
+    assert [response.status_code for response in wrong] == [401, 401, 401, 429]
     assert (await come(fleet_api, token, f"right-{fleet_api.jobs_api.workflow}")).status_code == 201
 
 
@@ -243,8 +243,8 @@ async def test_a_revoked_worker_with_the_shared_secret_is_not_approved_under_ano
         fresh = await come(fleet_api, secret, "gpu-3", workflow_slugs=slugs)
         assert fresh.json()["is_approved"] is False
         poll = {"authorization": f"Bearer {fresh.json()['token']}"}
-        answer = await client.post("/api/worker/poll", json={}, headers=poll)
-        assert answer.json()["reason"] == "not_approved"
+        response = await client.post("/api/worker/poll", json={}, headers=poll)
+        assert response.json()["reason"] == "not_approved"
         # Nor under the id of an approved worker that is away.
         await fleet_api.silent_for(Agent("gpu-2", known.json()["token"]), 91)
         assert (await come(fleet_api, secret, "gpu-2", workflow_slugs=slugs)).json()["is_approved"] is False

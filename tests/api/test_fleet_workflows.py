@@ -23,9 +23,9 @@ async def ann(worker_harness: WorkerHarness) -> Person:
 
 async def admin(worker_harness: WorkerHarness, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     headers = worker_harness.jobs_api.admin.headers
-    answer = await worker_harness.client.request(method, f"/api/admin/{path}", json=body, headers=headers)
-    assert answer.is_success, answer.text
-    return answer.json()
+    response = await worker_harness.client.request(method, f"/api/admin/{path}", json=body, headers=headers)
+    assert response.is_success, response.text
+    return response.json()
 
 
 async def new_fleet(worker_harness: WorkerHarness, stage: str = "production") -> Any:
@@ -93,8 +93,8 @@ async def test_a_fleet_counts_only_the_queue_of_its_own_stage(worker_harness: Wo
 
 async def test_an_unknown_fleet_has_no_workflows(worker_harness: WorkerHarness) -> None:
     headers = worker_harness.jobs_api.admin.headers
-    answer = await worker_harness.client.get("/api/admin/fleets/999999999/workflows", headers=headers)
-    assert_refused(answer, 404, "not_found")
+    response = await worker_harness.client.get("/api/admin/fleets/999999999/workflows", headers=headers)
+    assert_refused(response, 404, "not_found")
 
 
 async def test_the_list_of_workers_has_the_progress_of_running_jobs_in_all_pools(

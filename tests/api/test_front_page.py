@@ -37,9 +37,9 @@ class Page(HTMLParser):
 
 
 async def test_programs_get_links_as_json(plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    answer = await client.get("/")
-    assert answer.status_code == 200
-    body = answer.json()
+    response = await client.get("/")
+    assert response.status_code == 200
+    body = response.json()
     assert (body["name"], body["version"], body["status"]) == ("Callsheet", __version__, "ready")
     for name in ("documentation", "openapi", "health", "readiness"):
         assert body[name].startswith(plane.settings.public_url)
@@ -47,26 +47,26 @@ async def test_programs_get_links_as_json(plane: ControlPlane, client: httpx.Asy
 
 
 async def test_browsers_get_a_page_without_external_resources(plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    answer = await client.get("/", headers=BROWSER)
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "Accept" in answer.headers["vary"]
-    page = Page(answer.text)
+    response = await client.get("/", headers=BROWSER)
+    assert response.headers["content-type"].startswith("text/html")
+    assert "Accept" in response.headers["vary"]
+    page = Page(response.text)
     assert "script" not in page.tags
     assert page.inline == []
     for link in page.links:
         assert link.startswith("/"), link
         assert (await client.get(link)).status_code == 200, link
     assert {"/docs", "/openapi.json", "/healthz", "/readyz"} <= set(page.links)
-    assert f"version {__version__}" in answer.text
-    assert ">Ready<" in answer.text
-    assert plane.settings.public_url in answer.text
-    assert "$" not in re.sub(r"<style>.*?</style>", "", answer.text, flags=re.DOTALL)
+    assert f"version {__version__}" in response.text
+    assert ">Ready<" in response.text
+    assert plane.settings.public_url in response.text
+    assert "$" not in re.sub(r"<style>.*?</style>", "", response.text, flags=re.DOTALL)
 
 
 async def test_the_content_security_policy_allows_only_the_style_of_the_page(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/", headers=BROWSER)
-    policy = answer.headers["content-security-policy"]
-    style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+    response = await client.get("/", headers=BROWSER)
+    policy = response.headers["content-security-policy"]
+    style = re.search(r"<style>(.*?)</style>", response.text, re.DOTALL)
     assert style is not None
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert f"style-src 'sha256-{digest}'" in policy

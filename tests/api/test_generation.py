@@ -38,9 +38,9 @@ async def steps(actor_harness: ActorHarness, person: Person, job: dict[str, Any]
 
 
 async def test_a_copy_job_returns_its_text(actor_harness: ActorHarness, ann: Person) -> None:
-    answer = await generate(actor_harness, ann, "copy", {"product": LAMP, "style": "playful"})
-    assert answer.status_code == 201, answer.text
-    job = answer.json()
+    response = await generate(actor_harness, ann, "copy", {"product": LAMP, "style": "playful"})
+    assert response.status_code == 201, response.text
+    job = response.json()
     assert (job["kind"], job["status"], job["cost"]) == ("copy", "completed", 1)
     assert job["result"]["result"] == {"copy": "Buy Lamp!"}
     assert await steps(actor_harness, ann, job) == [">pending", "pending>processing", "processing>completed"]
@@ -70,9 +70,9 @@ async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(actor_harness: 
 
 async def test_a_scrape_that_finds_no_product_stores_none(actor_harness: ActorHarness, ann: Person) -> None:
     scrape = actor_harness.actors["scrape"]
-    before, scrape.answer = scrape.answer, lambda task: {"product": {"title": "", "images": "none"}}
+    before, scrape.response = scrape.response, lambda task: {"product": {"title": "", "images": "none"}}
     job = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/nothing"})).json()
-    scrape.answer = before
+    scrape.response = before
     assert (job["status"], "product_id" in job["result"]) == ("completed", False)
     assert (await actor_harness.ask(ann, "GET", "/api/products")).json()["items"] == []
 
@@ -89,9 +89,9 @@ async def test_other_job_types_return_when_their_job_is_queued(
     actor_harness: ActorHarness, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
 ) -> None:
     actor_harness.actors[job_kind].gate.clear()
-    answer = await generate(actor_harness, ann, kind, body)
-    assert answer.status_code == 201, answer.text
-    job = answer.json()
+    response = await generate(actor_harness, ann, kind, body)
+    assert response.status_code == 201, response.text
+    job = response.json()
     assert (job["kind"], job["cost"]) == (job_kind, cost)
     assert job["status"] in ("queued", "processing")
     # They are tasks of the actor of their type.
@@ -110,10 +110,10 @@ async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harnes
     again = asyncio.create_task(generate(actor_harness, ann, "copy", body))
     await until(lambda: len(actor_harness.plane.jobs.feeds) > 0)
     copy.gate.set()
-    answers = [await first, await again]
-    assert [answer.status_code for answer in answers] == [201, 200]
-    assert answers[0].json() == answers[1].json()
-    assert answers[1].headers["idempotent-replayed"] == "true"
+    responses = [await first, await again]
+    assert [response.status_code for response in responses] == [201, 200]
+    assert responses[0].json() == responses[1].json()
+    assert responses[1].headers["idempotent-replayed"] == "true"
     assert (len(copy.begun), await actor_harness.balance(ann)) == (1, 99)
     other = await generate(actor_harness, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
     assert_refused(other, 422, "idempotency_key_reused")
@@ -155,7 +155,7 @@ async def test_jobs_above_the_concurrency_limit_are_queued_and_return_their_resu
 
     await until(are_all_accepted)
     copy.gate.set()
-    jobs = [(await answer).json() for answer in asked]
+    jobs = [(await response).json() for response in asked]
     assert {job["status"] for job in jobs} == {"completed"}
     queued = [job for job in jobs if "pending>queued" in await steps(actor_harness, ann, job)]
     assert len(queued) == 2
@@ -163,9 +163,9 @@ async def test_jobs_above_the_concurrency_limit_are_queued_and_return_their_resu
 
 async def test_a_failed_job_is_returned_with_its_error_and_refunded(actor_harness: ActorHarness, ann: Person) -> None:
     copy = actor_harness.actors["copy"]
-    before, copy.answer = copy.answer, actor_harness.actors["broken"].answer
+    before, copy.response = copy.response, actor_harness.actors["broken"].response
     job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
-    copy.answer = before
+    copy.response = before
     assert (job["status"], job["error"]) == ("failed", {"type": "bad_weather", "message": "It rained."})
     assert await actor_harness.balance(ann) == 100
 
@@ -197,8 +197,8 @@ async def test_g6_a_product_of_another_user_is_not_found(actor_harness: ActorHar
     scraped = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
     for stranger in (await actor_harness.person("pool_1"), await actor_harness.person(tenant_of=ann)):
         for method in ("GET", "DELETE"):
-            answer = await actor_harness.ask(stranger, method, f"/api/products/{scraped['id']}")
-            assert_refused(answer, 404, "not_found")
+            response = await actor_harness.ask(stranger, method, f"/api/products/{scraped['id']}")
+            assert_refused(response, 404, "not_found")
         named = await generate(actor_harness, stranger, "copy", {"product_id": scraped["id"]})
         assert_refused(named, 422, "invalid_request", "product_id")
         assert (await actor_harness.ask(stranger, "GET", "/api/products")).json()["items"] == []

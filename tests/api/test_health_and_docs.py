@@ -15,14 +15,14 @@ from tests.support.responses import assert_refused
 
 
 async def test_healthz_reports_that_the_process_is_alive(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/healthz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": __version__})
+    response = await client.get("/healthz")
+    assert (response.status_code, response.json()) == (200, {"status": "ok", "version": __version__})
 
 
 async def test_readyz_checks_every_database(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/readyz")
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "ready", "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"}}
+    response = await client.get("/readyz")
+    assert response.status_code == 200
+    assert response.json() == {"status": "ready", "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"}}
 
 
 async def test_readyz_names_the_unavailable_database(
@@ -31,9 +31,9 @@ async def test_readyz_names_the_unavailable_database(
     first, second = [await neighbour_plane.databases.pool(name) for name in ("pool_1", "pool_2")]
     async with away(second):
         # The tenants of the other pool are served.
-        answer = await neighbour_client.get("/readyz")
-        assert answer.status_code == 200
-        assert answer.json() == {
+        response = await neighbour_client.get("/readyz")
+        assert response.status_code == 200
+        assert response.json() == {
             "status": "degraded",
             "databases": {"central": "ok", "pool_1": "ok", "pool_2": "unavailable"},
         }
@@ -63,16 +63,16 @@ async def test_the_docs_page_loads_no_external_resources(client: httpx.AsyncClie
     assert {asset.rpartition(".")[2] for asset in assets} == {"js", "css", "png"}
     for asset in [*assets, "/openapi.json"]:
         assert asset.startswith("/")
-        answer = await client.get(asset)
-        assert (answer.status_code, len(answer.content) > 500) == (200, True), asset
+        response = await client.get(asset)
+        assert (response.status_code, len(response.content) > 500) == (200, True), asset
     assert re.search(r"url: ['\"]/openapi.json['\"]", page.text)
 
 
 @pytest.fixture
 async def document(client: httpx.AsyncClient) -> dict[str, Any]:
-    answer = await client.get("/openapi.json")
-    assert answer.status_code == 200
-    found: dict[str, Any] = answer.json()
+    response = await client.get("/openapi.json")
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
     return found
 
 

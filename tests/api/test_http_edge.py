@@ -60,8 +60,8 @@ def lines_of(logged: io.StringIO, event: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("given", ["abc", "A.b_c-9", "x" * 64, "01900000-0000-7000-8000-000000000000"])
 async def test_a_request_id_is_in_response_and_log(client: httpx.AsyncClient, logged: io.StringIO, given: str) -> None:
-    answer = await client.get("/api/me", headers={"x-request-id": given})
-    assert assert_refused(answer, 401, "not_authenticated")["request_id"] == given
+    response = await client.get("/api/me", headers={"x-request-id": given})
+    assert assert_refused(response, 401, "not_authenticated")["request_id"] == given
     (line,) = lines_of(logged, "http.request")
     assert line["request_id"] == given
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/me", 401)
@@ -71,8 +71,8 @@ async def test_a_request_id_is_in_response_and_log(client: httpx.AsyncClient, lo
 @pytest.mark.few_forms
 @pytest.mark.parametrize("given", [b"", b"x" * 65, b"a b", b"a;b", b"<script>", b"\xff", b'"', b"a,b", b"\xc3\xa9"])
 async def test_an_unsafe_request_id_is_replaced(client: httpx.AsyncClient, logged: io.StringIO, given: bytes) -> None:
-    answers = [await client.get("/nowhere", headers=[(b"x-request-id", given)]) for _ in range(2)]
-    ids = [answer.headers["x-request-id"] for answer in answers]
+    responses = [await client.get("/nowhere", headers=[(b"x-request-id", given)]) for _ in range(2)]
+    ids = [response.headers["x-request-id"] for response in responses]
     assert ids[0] != ids[1]
     assert all(re.fullmatch("[0-9a-f]{16}", made) for made in ids)
     assert [line["request_id"] for line in lines_of(logged, "http.request")] == ids
@@ -103,17 +103,17 @@ async def test_every_response_has_the_security_headers(client: httpx.AsyncClient
         ("GET", "/a%00"),
         ("POST", "/api/auth/login"),
     ]:
-        answer = await client.request(method, path)
-        assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
-        assert len(answer.headers.get_list("x-request-id")) == 1
+        response = await client.request(method, path)
+        assert {name: response.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
+        assert len(response.headers.get_list("x-request-id")) == 1
 
 
 async def test_responses_about_a_caller_are_not_cached(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     for path in ("/api/me", "/api/keys", "/api/nowhere", "/metrics"):
         for headers in ({}, person.headers):
-            answer = await client.get(path, headers=headers)
-            assert answer.headers.get_list("cache-control") == ["no-store"], path
+            response = await client.get(path, headers=headers)
+            assert response.headers.get_list("cache-control") == ["no-store"], path
     assert "cache-control" not in (await client.get("/healthz")).headers
 
 
@@ -245,8 +245,8 @@ async def test_an_error_in_the_middle_of_a_response_closes_the_connection_and_is
     failing: httpx.AsyncClient, logged: io.StringIO
 ) -> None:
     try:
-        answer = await failing.get("/halfway")
-        assert answer.content == b"some"
+        response = await failing.get("/halfway")
+        assert response.content == b"some"
     except httpx.RemoteProtocolError:
         pass
     assert "too late for an answer" in lines_of(logged, "http.unhandled")[0]["exception"]
@@ -258,9 +258,9 @@ async def test_an_error_in_the_middle_of_a_response_closes_the_connection_and_is
 async def test_every_kind_of_database_outage_is_a_503_that_does_not_show_the_database_host(
     failing: httpx.AsyncClient, number: int
 ) -> None:
-    answer = await failing.get(f"/away/{number}")
-    assert_refused(answer, 503, "unavailable")
-    assert "10.0.0.7" not in answer.text
+    response = await failing.get(f"/away/{number}")
+    assert_refused(response, 503, "unavailable")
+    assert "10.0.0.7" not in response.text
 
 
 async def test_a_value_that_the_database_driver_refuses_is_a_server_error(failing: httpx.AsyncClient) -> None:
@@ -289,8 +289,8 @@ async def test_requests_get_a_503_while_the_database_is_unavailable(
             ("POST", "/api/keys", {"name": "x"}),
             ("POST", "/api/auth/login", {"email": "a", "password": "b"}),
         ]:
-            answer = await neighbour_client.request(method, path, json=body, headers=person.headers)
-            assert_refused(answer, 503, "unavailable")
+            response = await neighbour_client.request(method, path, json=body, headers=person.headers)
+            assert_refused(response, 503, "unavailable")
         assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
         assert (await neighbour_client.get("/healthz")).status_code == 200
         scraped = await neighbour_client.get("/metrics", headers={"authorization": "Bearer open sesame"})
@@ -328,10 +328,10 @@ async def test_g12_requests_get_503_while_the_database_is_killed_and_recover_wit
         blocker.terminate()
 
         async def served() -> bool:
-            answer = await client.get("/api/me", headers=person.headers)
-            if answer.status_code != 200:
-                assert_refused(answer, 503, "unavailable")
-            return answer.status_code == 200
+            response = await client.get("/api/me", headers=person.headers)
+            if response.status_code != 200:
+                assert_refused(response, 503, "unavailable")
+            return response.status_code == 200
 
         await until(served)
         assert (await client.get("/readyz")).status_code == 200

@@ -25,9 +25,9 @@ async def central(plane: ControlPlane, query: str, *arguments: object) -> list[a
 
 
 async def new_key(client: httpx.AsyncClient, person: Person, name: str = "laptop") -> dict[str, str]:
-    answer = await client.post("/api/keys", json={"name": name}, headers=await session_of(client, person))
-    assert answer.status_code == 201
-    key: dict[str, str] = answer.json()
+    response = await client.post("/api/keys", json={"name": name}, headers=await session_of(client, person))
+    assert response.status_code == 201
+    key: dict[str, str] = response.json()
     return key
 
 
@@ -42,9 +42,9 @@ async def test_a_key_identifies_its_user(client: httpx.AsyncClient, people: Peop
 
 async def test_a_request_without_a_key_is_refused_with_the_steps_to_get_one(client: httpx.AsyncClient) -> None:
     for path in ("/api/me", "/api/keys", "/api/admin/tenants", "/api/admin/users"):
-        answer = await client.get(path)
-        assert_refused(answer, 401, "not_authenticated")
-        assert answer.headers["www-authenticate"].startswith("Bearer")
+        response = await client.get(path)
+        assert_refused(response, 401, "not_authenticated")
+        assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_revoked_key_is_refused_at_once(client: httpx.AsyncClient, people: People) -> None:
@@ -60,9 +60,9 @@ async def test_a_revoked_key_is_refused_at_once(client: httpx.AsyncClient, peopl
 async def test_revoking_again_keeps_the_first_time(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     created = await new_key(client, person)
-    answers = [await client.delete(f"/api/keys/{created['id']}", headers=person.headers) for _ in range(2)]
-    assert [answer.status_code for answer in answers] == [200, 200]
-    assert answers[0].json() == answers[1].json()
+    responses = [await client.delete(f"/api/keys/{created['id']}", headers=person.headers) for _ in range(2)]
+    assert [response.status_code for response in responses] == [200, 200]
+    assert responses[0].json() == responses[1].json()
 
 
 async def test_a_key_is_shown_once(client: httpx.AsyncClient, people: People) -> None:

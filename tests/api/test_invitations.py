@@ -30,9 +30,9 @@ async def tenant_admin(people: People) -> Person:
 
 async def invite(client: httpx.AsyncClient, by: Person, **changes: str) -> dict[str, Any]:
     body = {"tenant": by.tenant.slug, "email": f"{uuid4().hex}@example.com", **changes}
-    answer = await client.post("/api/admin/invitations", json=body, headers=by.headers)
-    assert answer.status_code == 201, answer.text
-    return dict(answer.json())
+    response = await client.post("/api/admin/invitations", json=body, headers=by.headers)
+    assert response.status_code == 201, response.text
+    return dict(response.json())
 
 
 def token_of(invitation: dict[str, Any]) -> str:
@@ -88,25 +88,28 @@ async def test_a_program_accepts_over_the_api(client: httpx.AsyncClient, operato
     assert_refused(refused, 422, "invalid_request", "password")
     accepted = await client.post(api(invitation), json={"password": PASSWORD})
     assert (accepted.status_code, accepted.json()["id"]) == (201, invitation["id"])
-    for answer in (await client.get(api(invitation)), await client.post(api(invitation), json={"password": PASSWORD})):
-        assert_refused(answer, 404, "not_found")
+    for response in (
+        await client.get(api(invitation)),
+        await client.post(api(invitation), json={"password": PASSWORD}),
+    ):
+        assert_refused(response, 404, "not_found")
 
 
 async def test_one_of_two_concurrent_acceptances_succeeds(client: httpx.AsyncClient, operator: Person) -> None:
     invitation = await invite(client, operator)
-    answers = await asyncio.gather(*(client.post(api(invitation), json={"password": PASSWORD}) for _ in range(4)))
-    assert sorted(answer.status_code for answer in answers) == [201, 404, 404, 404]
+    responses = await asyncio.gather(*(client.post(api(invitation), json={"password": PASSWORD}) for _ in range(4)))
+    assert sorted(response.status_code for response in responses) == [201, 404, 404, 404]
 
 
 async def test_one_link_of_concurrent_invitations_works(client: httpx.AsyncClient, operator: Person) -> None:
     body = {"tenant": operator.tenant.slug, "email": "wanted@example.com"}
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(client.post("/api/admin/invitations", json=body, headers=operator.headers) for _ in range(6))
     )
-    assert {answer.status_code for answer in answers} <= {201, 409}
-    made = [answer.json() for answer in answers if answer.status_code == 201]
+    assert {response.status_code for response in responses} <= {201, 409}
+    made = [response.json() for response in responses if response.status_code == 201]
     works = [await client.get(api(invitation)) for invitation in made]
-    assert [answer.status_code for answer in works].count(200) == 1
+    assert [response.status_code for response in works].count(200) == 1
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
@@ -123,16 +126,16 @@ async def test_a_tenant_admin_has_no_access_to_invitations_of_another_tenant(
     client: httpx.AsyncClient, tenant_admin: Person, operator: Person
 ) -> None:
     body = {"tenant": operator.tenant.slug, "email": "spy@example.com"}
-    answer = await client.post("/api/admin/invitations", json=body, headers=tenant_admin.headers)
-    assert_refused(answer, 422, "invalid_request", "tenant")
+    response = await client.post("/api/admin/invitations", json=body, headers=tenant_admin.headers)
+    assert_refused(response, 422, "invalid_request", "tenant")
     theirs = await invite(client, operator)
     assert theirs["email"] not in (await client.get("/api/admin/invitations", headers=tenant_admin.headers)).text
     path = f"/api/admin/invitations/{theirs['id']}"
     assert_refused(await client.delete(path, headers=tenant_admin.headers), 404, "not_found")
     # Nor can it revoke one of its own tenant for a role that it may not give.
     above = await invite(client, operator, tenant=tenant_admin.tenant.slug, role="operator")
-    answer = await client.delete(f"/api/admin/invitations/{above['id']}", headers=tenant_admin.headers)
-    assert_refused(answer, 403, "forbidden")
+    response = await client.delete(f"/api/admin/invitations/{above['id']}", headers=tenant_admin.headers)
+    assert_refused(response, 403, "forbidden")
     assert (await client.get(api(theirs))).status_code == (await client.get(api(above))).status_code == 200
 
 
@@ -157,14 +160,14 @@ async def test_an_invalid_link_is_refused(
             case "e-mail taken":
                 body = {"tenant": tenant.slug, "email": invitation["email"], "password": PASSWORD}
                 await client.post("/api/admin/users", json=body, headers=operator.headers)
-    answer = await client.post(api(invitation), json={"password": "mine from now on"})
-    assert answer.status_code == (409 if how == "e-mail taken" else 404), answer.text
+    response = await client.post(api(invitation), json={"password": "mine from now on"})
+    assert response.status_code == (409 if how == "e-mail taken" else 404), response.text
 
 
 async def test_an_existing_user_is_not_invited(client: httpx.AsyncClient, operator: Person) -> None:
     body = {"tenant": operator.tenant.slug, "email": operator.user.email}
-    answer = await client.post("/api/admin/invitations", json=body, headers=operator.headers)
-    assert_refused(answer, 409, "conflict", "email")
+    response = await client.post("/api/admin/invitations", json=body, headers=operator.headers)
+    assert_refused(response, 409, "conflict", "email")
 
 
 async def test_the_token_is_stored_as_a_hash_and_not_logged(
@@ -191,9 +194,9 @@ async def test_texts_of_users_are_escaped_in_pages(client: httpx.AsyncClient, pe
     assert "<img" not in page
     assert '"><b>@' not in page
     for odd in ("/account/invitation/nothing", "/account/password/%22%3E%3Cscript%3E"):
-        answer = await client.get(odd)
-        assert answer.status_code == 404
-        assert "<script" not in answer.text
+        response = await client.get(odd)
+        assert response.status_code == 404
+        assert "<script" not in response.text
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe=1", b"&".join([b"a=1"] * 50), b"%", b""])
@@ -202,6 +205,6 @@ async def test_a_form_that_cannot_be_read_is_refused_on_a_page(
 ) -> None:
     invitation = await invite(client, operator)
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    answer = await client.post(invitation["link"], content=body, headers=headers)
-    assert answer.status_code in (400, 422)
-    assert answer.headers["content-type"].startswith("text/html")
+    response = await client.post(invitation["link"], content=body, headers=headers)
+    assert response.status_code in (400, 422)
+    assert response.headers["content-type"].startswith("text/html")

@@ -148,8 +148,8 @@ async def test_an_ended_job_has_no_outlook_and_needs_no_query_to_central(
     leased = await worker.job()
     if ended == "completed":
         await worker.deliver(leased, OUTPUT)
-        answer = await worker.complete(leased, output=described(OUTPUT, "video/mp4"))
-        assert answer.status_code == 200, answer.text
+        response = await worker.complete(leased, output=described(OUTPUT, "video/mp4"))
+        assert response.status_code == 200, response.text
     elif ended == "failed":
         await worker.fail(leased, "It broke.")
     else:
@@ -173,8 +173,8 @@ async def test_a_completed_job_lists_its_outputs_with_urls_that_work(
     leased = await worker.job()
     files = {"main.mp4": ("video/mp4", OUTPUT), "still.mp4": ("video/mp4", OUTPUT + b" still")}
     outputs = await worker.deliver_named(leased, files)
-    answer = await worker.complete(leased, outputs=outputs)
-    assert answer.status_code == 200, answer.text
+    response = await worker.complete(leased, outputs=outputs)
+    assert response.status_code == 200, response.text
     shown = await worker_harness.shown(ann, job["id"])
     assert [(one["name"], one["size"], one["sha256"]) for one in shown["outputs"]] == [
         (one["name"], one["size"], one["sha256"]) for one in outputs

@@ -30,12 +30,12 @@ async def ann(jobs_api: JobsApi) -> Person:
 
 
 async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(jobs_api: JobsApi, ann: Person) -> None:
-    answer = await jobs_api.post(
+    response = await jobs_api.post(
         "/api/admin/jobs", jobs_api.request(ann, cost=30, priority=3, payload={"n": [1, None, "☃"]})
     )
-    assert answer.status_code == 201
-    job = answer.json()
-    assert "idempotent-replayed" not in answer.headers
+    assert response.status_code == 201
+    job = response.json()
+    assert "idempotent-replayed" not in response.headers
     assert {name: job[name] for name in ("kind", "status", "cost", "priority", "charge_cycle", "result", "error")} == {
         "kind": "effect",
         "status": "queued",
@@ -232,8 +232,8 @@ async def test_a_job_of_another_user_is_not_found(jobs_api: JobsApi, ann: Person
         jobs_api.admin,
     ]
     for stranger in strangers:
-        answer = await jobs_api.client.request(method, f"/api/ai-jobs/{job['id']}{rest}", headers=stranger.headers)
-        assert_refused(answer, 404, "not_found")
+        response = await jobs_api.client.request(method, f"/api/ai-jobs/{job['id']}{rest}", headers=stranger.headers)
+        assert_refused(response, 404, "not_found")
     unknown = await jobs_api.client.request(method, f"/api/ai-jobs/{uuid7()}{rest}", headers=ann.headers)
     assert_refused(unknown, 404, "not_found")
     nonsense = await jobs_api.client.request(method, f"/api/ai-jobs/x{rest}", headers=ann.headers)
@@ -290,8 +290,8 @@ async def test_an_admin_credits_a_user_and_a_repeated_payment_is_credited_once(j
 )
 async def test_a_bad_credit_is_refused(jobs_api: JobsApi, ann: Person, change: dict[str, Any], field: str) -> None:
     body = {"amount": 25, "provider_transaction_id": "stripe-1", **change}
-    answer = await jobs_api.post(f"/api/admin/users/{ann.user.id}/credits", body)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await jobs_api.post(f"/api/admin/users/{ann.user.id}/credits", body)
+    assert_refused(response, 422, "invalid_request", field)
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
@@ -311,8 +311,8 @@ async def test_an_admin_sees_the_wallet_and_the_transactions_of_any_user(jobs_ap
         rest = (await jobs_api.get(jobs_api.admin, f"{address}/transactions?cursor={page['next_cursor']}")).json()
         assert [(each["type"], each["amount"]) for each in rest["items"]] == [("PAYMENT_CREDIT", 100)]
     for rest_of_path in ("", "/transactions"):
-        answer = await jobs_api.get(jobs_api.admin, f"/api/admin/users/{uuid7()}/wallet{rest_of_path}")
-        assert_refused(answer, 404, "not_found")
+        response = await jobs_api.get(jobs_api.admin, f"/api/admin/users/{uuid7()}/wallet{rest_of_path}")
+        assert_refused(response, 404, "not_found")
 
 
 async def test_transactions_are_listed_newest_first_page_by_page(jobs_api: JobsApi, ann: Person) -> None:
@@ -372,9 +372,9 @@ async def test_a_page_is_cut_when_its_results_are_too_large_and_has_a_cursor(
         params: dict[str, Any] = {"limit": 50} | ({"cursor": cursor} if cursor else {})
         asker = jobs_api.admin if "/admin/" in path else ann
         address = path.format(user_id=ann.user.id, tenant_id=ann.tenant.id)
-        answer = await jobs_api.client.get(address, params=params, headers=asker.headers)
-        assert answer.status_code == 200, answer.text
-        page = answer.json()
+        response = await jobs_api.client.get(address, params=params, headers=asker.headers)
+        assert response.status_code == 200, response.text
+        page = response.json()
         pages.append([job["job_id" if path == "/api/task" else "id"] for job in page["items"]])
         assert all(job["result"] for job in page["items"])
         assert all(job.get("payload") is None for job in page["items"])

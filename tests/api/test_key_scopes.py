@@ -117,8 +117,8 @@ async def test_an_invalid_property_of_a_key_is_refused_by_its_field(
     client: httpx.AsyncClient, people: People, fields: dict[str, Any], wrong: str
 ) -> None:
     session = await session_of(client, await people.user())
-    answer = await client.post("/api/keys", json={"name": "x", **fields}, headers=session)
-    assert_refused(answer, 422, "invalid_request", wrong)
+    response = await client.post("/api/keys", json={"name": "x", **fields}, headers=session)
+    assert_refused(response, 422, "invalid_request", wrong)
 
 
 async def test_an_expired_key_is_refused(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> None:
@@ -204,9 +204,9 @@ async def test_the_number_of_keys_that_a_user_creates_in_an_hour_is_limited(
     for _ in range(2):
         created = (await client.post("/api/keys", json={"name": "again"}, headers=session)).json()
         assert (await client.delete(f"/api/keys/{created['id']}", headers=session)).status_code == 200
-    answer = await client.post("/api/keys", json={"name": "again"}, headers=session)
-    assert_refused(answer, 429, "rate_limited")
-    assert int(answer.headers["retry-after"]) > 0
+    response = await client.post("/api/keys", json={"name": "again"}, headers=session)
+    assert_refused(response, 429, "rate_limited")
+    assert int(response.headers["retry-after"]) > 0
     session = await session_of(client, other)
     assert (await client.post("/api/keys", json={"name": "mine"}, headers=session)).status_code == 201
 

@@ -34,9 +34,9 @@ async def ann(catalog_api: CatalogApi) -> Person:
 
 
 async def listed(catalog_api: CatalogApi, person: Person, **query: Any) -> list[dict[str, Any]]:
-    answer = await catalog_api.client.get("/api/library/jobs", params=query, headers=person.headers)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
+    response = await catalog_api.client.get("/api/library/jobs", params=query, headers=person.headers)
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
@@ -190,8 +190,8 @@ async def test_tasks_are_in_the_same_list_and_are_found_by_actor_and_words(actor
     await actor_harness.ended(ann, painter)
 
     async def ids(**query: Any) -> list[str]:
-        answer = await actor_harness.client.get("/api/library/jobs", params=query, headers=ann.headers)
-        return [item["task_id"] for item in answer.json()["items"]]
+        response = await actor_harness.client.get("/api/library/jobs", params=query, headers=ann.headers)
+        return [item["task_id"] for item in response.json()["items"]]
 
     assert await ids() == [painter["task_id"], echo["task_id"]]
     assert await ids(actor="echo") == [echo["task_id"]]
@@ -206,8 +206,8 @@ async def test_other_users_do_not_find_the_job(catalog_api: CatalogApi, ann: Per
     for other in (await catalog_api.person(tenant_of=ann), await catalog_api.person("pool_2")):
         assert await found(catalog_api, other, q="cat") == []
         assert (await catalog_api.shown(other, "/api/library/counts"))["total"] == 0
-        answer = await catalog_api.call("GET", f"/api/library/jobs/{job['id']}", person=other)
-        assert_refused(answer, 404, "not_found")
+        response = await catalog_api.call("GET", f"/api/library/jobs/{job['id']}", person=other)
+        assert_refused(response, 404, "not_found")
 
 
 @pytest.mark.few_forms
@@ -229,9 +229,9 @@ async def test_other_users_do_not_find_the_job(catalog_api: CatalogApi, ann: Per
 async def test_invalid_filters_are_refused_by_name(
     catalog_api: CatalogApi, ann: Person, query: str, field: str
 ) -> None:
-    answer = await catalog_api.call("GET", f"/api/library/jobs?{query}", person=ann)
-    assert answer.status_code == 422
-    assert [error["field"].split(".")[:2] for error in answer.json()["errors"]] == [["query", field]]
+    response = await catalog_api.call("GET", f"/api/library/jobs?{query}", person=ann)
+    assert response.status_code == 422
+    assert [error["field"].split(".")[:2] for error in response.json()["errors"]] == [["query", field]]
 
 
 async def test_a_job_shows_its_request_so_that_a_form_can_be_filled_again(catalog_api: CatalogApi, ann: Person) -> None:

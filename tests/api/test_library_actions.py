@@ -24,9 +24,9 @@ async def ann(plane: ControlPlane) -> AsyncIterator[MediaApi]:
 
 
 async def act(person: MediaApi, action: str, *job_ids: object) -> list[dict[str, Any]]:
-    answer = await person.ask("POST", f"/api/library/{action}", {"job_ids": [str(each) for each in job_ids]})
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
+    response = await person.ask("POST", f"/api/library/{action}", {"job_ids": [str(each) for each in job_ids]})
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
@@ -127,10 +127,10 @@ async def test_a_file_that_an_active_job_reads_is_not_deleted(ann: MediaApi) -> 
 async def test_results_of_several_jobs_come_as_one_zip(ann: MediaApi) -> None:
     first, second = await made(ann, CLIP, CLIP + b"second"), await made(ann, CLIP + b"third")
     unfinished = (await ann.jobs_api.submit(ann.person))["id"]
-    answer = await ann.ask("GET", f"/api/library/download?job_id={second}&job_id={first}&job_id={unfinished}")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
-    assert answer.headers["cache-control"] == "no-store"
-    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+    response = await ann.ask("GET", f"/api/library/download?job_id={second}&job_id={first}&job_id={unfinished}")
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/zip")
+    assert response.headers["cache-control"] == "no-store"
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
         assert [archive.read(name) for name in names] == [CLIP + b"third", CLIP, CLIP + b"second"]
@@ -144,7 +144,7 @@ async def test_results_of_several_jobs_come_as_one_zip(ann: MediaApi) -> None:
 async def test_a_request_names_one_to_a_hundred_jobs(ann: MediaApi, count: int) -> None:
     ids = [str(uuid7()) for _ in range(count)]
     for action in ("cancel", "retry", "delete"):
-        answer = await ann.ask("POST", f"/api/library/{action}", {"job_ids": ids})
-        assert_refused(answer, 422, "invalid_request", "job_ids")
-    answer = await ann.ask("GET", "/api/library/download?" + "&".join(f"job_id={each}" for each in ids))
-    assert_refused(answer, 422, "invalid_request", "query.job_id")
+        response = await ann.ask("POST", f"/api/library/{action}", {"job_ids": ids})
+        assert_refused(response, 422, "invalid_request", "job_ids")
+    response = await ann.ask("GET", "/api/library/download?" + "&".join(f"job_id={each}" for each in ids))
+    assert_refused(response, 422, "invalid_request", "query.job_id")

@@ -79,15 +79,15 @@ async def test_only_the_ip_address_with_too_many_failures_must_wait(
     for _ in range(2):
         assert_refused(await guess(limited_client, email, stranger), 401, "invalid_credentials")
     for _ in range(10):
-        answer = await guess(limited_client, email, stranger)
-        problem = assert_refused(answer, 429, "rate_limited")
-        assert 1 <= int(answer.headers["retry-after"]) == problem["retry_after_seconds"] <= 86_400
+        response = await guess(limited_client, email, stranger)
+        problem = assert_refused(response, 429, "rate_limited")
+        assert 1 <= int(response.headers["retry-after"]) == problem["retry_after_seconds"] <= 86_400
     assert_refused(await guess(limited_client, email, stranger, PASSWORD), 429, "rate_limited")
     # What was refused did not count against the account: its owner has every attempt left.
     owner = new_ip_address()
     assert_refused(await guess(limited_client, email, owner), 401, "invalid_credentials")
-    answer = await guess(limited_client, email, owner, PASSWORD)
-    assert answer.status_code == (200 if known else 401)
+    response = await guess(limited_client, email, owner, PASSWORD)
+    assert response.status_code == (200 if known else 401)
 
 
 async def test_an_account_attacked_from_many_ip_addresses_is_slowed_and_not_locked(
@@ -139,8 +139,8 @@ async def test_a_control_character_in_an_email_does_not_evade_the_login_limit(
     for times in range(1, 5):
         for email in (f"{person.user.email}{character * times}", f"{character * times}{person.user.email}"):
             for password in ("guess", PASSWORD):
-                answer = await guess(limited_client, email, address, password)
-                assert_refused(answer, 422, "invalid_request", "email")
+                response = await guess(limited_client, email, address, password)
+                assert_refused(response, 422, "invalid_request", "email")
     assert (await guess(limited_client, person.user.email, address, PASSWORD)).status_code == 200
 
 
@@ -148,8 +148,8 @@ async def test_parallel_logins_cannot_exceed_the_limit(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     person, address = await people_of(limited_plane).user(), new_ip_address()
-    answers = await asyncio.gather(*(guess(limited_client, person.user.email, address) for _ in range(40)))
-    assert Counter(answer.status_code for answer in answers) == {401: 2, 429: 38}
+    responses = await asyncio.gather(*(guess(limited_client, person.user.email, address) for _ in range(40)))
+    assert Counter(response.status_code for response in responses) == {401: 2, 429: 38}
 
 
 @pytest.mark.thorough
@@ -158,7 +158,7 @@ async def test_parallel_logins_from_many_ip_addresses_get_one_attempt_each(
 ) -> None:
     person, addresses = await people_of(limited_plane).user(), [new_ip_address() for _ in range(8)]
     asked = [guess(limited_client, person.user.email, address) for address in addresses for _ in range(3)]
-    statuses = Counter(answer.status_code for answer in await asyncio.gather(*asked))
+    statuses = Counter(response.status_code for response in await asyncio.gather(*asked))
     # Four before the account was slowed down, at most one per IP address after that.
     assert statuses.keys() == {401, 429}
     assert 8 <= statuses[401] <= 4 + 8
@@ -303,8 +303,8 @@ async def test_a_login_of_an_unknown_user_costs_as_much_work_as_a_known_one(
     if known == "disabled":
         async with plane.databases.central.connection() as connection:
             await connection.execute("UPDATE users SET disabled_at = now() WHERE id = $1", person.user.id)
-    answer = await guess(client, person.user.email if known else "nobody@example.com")
-    problem = assert_refused(answer, 401, "invalid_credentials")
+    response = await guess(client, person.user.email if known else "nobody@example.com")
+    problem = assert_refused(response, 401, "invalid_credentials")
     assert set(problem) == {"type", "title", "status", "code", "request_id"}
     assert [password_hash.split("$")[1:4] for password_hash in verified] == [["argon2id", "v=19", "m=19456,t=2,p=1"]]
 

@@ -51,19 +51,19 @@ class MailHarness:
 
     async def invite(self, email: str | None = None) -> dict[str, Any]:
         body = {"tenant": self.operator.tenant.slug, "email": email or self.new}
-        answer = await self.client.post("/api/admin/invitations", json=body, headers=self.operator.headers)
-        assert answer.status_code == 201, answer.text
-        return dict(answer.json())
+        response = await self.client.post("/api/admin/invitations", json=body, headers=self.operator.headers)
+        assert response.status_code == 201, response.text
+        return dict(response.json())
 
     async def invitation(self) -> dict[str, Any]:
         """As operators see it."""
-        answer = await self.client.get("/api/admin/invitations", headers=self.operator.headers)
-        [found] = [invitation for invitation in answer.json()["items"] if invitation["email"] == self.new]
+        response = await self.client.get("/api/admin/invitations", headers=self.operator.headers)
+        [found] = [invitation for invitation in response.json()["items"] if invitation["email"] == self.new]
         return dict(found)
 
     async def mails(self) -> list[dict[str, Any]]:
-        answer = await self.client.get("/api/admin/mails", headers=self.operator.headers)
-        return list(answer.json()["items"])
+        response = await self.client.get("/api/admin/mails", headers=self.operator.headers)
+        return list(response.json()["items"])
 
     async def alert(self) -> str | None:
         """What operators see about mails."""
@@ -130,12 +130,14 @@ async def test_an_invitation_and_a_new_password_arrive_by_mail(mail_harness: Mai
         await mail_harness.client.post("/api/password-resets", json={"email": email})
         for email in (f"{uuid4().hex}@example.com", mail_harness.new.title())
     ]
-    assert {(answer.status_code, answer.text) for answer in asked} == {(202, asked[0].text)}
+    assert {(response.status_code, response.text) for response in asked} == {(202, asked[0].text)}
     await until(lambda: _is(len(server.mails) == 2))
     assert server.mails[-1]["To"] == mail_harness.new
     token = server.link().rpartition("/")[2]
-    answer = await mail_harness.client.post(f"/api/password-resets/{token}", json={"password": "another long password"})
-    assert answer.status_code == 204
+    response = await mail_harness.client.post(
+        f"/api/password-resets/{token}", json={"password": "another long password"}
+    )
+    assert response.status_code == 204
     login = {"email": mail_harness.new, "password": "another long password"}
     assert (await mail_harness.client.post("/api/auth/login", json=login)).status_code == 200
     # No mail waits, and no other person got a mail.
@@ -224,9 +226,9 @@ async def test_an_operator_sends_a_mail_again_that_failed_for_good(
     [failed] = await mail_harness.mails()
     assert failed["failed_at"] is not None
     path = f"/api/admin/mails/{failed['id']}/send"
-    answer = await mail_harness.client.post(path, headers=mail_harness.operator.headers)
-    assert answer.status_code == 202
-    assert answer.json() == {**failed, "failed_at": None, "attempts": 0, "due_at": answer.json()["due_at"]}
+    response = await mail_harness.client.post(path, headers=mail_harness.operator.headers)
+    assert response.status_code == 202
+    assert response.json() == {**failed, "failed_at": None, "attempts": 0, "due_at": response.json()["due_at"]}
     server.refusal = None
     assert await mail_harness.sender.tick(SystemClock().now())
     assert [mail["To"] for mail in server.mails] == [mail_harness.new]

@@ -96,9 +96,9 @@ async def test_an_image_task_delivers_a_file_of_the_user(
     assert params.items() <= result["data"]["details"]["params"].items()
     [content_id], [url] = result["content_ids"], result["urls"]
     assert content_id
-    answer = await configured_actor_harness.client.get(url)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
-    assert answer.content.startswith(PNG[:8])
+    response = await configured_actor_harness.client.get(url)
+    assert (response.status_code, response.headers["content-type"]) == (200, "image/png")
+    assert response.content.startswith(PNG[:8])
     assert await configured_actor_harness.balance(ann) == 100 - COST
     assert SECRET not in str(shown)
 

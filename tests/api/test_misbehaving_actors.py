@@ -27,11 +27,11 @@ async def ann(actor_harness: ActorHarness) -> Person:
 
 
 async def played(
-    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: str
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Answer, status: str
 ) -> dict[str, Any]:
     """A task whose actor returns this; the same worker runs another task afterwards."""
     with monkeypatch.context() as patched:
-        patched.setattr(actor_harness.actors["echo"], "answer", answer)
+        patched.setattr(actor_harness.actors["echo"], "response", response)
         task = await actor_harness.submit(ann, "echo", max_retries=0)
         shown = await actor_harness.ended(ann, task, status)
     await actor_harness.ended(ann, await actor_harness.submit(ann, "echo"))
@@ -86,21 +86,21 @@ def _exits(task: Task) -> Mapping[str, Any]:
     raise SystemExit(3)
 
 
-@pytest.mark.parametrize("answer", [_gives_up, _exits])
+@pytest.mark.parametrize("response", [_gives_up, _exits])
 async def test_an_actor_that_raises_cancel_or_exit_fails_only_its_own_task(
-    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Answer
 ) -> None:
-    shown = await played(actor_harness, ann, monkeypatch, answer, "failed")
+    shown = await played(actor_harness, ann, monkeypatch, response, "failed")
     assert shown["error"]["type"] == "actor_error"
 
 
 async def test_an_error_whose_details_cannot_be_serialized_is_reported_without_them(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answer(task: Task) -> Mapping[str, Any]:
+    def response(task: Task) -> Mapping[str, Any]:
         raise ProviderError("bad_weather", "It rained.", details={"cloud": object()})
 
-    shown = await played(actor_harness, ann, monkeypatch, answer, "failed")
+    shown = await played(actor_harness, ann, monkeypatch, response, "failed")
     assert (shown["error"]["type"], shown["error"]["message"]) == ("bad_weather", "It rained.")
 
 

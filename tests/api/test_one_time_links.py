@@ -33,13 +33,13 @@ async def used(client: httpx.AsyncClient, token: str, **headers: str) -> httpx.R
 async def test_a_link_signs_in_once(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     token = plane.one_time_links.create(person.user.email)
-    answer = await used(client, token)
-    assert answer.status_code == 200
-    assert (answer.json()["email"], answer.json()["signed_in_with"]) == (person.user.email, "session")
-    cookie = answer.headers["set-cookie"]
+    response = await used(client, token)
+    assert response.status_code == 200
+    assert (response.json()["email"], response.json()["signed_in_with"]) == (person.user.email, "session")
+    cookie = response.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
-    signed_in = await client.get("/api/me", headers={"cookie": f"{COOKIE}={answer.cookies[COOKIE]}"})
+    signed_in = await client.get("/api/me", headers={"cookie": f"{COOKIE}={response.cookies[COOKIE]}"})
     assert signed_in.json()["user_id"] == str(person.user.id)
     again = await used(client, token)
     assert (again.status_code, COOKIE in again.cookies) == (404, False)
@@ -68,8 +68,8 @@ async def test_a_proxied_request_is_refused_and_does_not_use_the_link(
 ) -> None:
     token = plane.one_time_links.create((await people.user()).user.email)
     for address in ("203.0.113.7", "127.0.0.1"):
-        answer = await used(client, token, **{"x-forwarded-for": address})
-        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        response = await used(client, token, **{"x-forwarded-for": address})
+        assert (response.status_code, response.json()["code"]) == (403, "forbidden")
     page = await used(client, token, origin="https://evil.example")
     assert (page.status_code, page.json()["code"]) == (403, "csrf_failed")
     assert (await used(client, token)).status_code == 200

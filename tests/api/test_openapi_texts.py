@@ -193,8 +193,8 @@ class Sender:
         secret = self.setup.headers["fleet secret"]
         registered = await self.setup.client.post("/api/worker/register", json=place, headers=secret)
         self.holder = {"authorization": f"Bearer {registered.json()['token']}"}
-        answer = await self.setup.client.post("/api/worker/poll", json={}, headers=self.holder)
-        job = answer.json()["job"]
+        response = await self.setup.client.post("/api/worker/poll", json={}, headers=self.holder)
+        job = response.json()["job"]
         if name == "complete":
             await self.setup.client.put(job["output_url"], content=MP4, headers=job["output_headers"])
         return {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"]}
@@ -237,12 +237,12 @@ class Sender:
         """Of a link that was not used yet, and is shown because no mail server is configured."""
         if name == "accept_invitation":
             invited = {"tenant": self.setup.names["tenant"], "email": "dora@example.com"}
-            answer = await self.catalog_api.made("/api/admin/invitations", invited)
+            response = await self.catalog_api.made("/api/admin/invitations", invited)
         else:
             user = (await self.actor_harness.person(tenant_of=self.owner)).user
             created = await self.catalog_api.call("POST", f"/api/admin/users/{user.id}/password-reset")
-            answer = created.json()
-        return str(answer["link"]).rpartition("/")[2]
+            response = created.json()
+        return str(response["link"]).rpartition("/")[2]
 
     async def _pipeline(self, workflow: str) -> str:
         body = {"slug": "sent", "name": "Sent", "steps": [{"name": "Base", "workflow": workflow}]}
@@ -279,11 +279,11 @@ async def test_every_example_is_accepted(actor_harness: ActorHarness, tmp_path: 
     for name in order:
         address, operation = operations[name]
         sent = operation["requestBody"]["content"]["application/json"]["example"]
-        answer = await sender.send(name, address, sent)
-        if not answer.is_success:
-            wrong[name] = f"{answer.status_code} {answer.text[:300]}"
+        response = await sender.send(name, address, sent)
+        if not response.is_success:
+            wrong[name] = f"{response.status_code} {response.text[:300]}"
         else:
-            assert str(answer.status_code) in operation["responses"], name
+            assert str(response.status_code) in operation["responses"], name
     assert wrong == {}
 
 
@@ -306,10 +306,10 @@ async def test_every_example_of_a_query_is_accepted(actor_harness: ActorHarness,
         for part, value in setup.names.items():
             path = path.replace(f"{{{part}}}", value)
         given = {each: named.get(each, value) for each, value in query.items()}
-        answer = await setup.client.get(path, params=given, headers=setup.headers[_caller(address)])
+        response = await setup.client.get(path, params=given, headers=setup.headers[_caller(address)])
         sent += 1
-        if not answer.is_success:
-            wrong[name] = f"{answer.status_code} {answer.text[:300]}"
+        if not response.is_success:
+            wrong[name] = f"{response.status_code} {response.text[:300]}"
     assert wrong == {}
     assert sent > 40
 

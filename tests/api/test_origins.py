@@ -23,7 +23,7 @@ def own_origins(directory: Path, **server: Any) -> OwnAddresses:
 
 
 @pytest.mark.parametrize(
-    ("server", "host", "is_answered"),
+    ("server", "host", "is_accepted"),
     [
         ({}, "127.0.0.1:8400", True),
         ({}, "localhost:8400", True),
@@ -49,9 +49,9 @@ def own_origins(directory: Path, **server: Any) -> OwnAddresses:
     ],
 )
 def test_a_loopback_server_serves_only_its_own_host_names(
-    tmp_path: Path, server: dict[str, Any], host: str, is_answered: bool
+    tmp_path: Path, server: dict[str, Any], host: str, is_accepted: bool
 ) -> None:
-    assert own_origins(tmp_path, **server).answers_for(host) is is_answered
+    assert own_origins(tmp_path, **server).accepts_host(host) is is_accepted
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ async def test_a_rebound_host_name_is_refused(client: httpx.AsyncClient, plane: 
         problem = assert_refused(await client.get(path, headers=rebound), 421, "wrong_host", "header host")
         assert "server.allowed_origins" in problem["detail"]
     login = {"email": "x", "password": "y"}
-    answer = await client.post(
+    response = await client.post(
         "/api/auth/login", json=login, headers={**rebound, "origin": f"http://{rebound['host']}"}
     )
-    assert_refused(answer, 421, "wrong_host", "header host")
+    assert_refused(response, 421, "wrong_host", "header host")
 
 
 async def test_the_host_header_does_not_make_an_origin_trusted(started: Started) -> None:

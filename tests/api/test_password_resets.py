@@ -28,9 +28,9 @@ async def ann(people: People) -> Person:
 
 
 async def reset_link(client: httpx.AsyncClient, by: Person, whom: Person) -> str:
-    answer = await client.post(f"/api/admin/users/{whom.user.id}/password-reset", headers=by.headers)
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["link"])
+    response = await client.post(f"/api/admin/users/{whom.user.id}/password-reset", headers=by.headers)
+    assert response.status_code == 201, response.text
+    return str(response.json()["link"])
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -65,15 +65,15 @@ async def test_keys_and_other_sessions_end_with_the_password(client: httpx.Async
 async def test_a_change_without_the_current_password_is_refused(
     client: httpx.AsyncClient, ann: Person, body: dict[str, str], field: str
 ) -> None:
-    answer = await client.post("/api/me/password", json=body, headers=ann.headers)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await client.post("/api/me/password", json=body, headers=ann.headers)
+    assert_refused(response, 422, "invalid_request", field)
     assert (await sign_in(client, ann)).status_code == 200
 
 
 async def test_a_wrong_current_password_is_refused_by_field(client: httpx.AsyncClient, ann: Person) -> None:
     body = {"current_password": "not this one", "new_password": CHANGED}
-    answer = await client.post("/api/me/password", json=body, headers=ann.headers)
-    assert_refused(answer, 403, "forbidden", "current_password")
+    response = await client.post("/api/me/password", json=body, headers=ann.headers)
+    assert_refused(response, 403, "forbidden", "current_password")
     assert (await sign_in(client, ann)).status_code == 200
 
 
@@ -103,8 +103,8 @@ async def test_a_link_sets_a_password_once_and_ends_every_session(
     for link in (first, second):
         assert (await client.post(link, data={"password": PASSWORD})).status_code == 404
         token = link.rpartition("/")[2]
-        answer = await client.post(f"/api/password-resets/{token}", json={"password": PASSWORD})
-        assert_refused(answer, 404, "not_found")
+        response = await client.post(f"/api/password-resets/{token}", json={"password": PASSWORD})
+        assert_refused(response, 404, "not_found")
 
 
 async def test_one_of_several_links_used_concurrently_sets_the_password(
@@ -112,11 +112,13 @@ async def test_one_of_several_links_used_concurrently_sets_the_password(
 ) -> None:
     links = [await reset_link(client, operator, ann) for _ in range(4)]
     passwords = [f"{CHANGED} {number}" for number in range(8)]
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(client.post(link, data={"password": password}) for link, password in zip(links * 2, passwords, strict=True))
     )
-    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 7
-    [chosen] = [password for password, answer in zip(passwords, answers, strict=True) if answer.status_code == 200]
+    assert sorted(response.status_code for response in responses) == [200] + [404] * 7
+    [chosen] = [
+        password for password, response in zip(passwords, responses, strict=True) if response.status_code == 200
+    ]
     assert (await sign_in(client, ann, chosen)).status_code == 200
 
 
@@ -147,18 +149,18 @@ async def test_a_tenant_admin_makes_links_for_its_own_users_alone(
     tenant_admin = await people.user(ann.tenant, Role.TENANT_ADMIN)
     assert await reset_link(client, tenant_admin, ann)
     for target, status in ((await people.user(), 404), (await people.user(ann.tenant, Role.OPERATOR), 403)):
-        answer = await client.post(f"/api/admin/users/{target.user.id}/password-reset", headers=tenant_admin.headers)
-        assert answer.status_code == status
+        response = await client.post(f"/api/admin/users/{target.user.id}/password-reset", headers=tenant_admin.headers)
+        assert response.status_code == status
 
 
 async def test_a_request_for_a_reset_does_not_show_who_has_an_account(client: httpx.AsyncClient, ann: Person) -> None:
-    answers = [
+    responses = [
         await client.post("/api/password-resets", json={"email": email})
         for email in (ann.user.email, "nobody@example.com", "no address at all", "")
     ]
-    assert {(answer.status_code, answer.text) for answer in answers} == {(202, answers[0].text)}
-    assert "sends no mail" in answers[0].json()["message"]
-    assert "account/" not in answers[0].text
+    assert {(response.status_code, response.text) for response in responses} == {(202, responses[0].text)}
+    assert "sends no mail" in responses[0].json()["message"]
+    assert "account/" not in responses[0].text
 
 
 async def test_requests_for_a_reset_are_limited_by_email_address_and_by_ip_address(

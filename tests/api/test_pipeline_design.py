@@ -38,9 +38,9 @@ async def pipelines_api(plane: ControlPlane) -> AsyncIterator[PipelinesApi]:
 
 
 async def step_workflows(api: PipelinesApi) -> dict[str, dict[str, Any]]:
-    answer = await api.call("GET", "/api/pipeline-workflows?limit=200")
-    assert answer.status_code == 200, answer.text
-    return {each["workflow"]: each for each in answer.json()["items"]}
+    response = await api.call("GET", "/api/pipeline-workflows?limit=200")
+    assert response.status_code == 200, response.text
+    return {each["workflow"]: each for each in response.json()["items"]}
 
 
 async def test_only_published_workflows_that_make_images_are_offered_for_steps(pipelines_api: PipelinesApi) -> None:
@@ -155,8 +155,8 @@ async def test_a_page_of_versions_is_cut_when_their_payloads_are_too_large_and_h
 async def test_a_preview_names_the_field_of_a_wrong_step_and_of_a_wrong_value(pipelines_api: PipelinesApi) -> None:
     paint = await pipelines_api.workflow(PAINT, properties=[{**PROMPT, "limits": {"max_length": 20}}, SEED])
     step = {"name": "Base", "workflow": paint, "values": {"prompt": "{{prompt}} {{style}}"}}
-    answer = await pipelines_api.call("POST", "/api/pipelines/preview", {"steps": [step]})
-    assert problems(answer).keys() == {"steps.0.values.prompt"}
+    response = await pipelines_api.call("POST", "/api/pipelines/preview", {"steps": [step]})
+    assert problems(response).keys() == {"steps.0.values.prompt"}
     whole = {**step, "needs_run_prompt": True, "needs_run_variables": True}
     asked = {"steps": [whole], "prompt": "a gym", "target_leaves": 3}
     shown = (await pipelines_api.call("POST", "/api/pipelines/preview", asked)).json()

@@ -37,8 +37,8 @@ class PipelinesApi:
     ann: Person
 
     async def workflow(self, graph: dict[str, Any], *, sold: bool = True, **changes: Any) -> str:
-        picture = {"output_extension": "png", "output_mime_type": "image/png", "properties": []}
-        made = await self.catalog_api.workflow(graph=graph, **{**picture, **changes})
+        image = {"output_extension": "png", "output_mime_type": "image/png", "properties": []}
+        made = await self.catalog_api.workflow(graph=graph, **{**image, **changes})
         if sold:
             await self.catalog_api.effect(made["slug"], credits_cost=3)
         return str(made["slug"])
@@ -58,9 +58,9 @@ class PipelinesApi:
         return await self.call("POST", "/api/pipelines", request)
 
     async def pipeline(self, steps: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-        answer = await self.define(steps or await self.steps())
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
+        response = await self.define(steps or await self.steps())
+        assert response.status_code == 201, response.text
+        made: dict[str, Any] = response.json()
         return made
 
     async def begin(self, pipeline: dict[str, Any], **changes: Any) -> httpx.Response:
@@ -75,10 +75,10 @@ async def pipelines_api(plane: ControlPlane) -> AsyncIterator[PipelinesApi]:
         yield PipelinesApi(catalog_api, await catalog_api.person())
 
 
-def problems(answer: httpx.Response, status: int = 422) -> dict[str, str]:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    return {error["field"]: error["reason"] for error in answer.json()["errors"]}
+def problems(response: httpx.Response, status: int = 422) -> dict[str, str]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return {error["field"]: error["reason"] for error in response.json()["errors"]}
 
 
 async def test_a_pipeline_is_made_read_changed_and_deleted(pipelines_api: PipelinesApi) -> None:
@@ -145,8 +145,8 @@ async def test_a_slug_is_used_once_and_must_not_look_like_an_id(pipelines_api: P
     assert problems(await pipelines_api.define(await pipelines_api.steps(), slug=made["slug"]), 409) == {
         "slug": "This slug is already in use."
     }
-    answer = await pipelines_api.define(await pipelines_api.steps(), slug=made["id"])
-    assert problems(answer) == {"slug": "This slug looks like an id. Choose a name."}
+    response = await pipelines_api.define(await pipelines_api.steps(), slug=made["id"])
+    assert problems(response) == {"slug": "This slug looks like an id. Choose a name."}
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,10 @@ async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_fiel
         (unsold, "workflow", "There is no workflow"),
         (twice, "effect", "Choose one effect"),
     ):
-        answer = await pipelines_api.define([{**base, "workflow": workflow}, fix])
-        assert reason in problems(answer)[f"steps.0.{field}"]
-    answer = await pipelines_api.define([{**base, "effect": "another-effect"}, fix])
-    assert "no such published effect" in problems(answer)["steps.0.effect"]
+        response = await pipelines_api.define([{**base, "workflow": workflow}, fix])
+        assert reason in problems(response)[f"steps.0.{field}"]
+    response = await pipelines_api.define([{**base, "effect": "another-effect"}, fix])
+    assert "no such published effect" in problems(response)["steps.0.effect"]
 
 
 async def test_a_run_of_a_pipeline_with_a_disabled_workflow_is_a_conflict(
@@ -204,8 +204,8 @@ async def test_a_run_of_a_pipeline_with_a_disabled_workflow_is_a_conflict(
 
 async def test_a_placeholder_that_nothing_fills_is_refused(pipelines_api: PipelinesApi) -> None:
     styled = await pipelines_api.workflow(STYLED)
-    answer = await pipelines_api.define([{"name": "Base", "workflow": styled}])
-    assert problems(answer) == {
+    response = await pipelines_api.define([{"name": "Base", "workflow": styled}])
+    assert problems(response) == {
         "steps.0.workflow": "The placeholder {{style}} is unknown. To use the run's variables, set needs_run_variables."
     }
     base, fix = await pipelines_api.steps()
@@ -221,10 +221,10 @@ async def test_a_placeholder_that_nothing_fills_is_refused(pipelines_api: Pipeli
         == "There is a {{parent_image_path}}, but the step uses no parent. Set needs_parent_image_path."
     )
     odd = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "{{Not A Name}}"}}}
-    answer = await pipelines_api.define(
+    response = await pipelines_api.define(
         [{"name": "Base", "workflow": await pipelines_api.workflow(odd), "needs_run_variables": True}]
     )
-    assert "is not a valid name" in problems(answer)["steps.0.workflow"]
+    assert "is not a valid name" in problems(response)["steps.0.workflow"]
 
 
 async def test_a_value_that_a_step_needs_must_have_a_placeholder(pipelines_api: PipelinesApi) -> None:
@@ -239,10 +239,10 @@ async def test_a_value_that_a_step_needs_must_have_a_placeholder(pipelines_api: 
 
 async def test_free_text_of_a_run_cannot_name_a_file(pipelines_api: PipelinesApi) -> None:
     graph = {**FIX, "1": {"class_type": "LoadImage", "inputs": {"image": "{{style}}"}}}
-    answer = await pipelines_api.define(
+    response = await pipelines_api.define(
         [{"name": "Base", "workflow": await pipelines_api.workflow(graph), "needs_run_variables": True}]
     )
-    assert "names a file" in problems(answer)["steps.0.workflow"]
+    assert "names a file" in problems(response)["steps.0.workflow"]
 
 
 async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(pipelines_api: PipelinesApi) -> None:
@@ -251,8 +251,8 @@ async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(pipeline
     assert problems(await pipelines_api.define([step])) == {
         "steps.0.values.strength": "This property is required. Set it here."
     }
-    answer = await pipelines_api.define([{**step, "values": {"strength": 11, "colour": "red"}}])
-    assert problems(answer) == {
+    response = await pipelines_api.define([{**step, "values": {"strength": 11, "colour": "red"}}])
+    assert problems(response) == {
         "steps.0.values.strength": "The value must be 10 or less.",
         "steps.0.values.colour": "This workflow has no such property.",
     }
@@ -342,9 +342,9 @@ async def test_a_response_with_many_errors_stays_small(pipelines_api: PipelinesA
     workflow = await pipelines_api.workflow(BASE)
     wrong = {f"key-{number}-{'x' * 90}": 1 for number in range(100)}
     step = {"name": "Base", "workflow": workflow, "needs_run_prompt": True, "values": wrong}
-    answer = await pipelines_api.define([step] * 50)
-    assert len(problems(answer)) == 50
-    assert len(answer.content) < 20_000
+    response = await pipelines_api.define([step] * 50)
+    assert len(problems(response)) == 50
+    assert len(response.content) < 20_000
 
 
 async def test_a_repeated_key_returns_the_same_run(pipelines_api: PipelinesApi) -> None:

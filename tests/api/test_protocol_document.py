@@ -44,12 +44,12 @@ class Recorder:
 
     def note(self, name: str, worker: ScriptedWorker, status: int = 200) -> httpx.Response:
         """The last exchange of this worker becomes the example of that name."""
-        path, body, answer = worker.exchanges[-1]
-        assert answer.status_code == status, answer.text
+        path, body, response = worker.exchanges[-1]
+        assert response.status_code == status, response.text
         # Every test has a worker and a workflow of its own.
-        text = rendered(path, body, answer).replace(worker.worker_id, "gpu-1")
+        text = rendered(path, body, response).replace(worker.worker_id, "gpu-1")
         self.examples[name] = text.replace(self.worker_harness.jobs_api.workflow, "face-swap")
-        return answer
+        return response
 
 
 @pytest.fixture

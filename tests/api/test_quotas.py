@@ -33,9 +33,9 @@ async def operator(media_api: MediaApi) -> Person:
 
 async def change(media_api: MediaApi, operator: Person, **limits: int | None) -> dict[str, Any]:
     path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
-    answer = await media_api.jobs_api.client.patch(path, json=limits, headers=operator.headers)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
+    response = await media_api.jobs_api.client.patch(path, json=limits, headers=operator.headers)
+    assert response.status_code == 200, response.text
+    return dict(response.json())
 
 
 async def storage(media_api: MediaApi) -> dict[str, Any]:
@@ -155,8 +155,8 @@ async def test_a_large_payload_is_refused_by_its_field(
     media_api: MediaApi, operator: Person, payload: dict[str, Any], field: str, quota: str
 ) -> None:
     await change(media_api, operator, payload_bytes=3000, source_data_bytes=500)
-    answer = await media_api.ask("POST", "/api/task", {"actor": "copy", "payload": payload})
-    problem = assert_refused(answer, 422, "invalid_request", field)
+    response = await media_api.ask("POST", "/api/task", {"actor": "copy", "payload": payload})
+    problem = assert_refused(response, 422, "invalid_request", field)
     assert f"({quota}). Send less data, or a file." in problem["errors"][0]["reason"]
     assert (await media_api.ask("GET", "/api/task")).json()["items"] == []
 
@@ -227,8 +227,8 @@ async def test_an_invalid_limit_is_refused(
     media_api: MediaApi, operator: Person, body: dict[str, Any], field: str
 ) -> None:
     path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
-    answer = await media_api.jobs_api.client.patch(path, json=body, headers=operator.headers)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await media_api.jobs_api.client.patch(path, json=body, headers=operator.headers)
+    assert_refused(response, 422, "invalid_request", field)
 
 
 async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(media_api: MediaApi) -> None:
@@ -241,7 +241,7 @@ async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(media_api
 
 async def test_an_upload_larger_than_the_whole_quota_writes_nothing(media_api: MediaApi, operator: Person) -> None:
     await change(media_api, operator, user_storage_bytes=10)
-    answer = await media_api.ask("POST", "/api/videos/uploads", declared(CLIP))
-    assert_refused(answer, 409, "quota_exceeded")
+    response = await media_api.ask("POST", "/api/videos/uploads", declared(CLIP))
+    assert_refused(response, 409, "quota_exceeded")
     assert await media_api.file_rows() == []
     assert (await storage(media_api))["user"]["files"] == 0

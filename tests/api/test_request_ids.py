@@ -24,9 +24,9 @@ async def ann(worker_harness: WorkerHarness) -> Person:
 
 
 async def waterfall(harness: WorkerHarness, job_id: str, person: Person | None = None) -> dict[str, Any]:
-    answer = await harness.jobs_api.get(person or harness.jobs_api.admin, f"/api/admin/jobs/{job_id}/waterfall")
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    response = await harness.jobs_api.get(person or harness.jobs_api.admin, f"/api/admin/jobs/{job_id}/waterfall")
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
@@ -39,9 +39,9 @@ async def requests_of(harness: WorkerHarness, job_id: str) -> list[tuple[str, st
 async def submit(harness: WorkerHarness, person: Person) -> tuple[str, str]:
     """A new job, and the id of the request that submitted it."""
     request = harness.jobs_api.request(person, payload=engine_payload(f"tenants/{person.tenant.id}/clip.mp4"))
-    answer = await harness.jobs_api.post("/api/admin/jobs", request)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"], answer.headers["x-request-id"]
+    response = await harness.jobs_api.post("/api/admin/jobs", request)
+    assert response.status_code == 201, response.text
+    return response.json()["id"], response.headers["x-request-id"]
 
 
 async def test_an_operator_finds_the_log_lines_of_the_request_of_each_event(
@@ -81,9 +81,9 @@ async def test_every_change_by_a_request_has_its_id(worker_harness: WorkerHarnes
     worker = await worker_harness.worker()
     job_id, _ = await submit(worker_harness, ann)
 
-    async def given_back(answer: httpx.Response) -> tuple[str, str]:
-        assert answer.status_code == 200, answer.text
-        return answer.json()["status"], answer.headers["x-request-id"]
+    async def given_back(response: httpx.Response) -> tuple[str, str]:
+        assert response.status_code == 200, response.text
+        return response.json()["status"], response.headers["x-request-id"]
 
     requeued = await given_back(await worker.requeue(await worker.job(), "The machine is taken away."))
     failed = await given_back(await worker.fail(await worker.job(), "It broke."))
@@ -92,16 +92,16 @@ async def test_every_change_by_a_request_has_its_id(worker_harness: WorkerHarnes
     canceled = await jobs_api.post_as(ann, f"/api/ai-jobs/{job_id}/cancel")
     denied = await jobs_api.post_as(ann, f"/api/ai-jobs/{job_id}/retry")
     deleted = await worker_harness.client.delete(f"/api/ai-jobs/{job_id}", headers=ann.headers)
-    answers = [retried, canceled, denied, deleted]
-    assert [answer.status_code for answer in answers] == [200, 200, 409, 204]
+    responses = [retried, canceled, denied, deleted]
+    assert [response.status_code for response in responses] == [200, 200, 409, 204]
 
     found = await requests_of(worker_harness, job_id)
     by_request = [request_id for _, request_id in found]
     assert requeued in found
     assert failed in found
-    for answer in answers:
-        assert answer.headers["x-request-id"] in by_request
-    assert by_request[-4:] == [answers[n].headers["x-request-id"] for n in (0, 1, 2, 3)]
+    for response in responses:
+        assert response.headers["x-request-id"] in by_request
+    assert by_request[-4:] == [responses[n].headers["x-request-id"] for n in (0, 1, 2, 3)]
     assert None not in by_request
 
 

@@ -86,9 +86,9 @@ async def test_secrets_in_a_failure_are_stored_nowhere(
             f"workers/{worker.worker_id}",
             f"worker-audit-logs?worker_id={worker.worker_id}",
         ):
-            answer = await worker_harness.jobs_api.get(admin, f"/api/admin/{path}")
-            assert answer.status_code == 200, answer.text
-            seen.append(answer.text)
+            response = await worker_harness.jobs_api.get(admin, f"/api/admin/{path}")
+            assert response.status_code == 200, response.text
+            seen.append(response.text)
         error_kept = (await worker_harness.row(person, job_id))["error"]
         kept = await everything_kept(strict_plane)
     assert str(job_id) in kept

@@ -29,15 +29,15 @@ IPHONE = (
 async def browser(plane: ControlPlane, person: Person, user_agent: str = FIREFOX) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
         client.headers["user-agent"] = user_agent
-        answer = await client.post("/api/auth/login", json={"email": person.user.email, "password": PASSWORD})
-        client.headers["x-csrf-token"] = answer.json()["csrf_token"]
+        response = await client.post("/api/auth/login", json={"email": person.user.email, "password": PASSWORD})
+        client.headers["x-csrf-token"] = response.json()["csrf_token"]
         yield client
 
 
 async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
-    answer = await client.get("/api/sessions")
-    assert answer.status_code == 200, answer.text
-    sessions: list[dict[str, Any]] = answer.json()
+    response = await client.get("/api/sessions")
+    assert response.status_code == 200, response.text
+    sessions: list[dict[str, Any]] = response.json()
     return sessions
 
 
@@ -107,8 +107,8 @@ async def test_signing_out_everywhere_ends_streams_at_once(
         async with phone.stream("GET", "/api/ai-jobs/stream") as stream:
             pieces = stream.aiter_raw()
             assert b"open" in await anext(pieces)
-            answer = await jobs_api.delete(f"/api/sessions?keep_current={str(keep_current).lower()}")
-            assert answer.json() == {"ended": 1 if keep_current else 2}
+            response = await jobs_api.delete(f"/api/sessions?keep_current={str(keep_current).lower()}")
+            assert response.json() == {"ended": 1 if keep_current else 2}
             async with asyncio.timeout(10):
                 # The state of the wallet may have come before the session ended.
                 assert [piece async for piece in pieces if b"data" in piece and b"event: wallet" not in piece] == []

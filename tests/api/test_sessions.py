@@ -29,19 +29,19 @@ async def person(people: People) -> Person:
 @pytest.fixture
 async def browser(client: httpx.AsyncClient, person: Person) -> httpx.AsyncClient:
     """A client that is signed in with a cookie, and sends the CSRF token."""
-    answer = await sign_in(client, person)
-    client.headers["x-csrf-token"] = answer.json()["csrf_token"]
+    response = await sign_in(client, person)
+    client.headers["x-csrf-token"] = response.json()["csrf_token"]
     return client
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(client: httpx.AsyncClient, person: Person) -> None:
-    answer = await sign_in(client, person)
-    parts = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")}
+    response = await sign_in(client, person)
+    parts = {part.strip().lower() for part in response.headers["set-cookie"].split(";")}
     assert {"httponly", "samesite=lax", "path=/", "max-age=1209600"} <= parts
     assert not [part for part in parts if part.startswith("domain")]
     assert "secure" not in parts  # over plain HTTP, browsers would throw it away
-    assert answer.headers["set-cookie"].startswith(f"{COOKIE}=css_")
-    assert answer.cookies[COOKIE] not in answer.text
+    assert response.headers["set-cookie"].startswith(f"{COOKIE}=css_")
+    assert response.cookies[COOKIE] not in response.text
 
 
 async def test_over_https_the_cookie_is_secure(started: Started) -> None:
@@ -49,9 +49,12 @@ async def test_over_https_the_cookie_is_secure(started: Started) -> None:
         person = await People(plane.accounts, plane.keys).user()
         origin = {"origin": "https://callsheet.example.com"}
         login = {"email": person.user.email, "password": PASSWORD}
-        answer = await client.post("/api/auth/login", json=login, headers=origin)
-        assert (answer.status_code, "secure" in answer.headers["set-cookie"].lower()) == (200, True)
-        headers = origin | {"x-csrf-token": answer.json()["csrf_token"], "cookie": f"{COOKIE}={answer.cookies[COOKIE]}"}
+        response = await client.post("/api/auth/login", json=login, headers=origin)
+        assert (response.status_code, "secure" in response.headers["set-cookie"].lower()) == (200, True)
+        headers = origin | {
+            "x-csrf-token": response.json()["csrf_token"],
+            "cookie": f"{COOKIE}={response.cookies[COOKIE]}",
+        }
         logout = await client.post("/api/auth/logout", headers=headers)
         assert (logout.status_code, "secure" in logout.headers["set-cookie"].lower()) == (204, True)
 
@@ -90,10 +93,10 @@ async def test_an_expired_session_is_refused_and_swept(plane: ControlPlane, brow
 
 async def test_an_invalid_session_token_is_refused(client: httpx.AsyncClient) -> None:
     for token in ("css_" + "A" * 43, "x", "=;=", "%00", "a" * 8000):
-        answer = await client.get("/api/me", headers={"cookie": f"{COOKIE}={token}"})
-        assert_refused(answer, 401, "not_authenticated")
-    answer = await client.get("/api/me", headers=[(b"cookie", f"{COOKIE}=\xff\xfe".encode("latin-1"))])
-    assert_refused(answer, 401, "not_authenticated")
+        response = await client.get("/api/me", headers={"cookie": f"{COOKIE}={token}"})
+        assert_refused(response, 401, "not_authenticated")
+    response = await client.get("/api/me", headers=[(b"cookie", f"{COOKIE}=\xff\xfe".encode("latin-1"))])
+    assert_refused(response, 401, "not_authenticated")
 
 
 async def test_changing_the_password_ends_every_session(

@@ -42,9 +42,9 @@ async def finished(ann: MediaApi, *outputs: bytes) -> str:
 
 
 async def shared(ann: MediaApi, job_id: str, **wanted: Any) -> dict[str, Any]:
-    answer = await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", wanted)
-    assert answer.status_code == 201, answer.text
-    link: dict[str, Any] = answer.json()
+    response = await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", wanted)
+    assert response.status_code == 201, response.text
+    link: dict[str, Any] = response.json()
     return link
 
 
@@ -61,16 +61,16 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: MediaA
     job_id = await finished(ann, MADE, MADE + b"second")
     link = await shared(ann, job_id)
     assert link["url"].startswith(f"{plane.settings.public_url}/share/csp_")
-    answer = await opened(ann, link)
-    assert answer.status_code == 200
-    assert answer.headers["cache-control"] == "no-store"
-    assert "noindex" in answer.headers["x-robots-tag"]
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    found = answer.json()
+    response = await opened(ann, link)
+    assert response.status_code == 200
+    assert response.headers["cache-control"] == "no-store"
+    assert "noindex" in response.headers["x-robots-tag"]
+    assert response.headers["referrer-policy"] == "no-referrer"
+    found = response.json()
     assert (found["title"], found["prompt"], found["after"]["medium"]) == ("Claymation", None, "video")
     for private in (job_id, str(ann.person.user.id), str(ann.tenant_id), ann.person.user.email, "Rome", PROMPT):
-        assert private not in answer.text
-        assert private.replace("-", "") not in answer.text
+        assert private not in response.text
+        assert private.replace("-", "") not in response.text
     for file, content in ((found["before"], CLIP), (found["after"], MADE), (found["more"][0], MADE + b"second")):
         media = await ann.jobs_api.client.get(file["url"])
         assert (media.status_code, media.content, media.headers["content-type"]) == (200, content, "video/mp4")
@@ -181,9 +181,9 @@ async def test_a_link_ends_when_it_expires_or_its_job_file_owner_or_tenant_is_go
 )
 async def test_a_guessed_token_is_not_found(ann: MediaApi, token: str) -> None:
     for path in (f"/api/shares/{token}", f"/api/shares/{token}/media/after"):
-        answer = await ann.jobs_api.client.get(path)
-        assert answer.status_code in (400, 404, 422)
-        assert "after" not in answer.json()
+        response = await ann.jobs_api.client.get(path)
+        assert response.status_code in (400, 404, 422)
+        assert "after" not in response.json()
 
 
 async def test_a_job_that_is_unfinished_or_has_no_file_cannot_be_shared(ann: MediaApi) -> None:
@@ -195,8 +195,8 @@ async def test_a_job_that_is_unfinished_or_has_no_file_cannot_be_shared(ann: Med
 
 async def test_a_viewer_makes_no_links(ann: MediaApi, people: People) -> None:
     viewer = await people.user(ann.person.tenant, Role.VIEWER)
-    answer = await ann.jobs_api.client.post(f"/api/ai-jobs/{uuid7()}/shares", json={}, headers=viewer.headers)
-    assert_refused(answer, 403, "forbidden")
+    response = await ann.jobs_api.client.post(f"/api/ai-jobs/{uuid7()}/shares", json={}, headers=viewer.headers)
+    assert_refused(response, 403, "forbidden")
 
 
 async def test_views_of_a_link_are_counted_after_the_request(ann: MediaApi) -> None:
@@ -251,9 +251,9 @@ async def test_the_operator_limits_the_life_of_links_and_switches_them_off(start
         link = await shared(ann, job_id)
         life = datetime.fromisoformat(link["expires_at"]) - datetime.fromisoformat(link["created_at"])
         assert timedelta(days=3) - timedelta(seconds=1) < life < timedelta(days=3, seconds=1)
-        answer = await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", {"expires_in_days": 6})
-        assert_refused(answer, 422, "invalid_request", "expires_in_days")
+        response = await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", {"expires_in_days": 6})
+        assert_refused(response, 422, "invalid_request", "expires_in_days")
     async with started(sharing={"enabled": False}) as (plane, client):
         assert_refused(await client.get(path_of(link)), 404, "not_found")
-        answer = await client.post(f"/api/ai-jobs/{job_id}/shares", json={}, headers=ann.person.headers)
-        assert_refused(answer, 403, "forbidden")
+        response = await client.post(f"/api/ai-jobs/{job_id}/shares", json={}, headers=ann.person.headers)
+        assert_refused(response, 403, "forbidden")

@@ -52,8 +52,8 @@ async def test_an_operator_changes_weight_and_limits(
 async def test_a_wrong_share_names_its_field(
     client: httpx.AsyncClient, people: People, changes: dict[str, object], field: str
 ) -> None:
-    answer = await ask(client, await people.admin(), (await people.tenant()).id, **changes)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await ask(client, await people.admin(), (await people.tenant()).id, **changes)
+    assert_refused(response, 422, "invalid_request", field)
 
 
 async def test_a_tenant_admin_sees_its_share_and_changes_nothing(client: httpx.AsyncClient, people: People) -> None:

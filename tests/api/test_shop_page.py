@@ -76,8 +76,8 @@ async def test_a_payment_that_the_provider_did_not_sign_is_refused(shop: Any) ->
     event = {"type": "payment.succeeded", "payment_id": "pi_2", "customer": "bob", "tokens": 50}
     other = {**event, "tokens": 5000}
     for header in ("", "t=1,v1=x", signature(event, "another secret"), signature(other), signature(event, at=0)):
-        answer = await asked(shop, "/payments", event, **{"payment-signature": header})
-        assert answer.status_code == 400, header
+        response = await asked(shop, "/payments", event, **{"payment-signature": header})
+        assert response.status_code == 400, header
     assert (await asked(shop, "/customers/bob/statement")).json()["balance"] == 0
 
 
@@ -99,8 +99,8 @@ async def test_an_order_is_one_job_that_the_customers_page_watches_and_a_refund_
     job_id = first.json()["id"]
     assert second.json()["id"] == job_id
     token = (await asked(shop, "/watch", {"customer": "cid", "job": job_id})).json()["token"]
-    async with client.stream("GET", f"/api/ai-jobs/{job_id}/stream", params={"token": token}) as answer:
-        stream = EventStream(answer)
+    async with client.stream("GET", f"/api/ai-jobs/{job_id}/stream", params={"token": token}) as response:
+        stream = EventStream(response)
         await stream.next(2)
         assert (await client.post(f"/api/ai-jobs/{job_id}/cancel", headers=person.headers)).status_code == 200
         assert (await stream.rest())[-1].to_status == "canceled"

@@ -33,7 +33,7 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
         writer.close()
 
 
-async def answer_to(port: int, sent: bytes) -> tuple[int, bytes]:
+async def response_to(port: int, sent: bytes) -> tuple[int, bytes]:
     """What the server says to this much of a request, and to nothing after it."""
     async with connected(port) as (reader, writer):
         writer.write(sent)
@@ -92,10 +92,10 @@ async def test_a_client_without_credentials_is_refused_before_it_sends_a_large_b
     plane: ControlPlane, path: str, credentials: bytes, status: int
 ) -> None:
     head = b"POST %s HTTP/1.1\r\nHost: localhost\r\n%s%s" % (path.encode(), JSON, credentials)
-    assert (await answer_to(port_of(plane), head + b"Content-Length: 500000\r\n\r\n"))[0] == status
+    assert (await response_to(port_of(plane), head + b"Content-Length: 500000\r\n\r\n"))[0] == status
     # Without a length, once more than a small body has come.
     piece = b"%x\r\n%s\r\n" % (20_000, b" " * 20_000)
-    assert (await answer_to(port_of(plane), head + b"Transfer-Encoding: chunked\r\n\r\n" + piece))[0] == status
+    assert (await response_to(port_of(plane), head + b"Transfer-Encoding: chunked\r\n\r\n" + piece))[0] == status
 
 
 async def test_a_signed_in_user_may_send_a_large_body(client: httpx.AsyncClient, person: Person) -> None:
@@ -108,15 +108,15 @@ async def test_a_worker_may_send_a_large_body(worker_harness: WorkerHarness) -> 
     worker = await worker_harness.worker()
     body = b"{}".ljust(500_000)
     headers = {"authorization": f"Bearer {worker.token}", "content-type": "application/json"}
-    answer = await worker.client.post("/api/worker/heartbeat", content=body, headers=headers)
-    assert answer.status_code == 422, answer.text
+    response = await worker.client.post("/api/worker/heartbeat", content=body, headers=headers)
+    assert response.status_code == 422, response.text
 
 
 async def test_a_body_with_too_many_values_is_refused(client: httpx.AsyncClient, person: Person) -> None:
     body = b'{"name": [' + b"1," * 100_000 + b"1]}"
     headers = person.headers | {"content-type": "application/json"}
-    answer = await client.post("/api/keys", content=body, headers=headers)
-    assert (answer.status_code, answer.json()["detail"]) == (400, "The body has more than 100000 values.")
+    response = await client.post("/api/keys", content=body, headers=headers)
+    assert (response.status_code, response.json()["detail"]) == (400, "The body has more than 100000 values.")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_a_body_with_too_many_values_is_refused(client: httpx.AsyncClient,
 async def test_a_stalled_body_is_aborted_and_the_connection_closed(path: str, declared: bytes) -> None:
     async with serving(body_grace_seconds=0.1) as port:
         head = b"PUT %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), declared)
-        status, body = await answer_to(port, head + b"only this")
+        status, body = await response_to(port, head + b"only this")
     assert status == 408
     assert b'"code": "body_too_slow"' in body
 
@@ -153,7 +153,7 @@ async def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> No
 
 async def test_headers_have_a_limit_that_the_server_does_not_read_beyond() -> None:
     async with serving(max_header_bytes=8192) as port:
-        status, body = await answer_to(port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"a" * 100_000)
+        status, body = await response_to(port, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"a" * 100_000)
         assert status == 431
         assert body == b""
 

@@ -45,38 +45,38 @@ def logged() -> Iterator[io.StringIO]:
 
 
 async def token_of(jobs_api: JobsApi, person: Person, **body: Any) -> str:
-    answer = await jobs_api.client.post("/api/stream-tokens", json=body, headers=person.headers)
-    assert answer.status_code == 201, answer.text
-    left = datetime.fromisoformat(answer.json()["expires_at"]) - datetime.now(UTC)
+    response = await jobs_api.client.post("/api/stream-tokens", json=body, headers=person.headers)
+    assert response.status_code == 201, response.text
+    left = datetime.fromisoformat(response.json()["expires_at"]) - datetime.now(UTC)
     assert timedelta(seconds=200) < left <= timedelta(seconds=300)
-    return str(answer.json()["token"])
+    return str(response.json()["token"])
 
 
 async def head(jobs_api: JobsApi, path: str, **query: Any) -> httpx.Response:
     """The head of an answer that may be a stream."""
-    async with jobs_api.client.stream("GET", path, params=query) as answer:
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            await answer.aread()
-    return answer
+    async with jobs_api.client.stream("GET", path, params=query) as response:
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            await response.aread()
+    return response
 
 
 async def test_a_page_watches_with_a_token_alone_and_resumes_by_its_url(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann)
     path = f"/api/ai-jobs/{job['id']}/stream"
     token = await token_of(jobs_api, ann)
-    async with jobs_api.client.stream("GET", path, params={"token": token}) as answer:
-        assert answer.status_code == 200
-        seen = await EventStream(answer).next(2)
+    async with jobs_api.client.stream("GET", path, params={"token": token}) as response:
+        assert response.status_code == 200
+        seen = await EventStream(response).next(2)
     assert [event.id for event in seen] == [1, 2]
     # An EventSource that is opened anew cannot send the header; one that reconnects sends it, and it is newer.
-    async with jobs_api.client.stream("GET", path, params={"token": token, "last_event_id": 1}) as answer:
-        assert [event.id for event in await EventStream(answer).next(1)] == [2]
+    async with jobs_api.client.stream("GET", path, params={"token": token, "last_event_id": 1}) as response:
+        assert [event.id for event in await EventStream(response).next(1)] == [2]
     await jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
     header = {"last-event-id": "2"}
     async with jobs_api.client.stream(
         "GET", path, params={"token": token, "last_event_id": 1}, headers=header
-    ) as answer:
-        assert [event.id for event in await EventStream(answer).rest()] == [3]
+    ) as response:
+        assert [event.id for event in await EventStream(response).rest()] == [3]
     assert (await head(jobs_api, ALL, token=token)).status_code == 200
 
 
@@ -145,8 +145,8 @@ async def test_a_token_ends_with_its_key_and_so_does_an_open_stream(
     created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="page"))
     page = Person(ann.user, ann.tenant, created.key)
     token = await token_of(jobs_api, page)
-    async with jobs_api.client.stream("GET", ALL, params={"token": token}) as answer:
-        stream = EventStream(answer)
+    async with jobs_api.client.stream("GET", ALL, params={"token": token}) as response:
+        stream = EventStream(response)
         await stream.comment("open")
         assert (await jobs_api.client.delete(f"/api/keys/{created.id}", headers=ann.headers)).status_code == 200
         assert await stream.rest() == []

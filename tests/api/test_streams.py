@@ -42,9 +42,9 @@ async def test_a_job_is_watched_live_to_its_end(jobs_api: JobsApi, ann: Person) 
     job = await jobs_api.submit(ann)
     address = f"/api/ai-jobs/{job['id']}/stream"
     async with opened(jobs_api.client, ann, address) as stream:
-        assert stream.answer.status_code == 200
-        assert stream.answer.headers["content-type"].startswith("text/event-stream")
-        assert stream.answer.headers["cache-control"] == "no-store"
+        assert stream.response.status_code == 200
+        assert stream.response.headers["content-type"].startswith("text/event-stream")
+        assert stream.response.headers["cache-control"] == "no-store"
         seen = await stream.next(2)
         started = await jobs_api.start()
         seen += await stream.next(1)
@@ -61,10 +61,10 @@ async def test_a_job_is_watched_live_to_its_end(jobs_api: JobsApi, ann: Person) 
         "items"
     ]
     async with opened(jobs_api.client, ann, address, last_event_id=4) as stream:
-        assert (stream.answer.status_code, await stream.answer.aread()) == (204, b"")
+        assert (stream.response.status_code, await stream.response.aread()) == (204, b"")
     # A number that was never given out is as good as the last one.
     async with opened(jobs_api.client, ann, address, last_event_id=2**62) as stream:
-        assert stream.answer.status_code == 204
+        assert stream.response.status_code == 204
 
 
 @pytest.mark.parametrize("seen", [0, 1, 2, 3])
@@ -107,8 +107,8 @@ async def test_the_stream_of_a_user_has_all_jobs_and_starts_now_or_at_a_given_ev
 @pytest.mark.parametrize("which", ["job", "all"])
 async def test_an_invalid_last_event_id_is_refused(jobs_api: JobsApi, ann: Person, given: str, which: str) -> None:
     path = ALL if which == "all" else f"/api/ai-jobs/{(await jobs_api.submit(ann))['id']}/stream"
-    answer = await jobs_api.client.get(path, headers=ann.headers | {"last-event-id": given})
-    assert_refused(answer, 422, "invalid_request", "header.last-event-id")
+    response = await jobs_api.client.get(path, headers=ann.headers | {"last-event-id": given})
+    assert_refused(response, 422, "invalid_request", "header.last-event-id")
 
 
 async def test_a_stream_requires_authentication(jobs_api: JobsApi) -> None:
@@ -141,8 +141,8 @@ async def test_a_session_that_ended_ends_its_streams(jobs_api: JobsApi, ann: Per
     signed_in = await sign_in(jobs_api.client, ann)
     browser = {"cookie": f"callsheet_session={signed_in.cookies['callsheet_session']}"}
     jobs_api.client.cookies.clear()
-    async with jobs_api.client.stream("GET", ALL, headers=browser) as answer:
-        stream = EventStream(answer)
+    async with jobs_api.client.stream("GET", ALL, headers=browser) as response:
+        stream = EventStream(response)
         await stream.comment("open")
         out = {**browser, "x-csrf-token": signed_in.json()["csrf_token"]}
         assert (await jobs_api.client.post("/api/auth/logout", headers=out)).status_code == 204
@@ -165,7 +165,7 @@ async def test_a_user_may_open_a_limited_number_of_streams(
 
     async def has_room() -> bool:
         async with opened(strict_client, ann, ALL) as again:
-            return again.answer.status_code == 200
+            return again.response.status_code == 200
 
     await until(has_room)
 

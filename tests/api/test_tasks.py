@@ -41,8 +41,8 @@ async def test_a_task_is_submitted_run_and_returned_with_its_result(actor_harnes
     }
     assert {name: task[name] for name in expected} == expected
     shown = await actor_harness.ended(ann, task)
-    answered = {"payload": expected["payload"], "attempt": 1}
-    assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "outputs": [], "data": answered}
+    responded = {"payload": expected["payload"], "attempt": 1}
+    assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "outputs": [], "data": responded}
     assert (shown["progress"]["percent"], shown["progress"]["message"]) == (100, "Completed")
     assert shown["error"] is None
     assert await actor_harness.balance(ann) == 97
@@ -92,7 +92,7 @@ async def test_g9_closing_the_stream_changes_nothing_and_reconnecting_resumes(
     assert statuses == ["pending", "queued", "processing", "completed"]
     assert {event.data["task_id"] for event in seen} == {task["task_id"]}
     async with opened(actor_harness.client, ann, address, last_event_id=seen[-1].id) as stream:
-        assert stream.answer.status_code == 204
+        assert stream.response.status_code == 204
 
 
 async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: ActorHarness, ann: Person) -> None:
@@ -109,9 +109,9 @@ async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: 
 async def test_a_failed_task_is_retried_and_the_retry_is_counted(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "broken", {})
     await actor_harness.ended(ann, task, "failed")
-    answer = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["retry_count"] == 1
+    response = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
+    assert response.status_code == 200, response.text
+    assert response.json()["retry_count"] == 1
     await actor_harness.ended(ann, task, "failed")
     assert len(actor_harness.actors["broken"].begun) == 2
 
@@ -146,15 +146,15 @@ async def test_g5_a_repeated_key_returns_the_same_task_and_charges_once(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     key = {"idempotency_key": "key-1"}
-    answers = await asyncio.gather(*(actor_harness.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
-    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
-    replayed = [answer.headers.get("idempotent-replayed") for answer in answers]
+    responses = await asyncio.gather(*(actor_harness.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
+    assert sorted(response.status_code for response in responses) == [200, 200, 200, 200, 201]
+    replayed = [response.headers.get("idempotent-replayed") for response in responses]
     assert (replayed.count("true"), replayed.count(None)) == (4, 1)
-    assert len({answer.json()["task_id"] for answer in answers}) == 1
+    assert len({response.json()["task_id"] for response in responses}) == 1
     assert await actor_harness.balance(ann) == 97
     # `task_type` is the same request; another payload is not.
     same = await actor_harness.ask(ann, "POST", "/api/task", {"task_type": "echo", "payload": {"n": 1}, **key})
-    assert (same.status_code, same.json()["task_id"]) == (200, answers[0].json()["task_id"])
+    assert (same.status_code, same.json()["task_id"]) == (200, responses[0].json()["task_id"])
     assert_refused(await actor_harness.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused")
 
 
@@ -222,8 +222,8 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(actor_harness: Act
 async def test_g10_a_task_that_cannot_be_run_is_refused_by_its_field(
     actor_harness: ActorHarness, ann: Person, body: dict[str, Any], field: str
 ) -> None:
-    answer = await actor_harness.ask(ann, "POST", "/api/task", body)
-    problem = assert_refused(answer, 422, "invalid_request", field)
+    response = await actor_harness.ask(ann, "POST", "/api/task", body)
+    problem = assert_refused(response, 422, "invalid_request", field)
     if body.get("actor") == "nobody":
         assert "echo, engine" in problem["errors"][0]["reason"]
     assert (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"] == []
@@ -251,14 +251,14 @@ async def test_g6_a_task_of_another_user_is_not_found(actor_harness: ActorHarnes
     ids = [task["task_id"], task_id_of(uuid7()), "tq_x", task["job_id"], "x" * 99]
     for person, task_id in [(person, ids[0]) for person in strangers] + [(ann, each) for each in ids[1:]]:
         for method, path in (("GET", ""), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")):
-            answer = await actor_harness.ask(person, method, f"/api/task/{task_id}{path}")
-            assert_refused(answer, 404, "not_found")
+            response = await actor_harness.ask(person, method, f"/api/task/{task_id}{path}")
+            assert_refused(response, 404, "not_found")
 
 
 async def test_a_job_that_is_not_a_task_is_not_found_among_tasks(actor_harness: ActorHarness, ann: Person) -> None:
     job = await actor_harness.jobs_api.submit(ann, cost=0)
-    answer = await actor_harness.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
-    assert_refused(answer, 404, "not_found")
+    response = await actor_harness.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
+    assert_refused(response, 404, "not_found")
     assert (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"] == []
 
 
@@ -285,8 +285,8 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(
     assert switched.status_code == 200, switched.text
 
     async def is_off() -> bool:
-        answer = await actor_harness.try_submit(ann, "tts", queue_name="fast")
-        return answer.status_code == 422
+        response = await actor_harness.try_submit(ann, "tts", queue_name="fast")
+        return response.status_code == 422
 
     await until(is_off)
     assert_refused(await actor_harness.try_submit(ann, "tts", queue_name="fast"), 422, "invalid_request", "actor")

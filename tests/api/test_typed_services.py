@@ -51,9 +51,9 @@ class GenerationApi:
         return await self.jobs_api.client.post(f"/api/generate/{kind}", json=body, headers=self.ann.headers)
 
     async def made(self, kind: str, status: str = "completed", **body: Any) -> Json:
-        answer = await self.generate(kind, **body)
-        assert answer.status_code == 201, answer.text
-        return await self.ended(answer.json()["id"], status)
+        response = await self.generate(kind, **body)
+        assert response.status_code == 201, response.text
+        return await self.ended(response.json()["id"], status)
 
     async def ended(self, job_id: str, status: str = "completed") -> Json:
         async def has_ended() -> bool:
@@ -69,8 +69,8 @@ class GenerationApi:
         return await self.jobs_api.client.post("/api/task", json=body, headers=self.ann.headers)
 
     async def shown(self, job_id: str) -> Json:
-        answer = await self.jobs_api.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
-        shown: Json = answer.json()
+        response = await self.jobs_api.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
+        shown: Json = response.json()
         return shown
 
     async def content(self, job: Json) -> list[bytes]:
@@ -144,14 +144,14 @@ async def test_a_product_page_becomes_a_text_an_image_and_a_video(generation_api
     assert copy["result"]["result"]["written_by"] == "template"
     assert "Yours for 19.9 EUR." in copy["result"]["result"]["text"]
     generation_api.replicate.scenario = Scenario(output=[generation_api.replicate.file("picture.png")])
-    picture = await generation_api.made("static-ad", product_id=product, style="lifestyle")
-    assert await generation_api.content(picture) == [content_of("picture.png")]
+    image = await generation_api.made("static-ad", product_id=product, style="lifestyle")
+    assert await generation_api.content(image) == [content_of("picture.png")]
     generation_api.replicate.scenario = Scenario(output=generation_api.replicate.file("film.mp4"))
     film = await generation_api.made("video", product_id=product, script="Look.")
     assert await generation_api.content(film) == [content_of("film.mp4")]
     prompts = [call.body["input"]["prompt"] for call in generation_api.replicate.submitted]
     assert all("Paper lamp" in prompt and "It shines." in prompt for prompt in prompts)
-    assert await generation_api.balance() == 100 - sum(job["cost"] for job in (scraped, copy, picture, film))
+    assert await generation_api.balance() == 100 - sum(job["cost"] for job in (scraped, copy, image, film))
 
 
 @pytest.mark.thorough
@@ -209,11 +209,11 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     assert await generation_api.balance() == 90
     step = {"name": "Ads", "workflow": "actor:media", "payload": {**AD, "action_type": "flux"}}
     pipeline = {"slug": "ads", "name": "Ads", "steps": [step]}
-    answer = await generation_api.jobs_api.client.post(
+    response = await generation_api.jobs_api.client.post(
         "/api/pipelines", json=pipeline, headers=generation_api.ann.headers
     )
-    assert answer.status_code == 422, answer.text
-    assert "replicate/flux" in answer.text
+    assert response.status_code == 422, response.text
+    assert "replicate/flux" in response.text
 
     offered = (await generation_api.jobs_api.get(generation_api.ann, "/api/providers")).json()
     costs = {each["name"]: each["costs"] for each in offered}

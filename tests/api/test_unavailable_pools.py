@@ -155,8 +155,8 @@ async def test_a_new_tenant_does_not_get_an_unavailable_pool(pool_outage: PoolOu
         )
         assert created.pool == "pool_1"
     wanted = {"slug": "there", "name": "There", "pool": "pool_2"}
-    answer = await pool_outage.client.post("/api/admin/tenants", json=wanted, headers=pool_outage.ann.headers)
-    assert_refused(answer, 503, "unavailable")
+    response = await pool_outage.client.post("/api/admin/tenants", json=wanted, headers=pool_outage.ann.headers)
+    assert_refused(response, 503, "unavailable")
 
 
 @pytest.mark.thorough

@@ -51,8 +51,8 @@ async def test_any_error_text_of_an_engine_can_be_reported(
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
-    answer = await send(worker, "fail", await worker.job(), error_message=message)
-    assert (answer.status_code, answer.json().get("status")) == (200, "failed")
+    response = await send(worker, "fail", await worker.job(), error_message=message)
+    assert (response.status_code, response.json().get("status")) == (200, "failed")
     assert (await worker_harness.shown(person, submitted["id"]))["error"]["message"] == shown
     assert await worker_harness.balance(person) == 10
 
@@ -79,8 +79,8 @@ async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_an_image_is_se
     submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     [output] = await worker.deliver_named(job, {"a.png": ("text/html", b"<script>alert(1)</script>")})
-    answer = await worker.complete(job, outputs=[{**output, "mime_type": "image/png"}])
-    assert answer.json()["status"] == "completed", answer.text
+    response = await worker.complete(job, outputs=[{**output, "mime_type": "image/png"}])
+    assert response.json()["status"] == "completed", response.text
     [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     served = await worker.client.get(shown["url"])
     assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
@@ -127,9 +127,9 @@ async def test_a_run_past_its_limit_is_not_extended_and_has_no_time_left(worker_
     over = """UPDATE ai_job_dispatches SET run_started_at = now() - interval '3700 s',
               lease_expires_at = now() - interval '100 s' WHERE dispatch_id = $1"""
     await worker_harness.central(over, job["dispatch_id"])
-    answer = (await worker.heartbeat(job)).json()
-    assert answer["lease_ttl_seconds"] == 0
-    assert datetime.fromisoformat(answer["lease_expires_at"]) < datetime.now(UTC)
+    response = (await worker.heartbeat(job)).json()
+    assert response["lease_ttl_seconds"] == 0
+    assert datetime.fromisoformat(response["lease_expires_at"]) < datetime.now(UTC)
 
 
 async def test_a_poll_repeated_late_gets_urls_that_last_as_long_as_the_renewed_lease(
@@ -165,8 +165,8 @@ async def test_a_report_on_an_expired_cycle_returns_expired_also_after_retries(
         await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
     await worker.deliver(job, OUTPUT)
     for _ in range(2):
-        answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        assert (answer.status_code, answer.json()["status"]) == (200, "expired")
+        response = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+        assert (response.status_code, response.json()["status"]) == (200, "expired")
     assert (await history(worker_harness, job))["status"] == "expired"
     assert (await worker_harness.shown(person, submitted["id"]))["status"] == "queued"
 
@@ -205,8 +205,8 @@ async def test_an_error_shows_users_no_details_of_the_machine(worker_harness: Wo
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
     job = await worker.job()
-    answer = await send(worker, "deregister", job, reason="no room in /mnt/scratch\x07\udcff, token=abc")
-    assert answer.status_code == 204
+    response = await send(worker, "deregister", job, reason="no room in /mnt/scratch\x07\udcff, token=abc")
+    assert response.status_code == 204
     worker_harness.workers.remove(worker)
     events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
     assert "Requeued: no room in [path] ?, token=***" in events.text

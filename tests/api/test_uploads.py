@@ -39,9 +39,9 @@ async def local_media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_plane: ControlPlane, pool: str) -> None:
     async with MediaApi.opened(stored_plane, pool) as media_api:
-        answer = await media_api.create(sha256=HASH)
-        assert answer.status_code == 201
-        created = answer.json()
+        response = await media_api.create(sha256=HASH)
+        assert response.status_code == 201
+        created = response.json()
         assert created["file"] | {"status": "pending", "purpose": "upload", "size": len(CLIP)} == created["file"]
         assert (created["file"]["url"], created["file"]["job_id"]) == (None, None)
         assert created["upload"]["method"] == "PUT"
@@ -99,8 +99,8 @@ async def test_images_and_sound_are_uploaded_the_same_way(
     local_media_api: MediaApi, content: bytes, mime_type: str, stored: str
 ) -> None:
     file = await local_media_api.uploaded(content, mime_type=mime_type)
-    answer = await local_media_api.confirm(file)
-    assert (answer.status_code, answer.json()["mime_type"]) == (200, stored)
+    response = await local_media_api.confirm(file)
+    assert (response.status_code, response.json()["mime_type"]) == (200, stored)
 
 
 @pytest.mark.few_forms
@@ -132,14 +132,14 @@ async def test_images_and_sound_are_uploaded_the_same_way(
 async def test_a_bad_upload_names_the_field_and_writes_nothing(
     local_media_api: MediaApi, change: dict[str, Any], field: str
 ) -> None:
-    answer = await local_media_api.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await local_media_api.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
+    assert_refused(response, 422, "invalid_request", field)
     assert await local_media_api.file_rows() == []
 
 
 async def test_all_exceeded_limits_are_named_at_once(local_media_api: MediaApi) -> None:
-    answer = await local_media_api.create(size=2**50, mime_type="text/html")
-    problem = assert_refused(answer, 422, "invalid_request", "mime_type", "size")
+    response = await local_media_api.create(size=2**50, mime_type="text/html")
+    problem = assert_refused(response, 422, "invalid_request", "mime_type", "size")
     assert "video/*, image/*, audio/*" in problem["detail"]
 
 
@@ -155,14 +155,14 @@ async def test_the_number_of_pending_uploads_of_a_user_has_a_limit_also_for_conc
     strict_plane: ControlPlane,
 ) -> None:
     async with MediaApi.opened(strict_plane) as media_api:
-        answers = await asyncio.gather(*(media_api.create() for _ in range(10)))
-        assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 7
-        refused = next(answer for answer in answers if answer.status_code == 429)
+        responses = await asyncio.gather(*(media_api.create() for _ in range(10)))
+        assert sorted(response.status_code for response in responses) == [201] * 3 + [429] * 7
+        refused = next(response for response in responses if response.status_code == 429)
         assert assert_refused(refused, 429, "too_many_pending_uploads")["limit"] == 3
         assert len(await media_api.file_rows()) == 3
         # Neither a colleague's nor what was confirmed or deleted counts.
         assert (await (await media_api.colleague()).create()).status_code == 201
-        first, second, _ = (answer.json() for answer in answers if answer.status_code == 201)
+        first, second, _ = (response.json() for response in responses if response.status_code == 201)
         await media_api.send(first)
         assert (await media_api.confirm(first["file"])).status_code == 200
         assert (await media_api.ask("DELETE", f"/api/files/{second['file']['id']}")).status_code == 204
@@ -259,11 +259,11 @@ async def test_an_image_with_too_many_pixels_is_refused_by_its_header(
     bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + data + struct.pack(">I", zlib.crc32(data))
     created = (await media_api.create(bomb, mime_type="image/png", name="bomb.png")).json()
     await media_api.send(created, bomb)
-    answer = await media_api.confirm(created["file"])
+    response = await media_api.confirm(created["file"])
     if is_taken:
-        assert answer.status_code == 200
+        assert response.status_code == 200
         return
-    problem = assert_refused(answer, 422, "invalid_request", "dimensions")
+    problem = assert_refused(response, 422, "invalid_request", "dimensions")
     assert f"{width} x {height} = {width * height} pixels. At most 100000000 are allowed" in problem["detail"]
     assert (await media_api.file_rows())[0]["status"] == "pending"
 
@@ -360,9 +360,9 @@ async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(media_api
 
 
 async def test_limits_of_uploads_can_be_read_before_an_upload(media_api: MediaApi) -> None:
-    answer = await media_api.ask("GET", "/api/videos/uploads/limits")
+    response = await media_api.ask("GET", "/api/videos/uploads/limits")
     settings = media_api.plane.settings
-    assert answer.json() == {
+    assert response.json() == {
         "accepted_types": list(settings.media.allowed_types),
         "max_bytes": settings.storage.max_upload_bytes,
         "max_image_pixels": settings.media.max_image_pixels,

@@ -50,9 +50,9 @@ async def change_role(client: httpx.AsyncClient, by: Person, whom: Person, role:
 
 
 async def shown(client: httpx.AsyncClient, by: Person, whom: Person) -> dict[str, Any]:
-    answer = await client.get(of(whom), headers=by.headers)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
+    response = await client.get(of(whom), headers=by.headers)
+    assert response.status_code == 200, response.text
+    return dict(response.json())
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
@@ -70,13 +70,13 @@ async def test_users_cannot_change_their_own_role_or_disable_themselves(
     client: httpx.AsyncClient, people: People, role: Role
 ) -> None:
     person = await people.user(role=role)
-    answers = [
+    responses = [
         await change_role(client, person, person, "operator"),
         await client.post(of(person, "/disable"), headers=person.headers),
         await client.delete(of(person), headers=person.headers),
     ]
-    for answer in answers:
-        assert_refused(answer, 403, "forbidden")
+    for response in responses:
+        assert_refused(response, 403, "forbidden")
     assert (await client.get("/api/me", headers=person.headers)).json()["role"] == role.value
 
 
@@ -86,14 +86,14 @@ async def test_a_tenant_admin_leaves_operators_and_viewers_of_its_tenant_alone(
 ) -> None:
     target = await people.user(ann.tenant, role)
     key_id = (await client.get(of(target, "/keys"), headers=tenant_admin.headers)).json()["items"][0]["id"]
-    for answer in (
+    for response in (
         await client.post(of(target, "/keys"), json={"name": "stolen"}, headers=tenant_admin.headers),
         await client.delete(of(target, f"/keys/{key_id}"), headers=tenant_admin.headers),
         await change_role(client, tenant_admin, target, "user"),
         await client.post(of(target, "/disable"), headers=tenant_admin.headers),
         await client.delete(of(target), headers=tenant_admin.headers),
     ):
-        assert_refused(answer, 403, "forbidden")
+        assert_refused(response, 403, "forbidden")
     assert (await client.get("/api/me", headers=target.headers)).json()["role"] == role.value
 
 
@@ -101,7 +101,7 @@ async def test_a_tenant_admin_does_not_find_users_of_other_tenants(
     client: httpx.AsyncClient, people: People, tenant_admin: Person
 ) -> None:
     stranger = await people.user()
-    for answer in (
+    for response in (
         await client.get(of(stranger), headers=tenant_admin.headers),
         await client.get(of(stranger, "/keys"), headers=tenant_admin.headers),
         await client.post(of(stranger, "/keys"), json={"name": "stolen"}, headers=tenant_admin.headers),
@@ -110,10 +110,10 @@ async def test_a_tenant_admin_does_not_find_users_of_other_tenants(
         await client.delete(of(stranger), headers=tenant_admin.headers),
         await client.get(of(stranger, "/wallet"), headers=tenant_admin.headers),
     ):
-        assert_refused(answer, 404, "not_found")
+        assert_refused(response, 404, "not_found")
     body = {"tenant": stranger.tenant.slug, "email": "into@example.com", "password": PASSWORD}
-    answer = await client.post("/api/admin/users", json=body, headers=tenant_admin.headers)
-    assert_refused(answer, 422, "invalid_request", "tenant")
+    response = await client.post("/api/admin/users", json=body, headers=tenant_admin.headers)
+    assert_refused(response, 422, "invalid_request", "tenant")
     everybody = (await client.get("/api/admin/users?limit=200", headers=tenant_admin.headers)).text
     assert stranger.user.email not in everybody
     assert tenant_admin.user.email in everybody
@@ -263,8 +263,8 @@ async def test_deleting_a_user_keeps_only_the_id(
     assert not [row for row in left if "personal@example.com" in row or "Per Sonal" in row]
     for method, rest in (("POST", "/enable"), ("POST", "/keys"), ("DELETE", "")):
         content = {"json": {"name": "again"}} if rest == "/keys" else {}
-        answer = await client.request(method, path + rest, headers=operator.headers, **content)
-        assert_refused(answer, 404, "not_found")
+        response = await client.request(method, path + rest, headers=operator.headers, **content)
+        assert_refused(response, 404, "not_found")
     # The e-mail address is free.
     assert (await client.post("/api/admin/users", json=body, headers=operator.headers)).status_code == 201
 

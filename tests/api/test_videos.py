@@ -56,9 +56,9 @@ def state(video: Mapping[str, Any]) -> tuple[Any, ...]:
 
 async def test_creating_a_video_confirms_its_upload(media_api: MediaApi) -> None:
     file = await media_api.uploaded()
-    answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
-    assert answer.status_code == 201
-    video = answer.json()
+    response = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
+    assert response.status_code == 201
+    video = response.json()
     assert (video["title"], video["original_file_id"], video["job_id"]) == ("Holiday", file["id"], None)
     assert state(video) == ("uploaded", None, None, None, None)
     assert video["outputs"] == []
@@ -69,8 +69,8 @@ async def test_creating_a_video_confirms_its_upload(media_api: MediaApi) -> None
 
 async def test_a_missing_upload_makes_no_video(media_api: MediaApi) -> None:
     file = (await media_api.create()).json()["file"]
-    answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
-    assert_refused(answer, 422, "content_mismatch", "file_id")
+    response = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+    assert_refused(response, 422, "content_mismatch", "file_id")
     assert (await media_api.ask("GET", "/api/videos")).json() == {"items": [], "next_cursor": None}
 
 
@@ -93,9 +93,9 @@ async def test_a_bad_video_names_the_field(local_media_api: MediaApi, body: dict
 async def test_an_invalid_or_unknown_id_of_a_video_is_not_found(local_media_api: MediaApi) -> None:
     assert_refused(await local_media_api.ask("GET", "/api/videos/x"), 404, "not_found")
     assert_refused(await local_media_api.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
-    answer = await local_media_api.ask("GET", "/api/videos/uploads")
-    assert_refused(answer, 405, "method_not_allowed")
-    assert answer.headers["allow"] == "POST"
+    response = await local_media_api.ask("GET", "/api/videos/uploads")
+    assert_refused(response, 405, "method_not_allowed")
+    assert response.headers["allow"] == "POST"
 
 
 async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local_media_api: MediaApi) -> None:
@@ -206,11 +206,11 @@ async def test_a_preview_is_a_safe_image(local_media_api: MediaApi, kind: str, d
     started = await local_media_api.jobs_api.start()
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
     await say(local_media_api, started, kind=kind)
-    answer = await local_media_api.ask("GET", address)
-    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, PICTURE, kind)
-    assert answer.headers.get("content-disposition") == disposition
-    assert answer.headers["cache-control"] == "no-store"
-    assert "sandbox" in answer.headers["content-security-policy"]
+    response = await local_media_api.ask("GET", address)
+    assert (response.status_code, response.content, response.headers["content-type"]) == (200, PICTURE, kind)
+    assert response.headers.get("content-disposition") == disposition
+    assert response.headers["cache-control"] == "no-store"
+    assert "sandbox" in response.headers["content-security-policy"]
     await local_media_api.complete(started, b"done")
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
 

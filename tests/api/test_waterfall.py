@@ -32,16 +32,16 @@ async def ann(worker_harness: WorkerHarness) -> Person:
 
 async def waterfall(harness: WorkerHarness, job_id: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
     path = f"/api/admin/jobs/{job_id}/waterfall"
-    answer = await harness.client.get(path, headers=headers or harness.jobs_api.admin.headers)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    response = await harness.client.get(path, headers=headers or harness.jobs_api.admin.headers)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
 async def complete(worker: ScriptedWorker, job: dict[str, Any], **fields: Any) -> None:
     await worker.deliver(job, OUTPUT)
-    answer = await worker.complete(job, **DELIVERED, **fields)
-    assert (answer.status_code, answer.json()["status"]) == (200, "completed"), answer.text
+    response = await worker.complete(job, **DELIVERED, **fields)
+    assert (response.status_code, response.json()["status"]) == (200, "completed"), response.text
 
 
 async def traces(harness: WorkerHarness, person: Person) -> list[Any]:
@@ -56,8 +56,8 @@ async def test_each_attempt_is_shown_with_its_worker_its_parts_and_its_tokens(
     first, second = await worker_harness.worker(), await worker_harness.worker()
     submitted = await worker_harness.engine_job(ann)
     job = await first.job()
-    answer = await first.fail(job, "It broke.", error={"retryable": True}, trace={"phases": TRACE["phases"]})
-    assert answer.json()["status"] == "queued"
+    response = await first.fail(job, "It broke.", error={"retryable": True}, trace={"phases": TRACE["phases"]})
+    assert response.json()["status"] == "queued"
     await worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
     await complete(second, await second.job(), trace=TRACE)
 
@@ -169,8 +169,8 @@ async def test_traces_are_deleted_with_the_job_and_with_its_events(worker_harnes
     for _ in range(2):
         await complete(worker, await worker.job(), trace=TRACE)
     assert len(await traces(worker_harness, ann)) == 2
-    answer = await worker_harness.client.delete(f"/api/ai-jobs/{deleted}", headers=ann.headers)
-    assert answer.status_code == 204, answer.text
+    response = await worker_harness.client.delete(f"/api/ai-jobs/{deleted}", headers=ann.headers)
+    assert response.status_code == 204, response.text
     assert [str(row["job_id"]) for row in await traces(worker_harness, ann)] == [old]
     pool = await worker_harness.plane.databases.pool(ann.tenant.pool)
     query = "UPDATE ai_jobs SET completed_at = now() - interval '400 days' WHERE id = $1"

@@ -62,10 +62,10 @@ async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
     "path", ["/effects", "/effects/film-noir", "/jobs?status=failed", "/share/abc", "/apiary", "/x.y"]
 )
 async def test_every_other_path_returns_the_page_of_the_application(client: httpx.AsyncClient, path: str) -> None:
-    answer = await client.get(path, headers=BROWSER)
-    assert (answer.status_code, answer.content) == (200, INDEX)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-cache"
+    response = await client.get(path, headers=BROWSER)
+    assert (response.status_code, response.content) == (200, INDEX)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
 
 
 @pytest.mark.few_forms
@@ -73,9 +73,9 @@ async def test_every_other_path_returns_the_page_of_the_application(client: http
     "path", ["/api", "/api/unknown", "/storage/a", "/docs/x", "/metrics/x", "/assets/index-gone1234.js", "/healthz"]
 )
 async def test_unknown_paths_of_programs_stay_errors(client: httpx.AsyncClient, path: str) -> None:
-    answer = await client.get(path, headers=BROWSER)
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = await client.get(path, headers=BROWSER)
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.few_forms
@@ -91,10 +91,10 @@ async def test_a_page_accepts_only_get_and_head(client: httpx.AsyncClient, metho
 
 
 async def test_a_file_with_a_hash_in_its_name_is_cached_forever(client: httpx.AsyncClient) -> None:
-    answer = await client.get(SCRIPT)
-    assert (answer.status_code, answer.content) == (200, b"script()")
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    response = await client.get(SCRIPT)
+    assert (response.status_code, response.content) == (200, b"script()")
+    assert response.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert response.headers["content-type"] == "text/javascript; charset=utf-8"
     assert (await client.get("/assets/font-Dx4kXJAl.woff2")).headers["content-type"] == "font/woff2"
     assert (await client.get("/icon.svg")).headers["cache-control"] == "no-cache"
 
@@ -115,13 +115,13 @@ async def test_a_file_with_a_hash_in_its_name_is_cached_forever(client: httpx.As
 async def test_a_file_is_sent_in_a_compression_that_the_browser_accepts(
     client: httpx.AsyncClient, built: Path, accepted: str, chosen: str | None
 ) -> None:
-    async with client.stream("GET", SCRIPT, headers={"accept-encoding": accepted}) as answer:
-        raw = b"".join([chunk async for chunk in answer.aiter_raw()])
-    assert answer.headers.get("content-encoding") == chosen
+    async with client.stream("GET", SCRIPT, headers={"accept-encoding": accepted}) as response:
+        raw = b"".join([chunk async for chunk in response.aiter_raw()])
+    assert response.headers.get("content-encoding") == chosen
     suffix = {"br": ".br", "gzip": ".gz", None: ""}[chosen]
     assert raw == (built / f"{SCRIPT[1:]}{suffix}").read_bytes()
-    assert int(answer.headers["content-length"]) == len(raw)
-    assert answer.headers["vary"] == "Accept-Encoding"
+    assert int(response.headers["content-length"]) == len(raw)
+    assert response.headers["vary"] == "Accept-Encoding"
 
 
 async def test_an_unchanged_page_is_not_sent_again(client: httpx.AsyncClient) -> None:
@@ -159,9 +159,9 @@ async def test_no_path_leads_out_of_the_built_files(client: httpx.AsyncClient, b
     # httpx tidies such paths, which an attacker's client does not.
     request = client.build_request("GET", "/", headers={"accept": "*/*"})
     request.url = httpx.URL("http://callsheet").copy_with(raw_path=path.encode())
-    answer = await client.send(request)
-    assert answer.status_code == 404
-    assert b"strangers" not in answer.content
+    response = await client.send(request)
+    assert response.status_code == 404
+    assert b"strangers" not in response.content
 
 
 async def test_files_of_the_build_itself_are_not_served(client: httpx.AsyncClient) -> None:
@@ -251,10 +251,10 @@ async def test_browsers_get_the_application_and_programs_get_json(
             ("/openapi.json", "application/json"),
             ("/readyz", "application/json"),
         ):
-            answer = await client.get(path, headers=BROWSER)
-            assert answer.status_code == 200
-            assert answer.headers["content-type"].startswith(kind)
-            assert answer.content != INDEX
+            response = await client.get(path, headers=BROWSER)
+            assert response.status_code == 200
+            assert response.headers["content-type"].startswith(kind)
+            assert response.content != INDEX
         # By another name of this machine its cookie and its uploads would be strangers'.
         other = f"localhost:{plane.settings.server.port}"
         moved = await client.get("/jobs?status=failed", headers=BROWSER | {"host": other})

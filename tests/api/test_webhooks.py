@@ -78,8 +78,8 @@ class CallbackHarness:
         """A job of each of them failed, because the provider did not respond."""
         for person in people:
             await self.submit(person)
-            answer = await self.worker.fail(await self.take(), "It answered 503.", error=DOWN)
-            assert answer.json()["status"] == "queued"
+            response = await self.worker.fail(await self.take(), "It answered 503.", error=DOWN)
+            assert response.json()["status"] == "queued"
 
     async def take(self) -> Json:
         return await self.worker.job(wait_seconds=10)
@@ -89,15 +89,15 @@ class CallbackHarness:
         body = {"version": "1", "input": {}, "webhook": job["callback"]["url"]}
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             headers = {"authorization": f"Bearer {TOKEN}"}
-            answer = await client.post(f"{self.replicate.url}/predictions", json=body, headers=headers)
-        return str(answer.json()["id"])
+            response = await client.post(f"{self.replicate.url}/predictions", json=body, headers=headers)
+        return str(response.json()["id"])
 
     async def waiting(self) -> tuple[UUID, Json, str]:
         job_id = await self.submit()
         job = await self.take()
         prediction_id = await self.call(job)
-        answer = await self.worker.defer(job, prediction_id, in_an_hour())
-        assert answer.json()["status"] == "waiting"
+        response = await self.worker.defer(job, prediction_id, in_an_hour())
+        assert response.json()["status"] == "waiting"
         return job_id, job, prediction_id
 
     async def becomes(self, job_id: UUID, status: str) -> Json:
@@ -108,8 +108,8 @@ class CallbackHarness:
         return await self.worker_harness.shown(self.ann, str(job_id))
 
     async def providers(self) -> dict[str, Json]:
-        answer = await self.jobs_api.client.get("/api/admin/providers", headers=self.jobs_api.admin.headers)
-        return {each["name"]: each for each in answer.json()["providers"]}
+        response = await self.jobs_api.client.get("/api/admin/providers", headers=self.jobs_api.admin.headers)
+        return {each["name"]: each for each in response.json()["providers"]}
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +155,8 @@ async def test_a_job_of_a_webhook_provider_goes_from_submit_to_the_delivered_fil
         f"{callback_harness.worker_harness.plane.settings.public_url}/api/webhooks/replicate/"
     )
     callback_harness.replicate.end(prediction_id, Scenario())
-    answer = await callback_harness.replicate.call_back(prediction_id)
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = await callback_harness.replicate.call_back(prediction_id)
+    assert (response.status_code, response.content) == (204, b"")
     shown = await callback_harness.becomes(job_id, "completed")
     [output] = shown["outputs"]
     assert await callback_harness.worker.download(output["url"]) == content_of("picture.png")
@@ -172,7 +172,7 @@ async def test_callbacks_that_are_not_valid_all_get_the_same_response(callback_h
     callback_harness.replicate.end(prediction_id, Scenario())
     url = job["callback"]["url"]
     path, _, callback_id = url.rpartition("/")
-    answers = [
+    responses = [
         await callback_harness.replicate.call_back(prediction_id, url=f"{path}/{'A' * 43}"),
         await callback_harness.replicate.call_back(prediction_id, url=f"{path}/{callback_id[:-1]}"),
         await callback_harness.replicate.call_back(prediction_id, url=url.replace("/replicate/", "/nobody/")),
@@ -181,9 +181,9 @@ async def test_callbacks_that_are_not_valid_all_get_the_same_response(callback_h
         await callback_harness.replicate.call_back(prediction_id, headers={"webhook-signature": None}),
         await callback_harness.replicate.call_back(prediction_id, body=b"[" * 50_000),
     ]
-    for answer in answers:
-        assert_refused(answer, 404, "not_found")
-    assert len({str({**answer.json(), "request_id": None}) for answer in answers}) == 1
+    for response in responses:
+        assert_refused(response, 404, "not_found")
+    assert len({str({**response.json(), "request_id": None}) for response in responses}) == 1
     assert (await callback_harness.worker_harness.shown(callback_harness.ann, str(job_id)))["status"] == "processing"
     large = await callback_harness.replicate.call_back(prediction_id, body=b" " * 2_000_000)
     assert_refused(large, 413, "body_too_large", "body")
@@ -375,15 +375,15 @@ async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback
     payload = {"provider": PROVIDER, "action_type": "txt2img", "prompt": "a cat"}
     tasks = []
     for _ in range(3):
-        answer = await worker_harness.client.post(
+        response = await worker_harness.client.post(
             "/api/task", json={"actor": "media", "payload": payload}, headers=ann.headers
         )
-        assert answer.status_code in (200, 201, 202), answer.text
-        tasks.append(answer.json()["task_id"])
+        assert response.status_code in (200, 201, 202), response.text
+        tasks.append(response.json()["task_id"])
 
     async def shown(task_id: str) -> Json:
-        answer = await worker_harness.client.get(f"/api/task/{task_id}", headers=ann.headers)
-        found: Json = answer.json()
+        response = await worker_harness.client.get(f"/api/task/{task_id}", headers=ann.headers)
+        found: Json = response.json()
         return found
 
     for task_id in tasks:

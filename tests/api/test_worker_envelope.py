@@ -22,10 +22,10 @@ async def worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
         yield worker_harness
 
 
-def inside(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
+def inside(response: httpx.Response, status: int = 200) -> dict[str, Any]:
     """What `data` says, which every answer also says without it."""
-    assert answer.status_code == status, answer.text
-    body: dict[str, Any] = answer.json()
+    assert response.status_code == status, response.text
+    body: dict[str, Any] = response.json()
     data: dict[str, Any] = body.pop("data")
     assert body == data
     return data
@@ -61,7 +61,7 @@ async def test_an_unknown_envelope_is_refused_before_anything_is_done(worker_har
     person = await worker_harness.jobs_api.person(tokens=10)
     await worker_harness.engine_job(person)
     for path in ("register", "poll", "deregister"):
-        answer = await worker_harness.client.post(
+        response = await worker_harness.client.post(
             f"/api/worker/{path}",
             json={"worker_id": "odd", "workflow_slugs": [worker_harness.jobs_api.workflow]},
             headers={
@@ -70,11 +70,11 @@ async def test_an_unknown_envelope_is_refused_before_anything_is_done(worker_har
                 "authorization": f"Bearer {worker.token}",
             },
         )
-        assert_refused(answer, 422, "invalid_request", HEADER)
+        assert_refused(response, 422, "invalid_request", HEADER)
     assert await worker_harness.central("SELECT 1 FROM comfyui_workers WHERE worker_id = 'odd'") == []
     assert (await worker.poll())["job"] is not None, "the refused poll took nothing"
 
 
 async def test_an_unauthenticated_request_gets_401_first(worker_harness: WorkerHarness) -> None:
-    answer = await worker_harness.client.post("/api/worker/poll", json={}, headers={HEADER: "result"})
-    assert_refused(answer, 401, "not_authenticated")
+    response = await worker_harness.client.post("/api/worker/poll", json={}, headers={HEADER: "result"})
+    assert_refused(response, 401, "not_authenticated")

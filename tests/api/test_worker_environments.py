@@ -24,19 +24,19 @@ async def ann(worker_harness: WorkerHarness) -> Person:
 
 async def change(worker_harness: WorkerHarness, **body: Any) -> dict[str, Any]:
     path = f"/api/admin/workflows/{worker_harness.jobs_api.workflow}"
-    answer = await worker_harness.client.patch(path, json=body, headers=worker_harness.jobs_api.admin.headers)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    response = await worker_harness.client.patch(path, json=body, headers=worker_harness.jobs_api.admin.headers)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
 async def report(worker_harness: WorkerHarness, worker: ScriptedWorker, **environment: Any) -> dict[str, Any]:
     worker_harness.plane.fleet.registry._reported.clear()
-    answer = await worker_harness.client.post(
+    response = await worker_harness.client.post(
         "/api/worker/environment", json=environment, headers={"authorization": f"Bearer {worker.token}"}
     )
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
@@ -52,20 +52,20 @@ async def test_a_job_waits_for_a_worker_that_can_run_it_and_says_what_is_missing
     assert (why["code"], why["message"]) == ("workers_lack", "No worker has the node class VHS_LoadVideo.")
     alerts = (await worker_harness.jobs_api.get(worker_harness.jobs_api.admin, "/api/admin/alerts")).json()
     assert "VHS_LoadVideo" in str(alerts)
-    answer = await report(worker_harness, worker, node_classes=["SaveImage", "VHS_LoadVideo"])
-    assert answer == {"cannot_run": []}
+    response = await report(worker_harness, worker, node_classes=["SaveImage", "VHS_LoadVideo"])
+    assert response == {"cannot_run": []}
     assert (await worker.job())["job_id"] == job["id"]
 
 
 async def test_a_worker_gets_the_list_of_its_missing_requirements(worker_harness: WorkerHarness) -> None:
     await change(worker_harness, graph=GRAPH, requirements={"from_graph": False, "engine_version": ">=0.8"})
     worker = await worker_harness.worker()
-    answer = await report(worker_harness, worker, engine_versions=["0.7.0"])
+    response = await report(worker_harness, worker, engine_versions=["0.7.0"])
     lack = {"kind": "engine_version", "name": ">=0.8"}
-    assert answer == {"cannot_run": [{"workflow": worker_harness.jobs_api.workflow, "lacks": [lack]}]}
+    assert response == {"cannot_run": [{"workflow": worker_harness.jobs_api.workflow, "lacks": [lack]}]}
     path = f"/api/admin/workers/{worker.worker_id}"
     shown = (await worker_harness.jobs_api.get(worker_harness.jobs_api.admin, path)).json()
-    assert (shown["workflows"], shown["cannot_run"]) == ([], answer["cannot_run"])
+    assert (shown["workflows"], shown["cannot_run"]) == ([], response["cannot_run"])
 
 
 @pytest.mark.few_forms
@@ -84,10 +84,10 @@ async def test_a_report_that_cannot_be_read_is_refused_by_its_field(
     worker_harness: WorkerHarness, environment: dict[str, Any], field: str
 ) -> None:
     worker = await worker_harness.worker()
-    answer = await worker_harness.client.post(
+    response = await worker_harness.client.post(
         "/api/worker/environment", json=environment, headers={"authorization": f"Bearer {worker.token}"}
     )
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
 
 
 async def test_requirements_that_cannot_be_read_are_refused_by_their_field(worker_harness: WorkerHarness) -> None:
@@ -97,7 +97,7 @@ async def test_requirements_that_cannot_be_read_are_refused_by_their_field(worke
         ({"models": [{"name": ""}]}, "requirements.models.0.name"),
         ({"nodes": []}, "requirements.nodes"),
     ):
-        answer = await worker_harness.client.patch(
+        response = await worker_harness.client.patch(
             path, json={"requirements": requirements}, headers=worker_harness.jobs_api.admin.headers
         )
-        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+        assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)

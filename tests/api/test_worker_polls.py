@@ -374,9 +374,9 @@ class TestLongPolls:
         for worker in drained:
             await worker_harness.central("SELECT pg_notify('assignments', $1)", worker.worker_id)
         async with asyncio.timeout(50):
-            answers = await asyncio.gather(*polls)
-        assert [answer["reason"] for answer in answers[:2]] == ["draining"] * 2
-        assert answers[2]["job"]["job_id"] == submitted["id"]
+            responses = await asyncio.gather(*polls)
+        assert [response["reason"] for response in responses[:2]] == ["draining"] * 2
+        assert responses[2]["job"]["job_id"] == submitted["id"]
 
     async def test_a_lease_that_came_before_the_drain_is_handed_over(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
@@ -399,9 +399,9 @@ class TestLongPolls:
             polling = asyncio.create_task(worker.poll(wait_seconds=55))
             await until(is_leased)
             await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
-        answer = await polling
-        assert answer["job"]["job_id"] == submitted["id"]
-        assert (await worker_harness.dispatch(answer["job"]))["lease_seq"] == 1
+        response = await polling
+        assert response["job"]["job_id"] == submitted["id"]
+        assert (await worker_harness.dispatch(response["job"]))["lease_seq"] == 1
         assert await worker.poll() == {"job": None, "reason": "draining"}
 
     async def test_a_worker_revoked_during_a_long_poll_gets_no_job(
@@ -435,10 +435,10 @@ class TestLongPolls:
         worker = await worker_harness.worker(workflow_slugs=None, fleet_slug=slug)
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
         await waits(worker_harness)
-        answer = await worker_harness.client.patch(
+        response = await worker_harness.client.patch(
             f"/api/admin/fleets/{fleet['id']}", json={"is_active": False}, headers=worker_harness.jobs_api.admin.headers
         )
-        assert answer.status_code == 200, answer.text
+        assert response.status_code == 200, response.text
         async with asyncio.timeout(50):
             assert await polling == {"job": None, "reason": "no_workflows"}
 
@@ -452,9 +452,9 @@ class TestLongPolls:
         await until(lambda: len(worker_harness.plane.jobs.waiters) == 2)
         for _ in range(3):
             await worker_harness.engine_job(person)
-        answers = await asyncio.gather(*polls)
-        given = [answer["job"]["dispatch_id"] for answer in answers if answer["job"]]
-        assert [answer["reason"] for answer in answers if not answer["job"]] == ["at_capacity"]
+        responses = await asyncio.gather(*polls)
+        given = [response["job"]["dispatch_id"] for response in responses if response["job"]]
+        assert [response["reason"] for response in responses if not response["job"]] == ["at_capacity"]
         held = await worker_harness.central(
             "SELECT dispatch_id, attempts FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id
         )
@@ -491,12 +491,12 @@ class TestLongPolls:
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
         await waits(worker_harness)
         place = f"fleets/{fleet['id']}" if by_fleet else f"workers/{worker.worker_id}"
-        answer = await worker_harness.client.put(
+        response = await worker_harness.client.put(
             f"/api/admin/{place}/workflows",
             json={"workflow_slugs": [worker_harness.jobs_api.workflow]},
             headers=worker_harness.jobs_api.admin.headers,
         )
-        assert answer.status_code == 200, answer.text
+        assert response.status_code == 200, response.text
         async with asyncio.timeout(50):
             assert await polling == {"job": None, "reason": "empty"}
         assert (await worker.poll())["job"] is not None

@@ -41,8 +41,8 @@ async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(w
         assert (await worker.heartbeat(job, run_started=True)).status_code == 200
         assert await worker.download(job["input_url"]) == INPUT
         await worker.deliver(job, OUTPUT)
-        answer = await worker.complete(job, output={**described(OUTPUT, "video/mp4"), "metadata": {"frames": 24}})
-        assert answer.json() == {"job_id": submitted["id"], "status": "completed"}
+        response = await worker.complete(job, output={**described(OUTPUT, "video/mp4"), "metadata": {"frames": 24}})
+        assert response.json() == {"job_id": submitted["id"], "status": "completed"}
 
         shown = await worker_harness.shown(person, submitted["id"])
         assert shown["status"] == "completed"
@@ -88,8 +88,8 @@ async def test_several_outputs_are_announced_uploaded_and_listed(worker_harness:
     job = await worker.job()
     files = {"first.png": ("image/png", PNG), "second.PNG": ("image/png", PNG + b"2"), "log": ("text/plain", b"ok")}
     outputs = await worker.deliver_named(job, files)
-    answer = await worker.complete(job, outputs=outputs, metadata={"seed": 4})
-    assert answer.json()["status"] == "completed"
+    response = await worker.complete(job, outputs=outputs, metadata={"seed": 4})
+    assert response.json()["status"] == "completed"
     result = (await worker_harness.shown(person, submitted["id"]))["result"]
     assert [output["name"] for output in result["outputs"]] == list(files)
     assert result["metadata"] == {"seed": 4}
@@ -106,8 +106,8 @@ async def test_the_single_output_and_named_outputs_can_be_combined(worker_harnes
     job = await worker.job()
     await worker.deliver(job, OUTPUT)
     outputs = await worker.deliver_named(job, {"poster.png": ("image/png", PNG)})
-    answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=outputs)
-    assert answer.json()["status"] == "completed"
+    response = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=outputs)
+    assert response.json()["status"] == "completed"
     result = (await worker_harness.shown(person, submitted["id"]))["result"]
     assert [output["name"] for output in result["outputs"]] == ["output.mp4", "poster.png"]
 

@@ -41,7 +41,7 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
     off = f"off-for-registration-{next(numbers)}"
     await fleet_api.jobs_api.core.add_workflow(off, active=False)
     fleet = await fleet_api.fleet(fleet_api.jobs_api.workflow, off, stage="staging")
-    answer = await fleet_api.register(
+    response = await fleet_api.register(
         "i-0abc",
         fleet_slug=fleet["slug"],
         stage="staging",
@@ -52,8 +52,8 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
         instance_type="g6.xlarge",
         providers=["self_hosted", "cloud", "cloud"],
     )
-    assert answer.status_code == 201
-    body = answer.json()
+    assert response.status_code == 201
+    body = response.json()
     token = body.pop("token")
     assert len(token) == 64
     assert body == {
@@ -104,11 +104,11 @@ async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_olde
     nothing = dict.fromkeys(
         ("display_name", "max_concurrency", "capabilities", "capacity_type", "instance_type", "providers", "stage")
     )
-    answer = await fleet_api.register(
+    response = await fleet_api.register(
         fleet_slug=None, workflow_slugs=[fleet_api.jobs_api.workflow], **nothing, invented={"later": 1}
     )
-    assert answer.status_code == 201
-    worker = await fleet_api.done("GET", f"workers/{answer.json()['worker_id']}")
+    assert response.status_code == 201
+    worker = await fleet_api.done("GET", f"workers/{response.json()['worker_id']}")
     assert (worker["max_concurrency"], worker["providers"], worker["stage"]) == (1, ["self_hosted"], "production")
 
 
@@ -134,8 +134,8 @@ async def test_a_wrong_registration_is_refused_by_the_name_of_its_field(
     fleet_api: FleetApi, changes: dict[str, Any], field: str
 ) -> None:
     body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [fleet_api.jobs_api.workflow], **changes}
-    answer = await fleet_api.client.post("/api/worker/register", json=body, headers=fleet_api.secret)
-    assert_refused(answer, 422, "invalid_request", field)
+    response = await fleet_api.client.post("/api/worker/register", json=body, headers=fleet_api.secret)
+    assert_refused(response, 422, "invalid_request", field)
 
 
 async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(fleet_api: FleetApi) -> None:
@@ -160,8 +160,8 @@ async def test_a_missing_secret_a_wrong_secret_and_a_users_key_are_refused(fleet
         {"x-fleet-secret": "ünïcode".encode()},
         fleet_api.jobs_api.admin.headers,
     ):
-        answer = await fleet_api.client.post("/api/worker/register", json=body, headers=headers)
-        assert_refused(answer, 401, "not_authenticated")
+        response = await fleet_api.client.post("/api/worker/register", json=body, headers=headers)
+        assert_refused(response, 401, "not_authenticated")
     assert await fleet_api.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
 
 
@@ -172,7 +172,7 @@ async def test_only_wrong_secrets_are_limited_by_ip_address(
     wrong = [
         await strict_client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
     ]
-    assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
+    assert [response.status_code for response in wrong] == [401, 401, 401, 429]
     limited = assert_refused(wrong[-1], 429, "rate_limited")
     assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
     assert (await fleet_api.register()).status_code == 201
@@ -188,8 +188,8 @@ async def test_a_configured_secret_replaces_the_derived_secret(
     assert (await fleet_api.register()).status_code == 201
     derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict_plane.settings))}
     body = {"worker_id": "late", "workflow_slugs": [fleet_api.jobs_api.workflow]}
-    answer = await strict_client.post("/api/worker/register", json=body, headers=derived)
-    assert_refused(answer, 401, "not_authenticated")
+    response = await strict_client.post("/api/worker/register", json=body, headers=derived)
+    assert_refused(response, 401, "not_authenticated")
 
 
 async def test_a_known_worker_may_register_again_at_the_limit_of_workers(started: Started) -> None:
@@ -276,10 +276,10 @@ async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts
     job = await fleet_api.jobs_api.submit(ann)
     agent = await fleet_api.agent()
     await fleet_api.jobs_api.core.start(agent.worker_id)
-    answer = await fleet_api.client.post(
+    response = await fleet_api.client.post(
         "/api/worker/deregister", json={"reason": "spot\0 notice", "worker_id": None}, headers=agent.headers
     )
-    assert (answer.status_code, answer.content) == (204, b"")
+    assert (response.status_code, response.content) == (204, b"")
     [row] = await fleet_api.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"]) == ("queued", 0)
     session = await session_of(fleet_api, agent)
@@ -301,8 +301,8 @@ async def test_deregistering_needs_no_body(fleet_api: FleetApi, content: bytes) 
 async def test_only_a_worker_token_may_deregister_and_it_opens_no_other_route(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     for headers in ({}, fleet_api.jobs_api.admin.headers, fleet_api.secret, {"authorization": "Basic abc"}):
-        answer = await fleet_api.client.post("/api/worker/deregister", json={}, headers=headers)
-        assert_refused(answer, 401, "not_authenticated")
+        response = await fleet_api.client.post("/api/worker/deregister", json={}, headers=headers)
+        assert_refused(response, 401, "not_authenticated")
     assert_refused(await fleet_api.client.get("/api/me", headers=agent.headers), 401, "not_authenticated")
     assert_refused(await fleet_api.client.get("/api/admin/workers", headers=agent.headers), 401, "not_authenticated")
     assert await fleet_api.is_known(agent)

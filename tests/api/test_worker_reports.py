@@ -115,8 +115,8 @@ class TestReports:
         assert (await worker.heartbeat(job)).json()["cancel_requested"] is True
         await worker.deliver(job, OUTPUT)
         for _ in range(2):
-            answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-            assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
+            response = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+            assert (response.status_code, response.json()["status"]) == (200, "canceled")
         assert (await worker_harness.shown(person, submitted["id"]))["result"] is None
         assert await worker_harness.files(person, submitted["id"]) == []
         assert await worker_harness.balance(person) == 10
@@ -129,8 +129,8 @@ class TestReports:
         submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
-        answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
+        response = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+        assert (response.status_code, response.json()["status"]) == (200, "canceled")
         assert await worker_harness.balance(person) == 10
 
     async def test_a_late_report_about_an_expired_job_returns_expired(self, worker_harness: WorkerHarness) -> None:
@@ -171,8 +171,8 @@ class TestReports:
         submitted = await worker_harness.engine_job(person)
         for attempt in (1, 2, 3):
             job = await worker.job()
-            answer = await worker.fail(job, "CUDA out of memory", error={"retryable": True, "type": "OOM"})
-            assert answer.json()["status"] == ("queued" if attempt < 3 else "failed")
+            response = await worker.fail(job, "CUDA out of memory", error={"retryable": True, "type": "OOM"})
+            assert response.json()["status"] == ("queued" if attempt < 3 else "failed")
             if attempt < 3:
                 assert (await worker_harness.dispatch(job))["not_before"] is not None
                 assert (await worker.poll())["reason"] == "empty"
@@ -192,8 +192,8 @@ class TestReports:
             "exception_message": "No such file: /opt/ComfyUI/models/x.safetensors\x00\n",
             "traceback": ["line one", "line two"],
         }
-        answer = await worker.fail(job, engine)
-        assert answer.json() == {"dispatch_id": job["dispatch_id"], "status": "failed"}
+        response = await worker.fail(job, engine)
+        assert response.json() == {"dispatch_id": job["dispatch_id"], "status": "failed"}
         shown = await worker_harness.shown(person, submitted["id"])
         assert shown["error"] == {"type": "FileNotFoundError", "message": "No such file: x.safetensors"}
         assert "opt/ComfyUI" not in json.dumps(shown)
@@ -210,8 +210,8 @@ class TestReports:
         person = await worker_harness.jobs_api.person(tokens=20)
         await worker_harness.engine_job(person)
         job = await worker.job()
-        answer = await worker.defer(job, "prediction-1", in_an_hour())
-        assert answer.json() == {"dispatch_id": job["dispatch_id"], "status": "waiting"}
+        response = await worker.defer(job, "prediction-1", in_an_hour())
+        assert response.json() == {"dispatch_id": job["dispatch_id"], "status": "waiting"}
         row = await worker_harness.dispatch(job)
         assert (row["status"], row["provider_job_id"], row["worker_id"]) == ("waiting", "prediction-1", None)
         assert (await worker.defer(job, "prediction-1", in_an_hour())).json()["status"] == "waiting"
@@ -224,8 +224,8 @@ class TestReports:
     ) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
-        answer = await worker.defer(await worker.job(), "prediction-1", moment)
-        assert_refused(answer, 422, "invalid_request", "expires_at")
+        response = await worker.defer(await worker.job(), "prediction-1", moment)
+        assert_refused(response, 422, "invalid_request", "expires_at")
 
 
 class TestHeartbeats:
@@ -250,10 +250,10 @@ class TestHeartbeats:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
-        answer = (await worker.heartbeat(job, run_started=True)).json()
-        assert set(answer) == {"lease_expires_at", "lease_ttl_seconds", "cancel_requested"}
-        assert datetime.fromisoformat(answer["lease_expires_at"]) > datetime.fromisoformat(job["lease_expires_at"])
-        assert 899 < answer["lease_ttl_seconds"] <= 900
+        response = (await worker.heartbeat(job, run_started=True)).json()
+        assert set(response) == {"lease_expires_at", "lease_ttl_seconds", "cancel_requested"}
+        assert datetime.fromisoformat(response["lease_expires_at"]) > datetime.fromisoformat(job["lease_expires_at"])
+        assert 899 < response["lease_ttl_seconds"] <= 900
         assert (await worker_harness.dispatch(job))["run_started_at"] is not None
 
     @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ class TestOutputs:
         assert job["input_payload"] == payload
         assert (job["input_url"], job["output_url"], job["output_headers"]) == (None, None, {})
         assert (job["input_file"], job["output_file"]) == (None, None)
-        answer = await worker.complete(job, result={"text": "a poem"}, metadata={"model": "m"}, provider_job_id="p-1")
-        assert answer.json()["status"] == "completed"
+        response = await worker.complete(job, result={"text": "a poem"}, metadata={"model": "m"}, provider_job_id="p-1")
+        assert response.json()["status"] == "completed"
         row = await worker_harness.row(person, submitted["id"])
         assert row["result"] == {"outputs": [], "metadata": {"model": "m"}, "result": {"text": "a poem"}}
         assert row["provider_job_id"] == "p-1"
@@ -365,8 +365,8 @@ class TestOutputs:
             submitted = await worker_harness.engine_job(person)
             job = await worker.job()
             before = await warnings(worker_harness)
-            answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-            assert answer.json()["status"] == "completed"
+            response = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+            assert response.json()["status"] == "completed"
             result = (await worker_harness.shown(person, submitted["id"]))["result"]
             assert result["metadata"] == {
                 "warnings": ["output.mp4: The output was not uploaded. Upload it and report again."]

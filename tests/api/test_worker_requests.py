@@ -32,8 +32,8 @@ class TestRequests:
         person = await worker_harness.jobs_api.person()
         for headers in ({}, {"authorization": "Bearer " + "0" * 64}, person.headers, {"authorization": "Basic x"}):
             for sent in (body, {}, []):
-                answer = await worker_harness.client.post(f"/api/worker/{path}", json=sent, headers=headers)
-                assert_refused(answer, 401, "not_authenticated")
+                response = await worker_harness.client.post(f"/api/worker/{path}", json=sent, headers=headers)
+                assert_refused(response, 401, "not_authenticated")
 
     @pytest.mark.few_forms
     @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ class TestRequests:
     ) -> None:
         worker = await worker_harness.worker()
         headers = {"authorization": f"Bearer {worker.token}", "content-type": content_type}
-        answer = await worker_harness.client.post("/api/worker/poll", content=content, headers=headers)
-        assert_refused(answer, status, code, field)
+        response = await worker_harness.client.post("/api/worker/poll", content=content, headers=headers)
+        assert_refused(response, status, code, field)
 
     async def test_a_body_that_is_too_large_is_refused(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
-        answer = await worker.post("/api/worker/poll", {"capabilities": {"x": "y" * 1_100_000}})
-        assert_refused(answer, 413, "body_too_large", "body")
+        response = await worker.post("/api/worker/poll", {"capabilities": {"x": "y" * 1_100_000}})
+        assert_refused(response, 413, "body_too_large", "body")
 
     async def test_unknown_fields_and_nulls_are_ignored(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
@@ -86,8 +86,8 @@ class TestRequests:
         assert (await worker.heartbeat(job, worker_id=7, **nothing)).status_code == 200
         await worker.deliver(job, OUTPUT)
         output = {"size": len(OUTPUT), "mime_type": "video/mp4", "sha256": None, "metadata": None, "codec": "h264"}
-        answer = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
-        assert answer.json()["status"] == "completed"
+        response = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
+        assert response.json()["status"] == "completed"
 
     async def test_other_methods_and_similar_paths_get_the_usual_problem(self, worker_harness: WorkerHarness) -> None:
         refused = await worker_harness.client.get("/api/worker/poll")
@@ -105,14 +105,14 @@ class TestRequests:
         async with open_worker_harness(neighbour_plane) as worker_harness:
             worker = await worker_harness.worker()
             async with closed(neighbour_plane.databases.central):
-                answer = await worker.post("/api/worker/poll", {})
-            assert_refused(answer, 503, "unavailable")
-            assert answer.headers["retry-after"] == "1"
+                response = await worker.post("/api/worker/poll", {})
+            assert_refused(response, 503, "unavailable")
+            assert response.headers["retry-after"] == "1"
             assert (await worker.poll())["reason"] == "empty"
 
     async def test_the_document_describes_every_message(self, worker_harness: WorkerHarness) -> None:
         document = (await worker_harness.client.get("/openapi.json")).json()
-        for path, request, answer in (
+        for path, request, response in (
             ("poll", "PollRequest", "PollResponse"),
             ("heartbeat", "HeartbeatRequest", "HeartbeatResponse"),
             ("complete", "CompleteRequest", "CompleteResponse"),
@@ -123,7 +123,7 @@ class TestRequests:
             operation = document["paths"][f"/api/worker/{path}"]["post"]
             asked = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
             given = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-            assert (asked.rpartition("/")[2], given.rpartition("/")[2]) == (request, answer)
+            assert (asked.rpartition("/")[2], given.rpartition("/")[2]) == (request, response)
             assert operation["security"] == [{"WorkerToken": []}]
             assert operation["description"]
 

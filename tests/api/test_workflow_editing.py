@@ -35,9 +35,9 @@ async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: Pe
 
 
 async def proposed(catalog_api: CatalogApi, graph: Any, **fields: Any) -> dict[str, Any]:
-    answer = await catalog_api.call("POST", PROPOSALS, {"graph": graph, **fields})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    response = await catalog_api.call("POST", PROPOSALS, {"graph": graph, **fields})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
@@ -82,9 +82,9 @@ async def test_a_proposal_for_the_ui_format_says_what_to_do(catalog_api: Catalog
 
 
 async def versions_of(catalog_api: CatalogApi, slug: str) -> list[dict[str, Any]]:
-    answer = await catalog_api.call("GET", f"/api/admin/workflows/{slug}/versions")
-    assert answer.status_code == 200, answer.text
-    return list(answer.json()["items"])
+    response = await catalog_api.call("GET", f"/api/admin/workflows/{slug}/versions")
+    assert response.status_code == 200, response.text
+    return list(response.json()["items"])
 
 
 async def test_each_change_of_a_workflow_is_a_version_that_can_be_read(catalog_api: CatalogApi) -> None:

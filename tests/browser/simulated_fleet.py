@@ -62,10 +62,10 @@ class SimulatedWorker:
     async def work(self) -> None:
         """Until it is drained and has nothing left: then it leaves, as a machine does that is taken out."""
         while True:
-            answer = await self._poll()
-            if answer["job"] is not None:
-                await self._run(answer["job"])
-            elif answer["reason"] == "draining":
+            response = await self._poll()
+            if response["job"] is not None:
+                await self._run(response["job"])
+            elif response["reason"] == "draining":
                 await self._ask("/api/worker/deregister", {"reason": "drained"})
                 self.left.set()
                 return
@@ -74,9 +74,9 @@ class SimulatedWorker:
         """With an id: if the control plane dies while it responds, the next one gives the same lease."""
         self._polls += 1
         body = {"current_load": 0, "max_concurrency": 1, "wait_seconds": WAIT_SECONDS, "active_leases": []}
-        answer = await self._ask("/api/worker/poll", {**body, "poll_id": f"{self.worker_id}-{self._polls}"})
-        assert answer.status_code == 200, answer.text
-        found: Json = answer.json()
+        response = await self._ask("/api/worker/poll", {**body, "poll_id": f"{self.worker_id}-{self._polls}"})
+        assert response.status_code == 200, response.text
+        found: Json = response.json()
         return found
 
     async def _run(self, job: Json) -> None:
@@ -101,8 +101,8 @@ class SimulatedWorker:
         self._fleet.completed.append(job["job_id"])
 
     async def _report(self, kind: str, body: Json) -> None:
-        answer = await self._ask(f"/api/worker/{kind}", body)
-        assert answer.status_code == 200, answer.text
+        response = await self._ask(f"/api/worker/{kind}", body)
+        assert response.status_code == 200, response.text
 
     async def _upload(self, job: Json) -> None:
         while True:
@@ -114,10 +114,10 @@ class SimulatedWorker:
         """At the next control plane where this one does not respond."""
         while True:
             with suppress(httpx.TransportError):
-                answer = await self._script.post(path, {"worker_id": self.worker_id, **body})
+                response = await self._script.post(path, {"worker_id": self.worker_id, **body})
                 # A control plane that is starting or stopping.
-                if answer.status_code != 503:
-                    return answer
+                if response.status_code != 503:
+                    return response
             await self._go_on()
 
     async def _go_on(self) -> None:

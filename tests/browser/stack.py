@@ -145,19 +145,19 @@ class Stack:
 
     async def sign_in(self, page: Page, account: Account) -> None:
         """Without the form, which has a test of its own."""
-        answer = await page.context.request.post(
+        response = await page.context.request.post(
             "/api/auth/login", data={"email": account.email, "password": account.password}
         )
-        assert answer.ok, await answer.text()
+        assert response.ok, await response.text()
 
     async def csrf_token(self, page: Page) -> str:
         return str((await (await page.context.request.get("/api/me")).json())["csrf_token"])
 
 
 async def _posted(client: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, object]:
-    answer = await client.post(path, json=body)
-    assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
-    found: dict[str, object] = answer.json()
+    response = await client.post(path, json=body)
+    assert response.is_success, f"{path}: {response.status_code} {response.text}"
+    found: dict[str, object] = response.json()
     return found
 
 

@@ -40,9 +40,9 @@ PROMPT = {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_co
 
 async def made(stack: Stack, path: str, body: dict[str, Any]) -> dict[str, Any]:
     async with stack.client(stack.operator) as client:
-        answer = await client.post(f"/api/admin/{path}", json=body)
-    assert answer.is_success, answer.text
-    found: dict[str, Any] = answer.json()
+        response = await client.post(f"/api/admin/{path}", json=body)
+    assert response.is_success, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 

@@ -89,9 +89,9 @@ async def test_the_result_of_a_task_is_shown_beside_its_form(signed_in: Page) ->
     await page.get_by_role("textbox", name="Title").fill("Lamp <b>one</b>")
     await page.get_by_role("textbox", name="Description").fill("Warm light.")
     await page.get_by_role("button", name="Submit").click()
-    answer = page.get_by_role("region", name="Answer")
-    await expect(answer).to_contain_text("Lamp <b>one</b>")
-    await expect(answer).to_contain_text("Warm light.")
+    response = page.get_by_role("region", name="Answer")
+    await expect(response).to_contain_text("Lamp <b>one</b>")
+    await expect(response).to_contain_text("Warm light.")
 
 
 @pytest.mark.thorough
@@ -102,9 +102,9 @@ async def test_a_task_that_makes_an_image_shows_it_beside_its_form(signed_in: Pa
     await expect(page.get_by_role("combobox", name="What to make")).to_have_text("Text to image · Lightbox")
     await page.get_by_role("textbox", name="Prompt").fill("the sea")
     await page.get_by_role("button", name="Submit").click()
-    answer = page.get_by_role("region", name="Answer")
-    await expect(answer.get_by_text("Completed")).to_be_visible()
-    await expect(answer.get_by_role("img").first).to_be_visible()
+    response = page.get_by_role("region", name="Answer")
+    await expect(response.get_by_text("Completed")).to_be_visible()
+    await expect(response.get_by_role("img").first).to_be_visible()
     await expect(page).to_have_url(re.compile(r"job=[0-9a-f-]{36}"))
 
 
@@ -160,10 +160,10 @@ async def test_a_video_that_is_too_long_is_refused_before_its_upload(signed_in: 
     page = signed_in
 
     async def shorten(route: Route) -> None:
-        answer = await route.fetch()
-        effect = await answer.json()
+        response = await route.fetch()
+        effect = await response.json()
         effect["input"]["max_seconds"] = 1.5
-        await route.fulfill(response=answer, json=effect)
+        await route.fulfill(response=response, json=effect)
 
     await page.route(re.compile("/api/effects/negative$"), shorten)
     await page.goto("/effects/negative")

@@ -36,9 +36,9 @@ def plan_of(dialog: Locator) -> Locator:
 
 async def admin(stack: Stack, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     async with stack.client(stack.operator) as client:
-        answer = await client.request(method, f"/api/admin/{path}", json=body)
-    assert answer.is_success, answer.text
-    return answer.json() if answer.content else None
+        response = await client.request(method, f"/api/admin/{path}", json=body)
+    assert response.is_success, response.text
+    return response.json() if response.content else None
 
 
 async def open_menu(page: Page, within: Locator, item: str) -> None:

@@ -68,7 +68,7 @@ class Profiles:
     stack: Stack
     watch: Watch
     account: Account
-    answer_streams: Callable[[Route], Awaitable[None]] | None = None
+    response_streams: Callable[[Route], Awaitable[None]] | None = None
     _state: StorageState | None = None
 
     async def opened(self, path: str) -> Asked:
@@ -77,8 +77,8 @@ class Profiles:
         )
         context.set_default_timeout(PATIENCE_MS)
         await self.watch.follow(context)
-        if self.answer_streams is not None:
-            await context.route(STREAM, self.answer_streams)
+        if self.response_streams is not None:
+            await context.route(STREAM, self.response_streams)
         page = await context.new_page()
         if self._state is None:
             await self.stack.sign_in(page, self.account)
@@ -138,7 +138,7 @@ async def test_without_a_stream_pages_ask_no_more_than_twice_a_second(
 ) -> None:
     """Refused because there are too many, or cut by a proxy: the tab asks instead, and opens no loop of streams."""
 
-    async def answer(route: Route) -> None:
+    async def response(route: Route) -> None:
         if is_refused:
             await route.fulfill(status=429, content_type="application/problem+json", body="{}")
         else:
@@ -146,6 +146,6 @@ async def test_without_a_stream_pages_ask_no_more_than_twice_a_second(
 
     account, made = library
     paths = {name: PAGES[name].format(**made) for name in ("jobs", "job-waiting", "run", "effects", "wallet")}
-    await Profiles(chromium, stack, watch, account, answer).assert_quiet(paths)
+    await Profiles(chromium, stack, watch, account, response).assert_quiet(paths)
     paths = {name: OPERATED[name].format(**made) for name in ("operate-overview", "operate-jobs-all")}
-    await Profiles(chromium, stack, watch, await stack.new_account(role="operator"), answer).assert_quiet(paths)
+    await Profiles(chromium, stack, watch, await stack.new_account(role="operator"), response).assert_quiet(paths)

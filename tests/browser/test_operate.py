@@ -275,13 +275,13 @@ async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
 async def show_only_alerts_of(page: Page, workflow: str) -> None:
     """Jobs of other tests raise alerts at any time, and the banner shows a new alert also after others were hidden."""
 
-    async def answer(route: Route) -> None:
+    async def respond(route: Route) -> None:
         response = await route.fetch()
         found = await response.json()
         own = [alert for alert in found["alerts"] if workflow in alert["message"]]
         await route.fulfill(response=response, json={**found, "alerts": own})
 
-    await page.route(re.compile("/api/admin/alerts"), answer)
+    await page.route(re.compile("/api/admin/alerts"), respond)
 
 
 async def test_a_worker_shows_its_job_versions_sessions_and_how_busy_it_was(

@@ -205,8 +205,8 @@ async def test_a_filter_of_the_audit_log_opens_the_same_in_another_browser(
     rows = await table.get_by_role("row").all_inner_texts()
 
     other = await second.new_page()
-    answer = await second.request.post("/api/auth/login", data={"email": operator.email, "password": PASSWORD})
-    assert answer.ok
+    response = await second.request.post("/api/auth/login", data={"email": operator.email, "password": PASSWORD})
+    assert response.ok
     await other.goto(page.url)
     same = other.get_by_role("region", name="Audit log")
     await expect(same.get_by_role("row")).to_have_count(3)

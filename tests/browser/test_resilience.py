@@ -100,7 +100,7 @@ async def test_ten_thousand_jobs_scroll_with_a_few_rows_in_the_page(signed_in: P
     """The rows come from the test: what the API does with as many jobs is measured by `make bench`."""
     page = signed_in
 
-    async def answer(route: Route) -> None:
+    async def response(route: Route) -> None:
         before = parse_qs(urlsplit(route.request.url).query).get("cursor", [_id_of(MANY)])[0]
         first = int(before[-12:], 16) - 1
         numbers = range(first, max(first - 100, -1), -1)
@@ -109,7 +109,7 @@ async def test_ten_thousand_jobs_scroll_with_a_few_rows_in_the_page(signed_in: P
             json={"items": items, "next_cursor": items[-1]["id"] if items[-1]["title"] != "Job 0" else None}
         )
 
-    await page.context.route("**/api/library/jobs?*", answer)
+    await page.context.route("**/api/library/jobs?*", response)
     await page.goto("/jobs")
     rows = page.get_by_role("list", name="Jobs").get_by_role("listitem")
     await expect(rows.first).to_contain_text(f"Job {MANY - 1}")

@@ -105,18 +105,18 @@ async def test_a_result_is_played_in_the_page_and_saved(
     await page.goto(f"/tasks/new?actor={actor}")
     await page.get_by_role("textbox", name=re.compile(f"^{field}")).fill(words)
     await page.get_by_role("button", name="Submit").click()
-    answer = page.get_by_role("region", name="Answer")
-    await expect(answer.get_by_text("Completed")).to_be_visible()
-    shown = answer.locator(player)
+    response = page.get_by_role("region", name="Answer")
+    await expect(response.get_by_text("Completed")).to_be_visible()
+    shown = response.locator(player)
     await expect(shown).to_be_visible()
     assert await play_to_the_end(shown) == pytest.approx(seconds, rel=0.3)
     made = replicate_files.content_of(file)
-    assert await saved(page, answer.get_by_role("link", name="Download")) == made
+    assert await saved(page, response.get_by_role("link", name="Download")) == made
     await assert_accessible(page)
     await screenshots.take(page, f"task-{actor}")
 
     # The page of the job has the same.
-    await answer.get_by_role("link", name="Open the job").click()
+    await response.get_by_role("link", name="Open the job").click()
     await expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
     result = page.get_by_role("region", name="Result").locator(player)
     assert await play_to_the_end(result) == pytest.approx(seconds, rel=0.3)

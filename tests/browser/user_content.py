@@ -90,10 +90,10 @@ async def submit(stack: Stack, account: Account, effect: str, file_id: str | Non
 
 async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -> str:
     """The demo's sample clip under another name, or a small image if the name ends in .png."""
-    is_picture = name.endswith(".png")
-    content = _image() if is_picture else (stack.home / "demo/sample.mp4").read_bytes()
+    is_image = name.endswith(".png")
+    content = _image() if is_image else (stack.home / "demo/sample.mp4").read_bytes()
     async with stack.client(account.headers) as client:
-        body = {"name": name, "mime_type": "image/png" if is_picture else "video/mp4", "size": len(content)}
+        body = {"name": name, "mime_type": "image/png" if is_image else "video/mp4", "size": len(content)}
         created = await client.post("/api/videos/uploads", json=body)
         assert created.status_code == 201, created.text
         wanted = created.json()["upload"]

@@ -74,7 +74,7 @@ class Operation(ABC):
         """Does it; refusals are raised."""
 
     @abstractmethod
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         """Changes the state as the model does, and checks the response (a refusal is a response)."""
 
 
@@ -90,13 +90,13 @@ class Credit(Operation):
         name = None if self.payment is None else f"{self.payment} of {self.member}: {self.amount}"
         return await core.credit(member, self.amount, name)
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         user = _user(world.members[self.member])
         known = (user, f"{self.payment}-{self.amount}")
         if self.payment is None or known not in world.payments:
             state.balances[user] = state.balances.get(user, 0) + self.amount
         world.payments[known] = self.amount
-        assert answer == state.balances[user]
+        assert response == state.balances[user]
 
 
 @dataclass(frozen=True)
@@ -147,22 +147,22 @@ class Submit(Operation):
             known = world.keys.setdefault((_user(member), self.key), (key, hash(self)))
             assert known == (key, hash(self)), "G5: one key, two jobs"
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         user = _user(world.members[self.member])
-        if isinstance(answer, SubmittedJob) and answer.replayed:
-            assert (user[0], answer.job.id) in state.jobs
-        elif isinstance(answer, SubmittedJob):
+        if isinstance(response, SubmittedJob) and response.replayed:
+            assert (user[0], response.job.id) in state.jobs
+        elif isinstance(response, SubmittedJob):
             assert state.balances[user] >= self.cost
             assert state.active_jobs(user, self.counted) < CAP
             route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
             job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route, self.counted)
-            self._accept(state, (user[0], answer.job.id), job, answer.job.status)
-        elif isinstance(answer, IdempotencyKeyReused):
+            self._accept(state, (user[0], response.job.id), job, response.job.status)
+        elif isinstance(response, IdempotencyKeyReused):
             assert self.key is not None
-        elif isinstance(answer, InsufficientTokens):
+        elif isinstance(response, InsufficientTokens):
             assert state.balances[user] < self.cost
         else:
-            assert isinstance(answer, TooManyActiveJobs)
+            assert isinstance(response, TooManyActiveJobs)
             assert state.active_jobs(user, self.counted) >= CAP
 
     @property
@@ -194,11 +194,11 @@ class SubmitAtOnce(Submit):
             assert submitted.job.status == "processing"
         return submitted
 
-    def predict(self, state: State, world: World, answer: object) -> None:
-        super().predict(state, world, answer)
-        if isinstance(answer, SubmittedJob) and not answer.replayed and answer.job.status == "processing":
+    def predict(self, state: State, world: World, response: object) -> None:
+        super().predict(state, world, response)
+        if isinstance(response, SubmittedJob) and not response.replayed and response.job.status == "processing":
             lease = world.leases[-1].lease
-            assert lease.job_id == answer.job.id
+            assert lease.job_id == response.job.id
             state.dispatches[lease.tenant_id, lease.job_id, lease.charge_cycle].token = lease.lease_token
 
     def _accept(self, state: State, key: JobKey, job: JobState, status: str) -> None:
@@ -212,7 +212,7 @@ class RelayTick(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.relay()
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         model.relay(state)
 
 
@@ -235,14 +235,14 @@ class TakeLease(Operation):
             assert self.criteria(world).matches(started.lease.workflow_id, "production", started.lease.provider), "G4"
         return started
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         key = model.lease(state, self.criteria(world))
         if key is None:
-            assert answer is None
+            assert response is None
         else:
-            assert isinstance(answer, StartedLease)
-            assert (answer.lease.tenant_id, answer.lease.job_id, answer.lease.charge_cycle) == key
-            state.dispatches[key].token = answer.lease.lease_token
+            assert isinstance(response, StartedLease)
+            assert (response.lease.tenant_id, response.lease.job_id, response.lease.charge_cycle) == key
+            state.dispatches[key].token = response.lease.lease_token
 
 
 @dataclass(frozen=True)
@@ -255,23 +255,23 @@ class OnLease(Operation):
         started = newest(world.leases, self.lease)
         return None if started is None else await self.say(core, started)
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         started = newest(world.leases, self.lease)
         if started is None:
             return
         key = (started.lease.tenant_id, started.lease.job_id, started.lease.charge_cycle)
         dispatch = state.dispatches.get(key)
         if dispatch is not None and dispatch.token == started.lease.lease_token:
-            self.while_held(state, key, answer)
+            self.while_held(state, key, response)
         else:
             # G3: the state must be found as it was.
-            assert isinstance(answer, (LeaseLost, NotFound, ReportOutcome))
+            assert isinstance(response, (LeaseLost, NotFound, ReportOutcome))
 
     @abstractmethod
     async def say(self, core: Core, started: StartedLease) -> object: ...
 
     @abstractmethod
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None: ...
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -279,9 +279,9 @@ class Heartbeat(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.room.lease_reports.heartbeat(report(started), run_started=True)
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
-        assert isinstance(answer, LeaseExtension)
-        assert answer.cancel_requested == state.dispatches[key].canceled
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
+        assert isinstance(response, LeaseExtension)
+        assert response.cancel_requested == state.dispatches[key].canceled
         state.dispatches[key].expired = False
 
 
@@ -292,8 +292,8 @@ class Complete(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.complete(started)
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
-        assert answer == ReportOutcome(key[1], model.end(state, key, "completed"))
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
+        assert response == ReportOutcome(key[1], model.end(state, key, "completed"))
 
 
 @dataclass(frozen=True)
@@ -304,12 +304,12 @@ class Fail(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.fail(started, retryable=self.retryable)
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         dispatch = state.dispatches[key]
         if self.retryable and dispatch.attempts < dispatch.max_attempts and not dispatch.canceled:
             model.put_back(state, key, attempt_counts=True, delay=True)
         else:
-            assert answer == ReportOutcome(key[1], model.end(state, key, "failed"))
+            assert response == ReportOutcome(key[1], model.end(state, key, "failed"))
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class Requeue(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.room.lease_reports.requeue(report(started), "spot notice")
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         model.put_back(state, key, attempt_counts=False, requeue=True)
 
 
@@ -330,7 +330,7 @@ class Defer(OnLease):
             report(started), "prediction", datetime.now(UTC) + timedelta(hours=1)
         )
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         model.defer(state, key)
         # No wait outlasts the deadline.
         state.dispatches[key].expired = state.dispatches[key].overdue
@@ -346,16 +346,16 @@ class Callback(OnLease):
             lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider", [output_of(started)]
         )
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         started = newest(world.leases, self.lease)
         if started is None:
             return
         key = (started.lease.tenant_id, started.lease.job_id, started.lease.charge_cycle)
-        assert isinstance(answer, ReportOutcome)
+        assert isinstance(response, ReportOutcome)
         if key in state.dispatches and state.dispatches[key].status == "waiting":
-            assert answer.status == model.end(state, key, "completed")
+            assert response.status == model.end(state, key, "completed")
 
-    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+    def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         raise AssertionError("a callback knows no lease")
 
 
@@ -372,9 +372,9 @@ class LetLeaseExpire(Operation):
             await core.expire_lease(row["dispatch_id"])
         return row
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         for dispatch in state.dispatches.values():
-            if answer is not None and dispatch.dispatch_id == answer["dispatch_id"]:  # type: ignore[index]
+            if response is not None and dispatch.dispatch_id == response["dispatch_id"]:  # type: ignore[index]
                 dispatch.expired = True
 
 
@@ -385,7 +385,7 @@ class Reap(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.reap()
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         model.reap(state)
 
 
@@ -397,16 +397,16 @@ class OnJob(Operation):
         key = newest(world.jobs, self.job)
         return None if key is None else await self.do(core, key)
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         key = newest(world.jobs, self.job)
         if key is not None:
-            self.predict_job(state, key, answer)
+            self.predict_job(state, key, response)
 
     @abstractmethod
     async def do(self, core: Core, key: JobKey) -> object: ...
 
     @abstractmethod
-    def predict_job(self, state: State, key: JobKey, answer: object) -> None: ...
+    def predict_job(self, state: State, key: JobKey, response: object) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -416,13 +416,13 @@ class Cancel(OnJob):
     async def do(self, core: Core, key: JobKey) -> object:
         return await core.room.cancellation.cancel(*key, actor="user")
 
-    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+    def predict_job(self, state: State, key: JobKey, response: object) -> None:
         if state.jobs[key].active:
             model.cancel(state, key)
-            assert isinstance(answer, Job)
-            assert answer.status == "canceled"
+            assert isinstance(response, Job)
+            assert response.status == "canceled"
         else:
-            assert isinstance(answer, InvalidTransition)
+            assert isinstance(response, InvalidTransition)
 
 
 @dataclass(frozen=True)
@@ -432,19 +432,19 @@ class Retry(OnJob):
     async def do(self, core: Core, key: JobKey) -> object:
         return await core.room.retries.retry(*key, actor="user")
 
-    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+    def predict_job(self, state: State, key: JobKey, response: object) -> None:
         job = state.jobs[key]
         user = (key[0], job.user_id)
         if job.status not in ("failed", "expired"):
-            assert isinstance(answer, InvalidTransition)
+            assert isinstance(response, InvalidTransition)
         elif state.balances[user] < job.cost:
-            assert isinstance(answer, InsufficientTokens)
+            assert isinstance(response, InsufficientTokens)
         elif state.active_jobs(user, job.counted) >= CAP:
-            assert isinstance(answer, TooManyActiveJobs)
+            assert isinstance(response, TooManyActiveJobs)
         else:
             model.retry(state, key)
-            assert isinstance(answer, Job)
-            assert (answer.status, answer.charge_cycle) == ("queued", job.cycle)
+            assert isinstance(response, Job)
+            assert (response.status, response.charge_cycle) == ("queued", job.cycle)
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ class LetDeadlinePass(OnJob):
         dispatch = f"UPDATE ai_job_dispatches {past} AND tenant_job_id = $2 AND charge_cycle = $3"
         return await core.rows(core.databases.central, dispatch, *key, row["charge_cycle"])
 
-    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+    def predict_job(self, state: State, key: JobKey, response: object) -> None:
         job = state.jobs[key]
         job.overdue = True
         dispatch = state.dispatches.get((*key, job.cycle))
@@ -471,7 +471,7 @@ class EnforceDeadlines(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.enforce_deadlines()
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         model.enforce_deadlines(state)
 
 
@@ -482,7 +482,7 @@ class Promote(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         for dispatch in state.dispatches.values():
             if dispatch.status == "delayed":
                 dispatch.status = "queued"
@@ -493,7 +493,7 @@ class RaiseLowWater(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.room.queue.raise_low_water()
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         """A mark changes nothing that the model sees."""
 
 
@@ -504,7 +504,7 @@ class SetLimit(Operation):
     async def run(self, core: Core, world: World) -> object:
         return await core.room.overview.set_limit(IDENTIFIER, self.most, "test")
 
-    def predict(self, state: State, world: World, answer: object) -> None:
+    def predict(self, state: State, world: World, response: object) -> None:
         state.limits[IDENTIFIER] = self.most
 
 

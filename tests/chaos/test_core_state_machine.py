@@ -58,9 +58,9 @@ class CoreMachine(RuleBasedStateMachine):
     def alone(self, seed: int, plane: int) -> None:
         """Exactly what the model says happens, and nothing else."""
         operation = self._choose(seed)
-        answer = self._run(self._answer(operation, plane))
+        response = self._run(self._response(operation, plane))
         expected = deepcopy(self.state)
-        operation.predict(expected, self.world, answer)
+        operation.predict(expected, self.world, response)
         self._look()
         assert self.state == expected
 
@@ -68,7 +68,7 @@ class CoreMachine(RuleBasedStateMachine):
     def crashing(self, seed: int, plane: int) -> None:
         operation = self._choose(seed, crashable=True)
         point = self.random.choice(operation.points)
-        if self._run(crashed_at(point, self._answer(operation, plane))):
+        if self._run(crashed_at(point, self._response(operation, plane))):
             note(f"crashed at {point}")
             # The process is gone, with everything it had in memory; the other one has noticed nothing.
             self.planes[plane] = self.core_environment.plane()
@@ -89,13 +89,13 @@ class CoreMachine(RuleBasedStateMachine):
             await over.wait()
 
         with armed({point: stall}):
-            slow = asyncio.create_task(self._answer(operation, plane))
+            slow = asyncio.create_task(self._response(operation, plane))
         arriving = asyncio.create_task(stalled.wait())
         await asyncio.wait({slow, arriving}, return_when=asyncio.FIRST_COMPLETED)
         arriving.cancel()
         for seed in others:
             self.state = await read_state(self.core_environment.databases)
-            await self._answer(self._choose(seed), 1 - plane)
+            await self._response(self._choose(seed), 1 - plane)
         over.set()
         await slow
 
@@ -104,7 +104,7 @@ class CoreMachine(RuleBasedStateMachine):
         operations = [self._choose(seed) for seed in seeds]
 
         async def both() -> None:
-            await asyncio.gather(*map(self._answer, operations, planes))
+            await asyncio.gather(*map(self._response, operations, planes))
 
         self._run(both())
         self._look()
@@ -117,7 +117,7 @@ class CoreMachine(RuleBasedStateMachine):
         note(repr(operation))
         return operation
 
-    async def _answer(self, operation: Operation, plane: int) -> object:
+    async def _response(self, operation: Operation, plane: int) -> object:
         try:
             return await operation.run(self.planes[plane], self.world)
         except Refusal as refusal:

@@ -86,8 +86,8 @@ class DrivenRun:
 
     async def working_until(self, condition: Callable[[], bool | Awaitable[bool]]) -> None:
         async def is_true() -> bool:
-            answer = condition()
-            if await answer if isawaitable(answer) else answer:
+            response = condition()
+            if await response if isawaitable(response) else response:
                 return True
             started = await self.pipelines.lease()
             if started is not None:

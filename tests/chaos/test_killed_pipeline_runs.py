@@ -69,16 +69,16 @@ class PipelineInstallation:
 
     async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
         """Again and again while the control plane is away: everything asked for here may be asked for twice."""
-        answers: list[httpx.Response] = []
+        responses: list[httpx.Response] = []
 
         async def has_response() -> bool:
             with suppress(httpx.TransportError):
-                answers.append(await self.client.request(method, path, json=body, headers=self.person.headers))
-            return bool(answers) and answers[-1].status_code != 503
+                responses.append(await self.client.request(method, path, json=body, headers=self.person.headers))
+            return bool(responses) and responses[-1].status_code != 503
 
         await until(has_response, 120, LOOK)
-        assert answers[-1].is_success, answers[-1].text
-        return answers[-1]
+        assert responses[-1].is_success, responses[-1].text
+        return responses[-1]
 
     async def begin(self, pipeline: str, **wanted: Any) -> str:
         request = {"name": f"Run of {pipeline}", "prompt": "a gym at dawn", "seed": 7, "target_leaves": LEAVES}

@@ -63,9 +63,9 @@ class OutageSetup:
 
     async def submit(self, seconds: float) -> None:
         """Submits an image that takes this many seconds to render."""
-        picture = self.directory / "picture.png"
-        make_image(picture)
-        content = picture.read_bytes()
+        image = self.directory / "picture.png"
+        make_image(image)
+        content = image.read_bytes()
         path = f"tenants/{self.member.tenant_id}/uploads/outage/picture.png"
         storage = open_storage(self.settings, master_secret(self.settings))
         await storage.put(path, content, content_type="image/png")

@@ -179,20 +179,20 @@ async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_started(
     await until(lambda: cloud_engine_setup.seen.starts)
     engine = cloud_engine_setup.with_patience(absent=0.3)
     assert isinstance(engine, ComfyCloud)
-    answers: list[httpx.Response] = []
+    responses: list[httpx.Response] = []
     call = engine._http.call
 
     async def listened(method: str, path: str, **options: Any) -> httpx.Response:
-        answer = await call(method, path, **options)
-        is_lost = trouble == "lost" and len(answers) > 1
+        response = await call(method, path, **options)
+        is_lost = trouble == "lost" and len(responses) > 1
         if path.endswith("/status"):
-            answers.append(answer)
-        return httpx.Response(200, json={"status": "lost"}) if is_lost and path.endswith("/status") else answer
+            responses.append(response)
+        return httpx.Response(200, json={"status": "lost"}) if is_lost and path.endswith("/status") else response
 
     monkeypatch.setattr(engine._http, "call", listened)
     waiting = cloud_engine_setup.begin(run := new_run(held_graph()), engine=engine)
     # It is seen to wait.
-    await until(lambda: len(answers) > 1)
+    await until(lambda: len(responses) > 1)
     if trouble == "canceled":
         remote = engine.id_of(run.id)
         await call("POST", "/api/queue", json={"delete": [remote]})

@@ -36,8 +36,8 @@ async def fetched(engine_setup: EngineSetup, output: Output, folder: Path) -> by
 
 
 def colour_of(content: bytes) -> tuple[int, ...]:
-    with Image.open(io.BytesIO(content)) as picture:
-        return tuple(np.asarray(picture.convert("RGB")).reshape(-1, 3).mean(axis=0).round().astype(int).tolist())
+    with Image.open(io.BytesIO(content)) as image:
+        return tuple(np.asarray(image.convert("RGB")).reshape(-1, 3).mean(axis=0).round().astype(int).tolist())
 
 
 def streams_of(content: bytes) -> dict[str, int]:
@@ -150,10 +150,10 @@ async def test_a_huge_output_is_written_in_chunks(engine_setup: EngineSetup, tmp
         least = 16 * MEGABYTE
     else:
         # Noise, which no encoder makes smaller.
-        picture = tmp_path / "noise.png"
+        image = tmp_path / "noise.png"
         noise = np.random.default_rng(1).integers(0, 256, (1200, 1600, 3), np.uint8)
-        await asyncio.to_thread(Image.fromarray(noise).save, picture, compress_level=0)
-        reference = await engine_setup.engine.upload(picture, "noise.png", "run-1")
+        await asyncio.to_thread(Image.fromarray(noise).save, image, compress_level=0)
+        reference = await engine_setup.engine.upload(image, "noise.png", "run-1")
         graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
         [output] = await engine_setup.engine.run(new_run(graph), engine_setup.seen)
         least = 5 * MEGABYTE

@@ -315,17 +315,17 @@ async def test_a_signed_get_returns_ranges(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range=asked)
-    assert (answer.status_code, answer.headers["content-range"]) == (206, content_range)
-    assert answer.content == content
+    response = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range=asked)
+    assert (response.status_code, response.headers["content-range"]) == (206, content_range)
+    assert response.content == content
 
 
 async def test_a_range_outside_the_object_is_a_416(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range="bytes=10-")
-    assert answer.status_code == 416
+    response = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range="bytes=10-")
+    assert response.status_code == 416
 
 
 async def test_a_signed_get_of_a_missing_object_returns_404(
@@ -347,10 +347,10 @@ async def test_a_download_gets_its_name(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, name: str, expected: str
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(storage_client, storage.presign_get(f"{folder}/clip", download_name=name))
-    assert (answer.status_code, answer.content) == (200, b"0123456789")
-    assert expected in answer.headers["content-disposition"]
-    assert answer.headers["content-disposition"].startswith("attachment")
+    response = await send(storage_client, storage.presign_get(f"{folder}/clip", download_name=name))
+    assert (response.status_code, response.content) == (200, b"0123456789")
+    assert expected in response.headers["content-disposition"]
+    assert response.headers["content-disposition"].startswith("attachment")
 
 
 async def test_a_signed_url_serves_the_type_it_was_signed_for(
@@ -359,11 +359,11 @@ async def test_a_signed_url_serves_the_type_it_was_signed_for(
     """A worker may announce one type, upload under it, and report the file as another."""
     await storage.put(f"{folder}/picture", b"<script>alert(1)</script>", content_type="text/html")
     for name in (None, "a picture.png"):
-        answer = await send(
+        response = await send(
             storage_client, storage.presign_get(f"{folder}/picture", content_type="image/png", download_name=name)
         )
-        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
-        assert ("attachment" in answer.headers.get("content-disposition", "")) is (name is not None)
+        assert (response.status_code, response.headers["content-type"]) == (200, "image/png")
+        assert ("attachment" in response.headers.get("content-disposition", "")) is (name is not None)
     with pytest.raises(InvalidRequest):
         storage.presign_get(f"{folder}/picture", content_type="image/png\r\nset-cookie: a=b")
 
@@ -371,10 +371,10 @@ async def test_a_signed_url_serves_the_type_it_was_signed_for(
 async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     key, body = f"{folder}/Upload=1+2@3.mp4", random.Random(1).randbytes(3 * MEBIBYTE + 1)
     signed = storage.presign_put(key, content_type="video/mp4", size=len(body))
-    answer = await send(storage_client, signed, body)
+    response = await send(storage_client, signed, body)
     info = await storage.head(key)
     assert info is not None
-    assert (answer.status_code, answer.headers["etag"]) == (200, info.etag)
+    assert (response.status_code, response.headers["etag"]) == (200, info.etag)
     assert (info.size, info.content_type) == (len(body), "video/mp4")
     assert await storage.read(key, len(body)) == body
 
@@ -414,8 +414,8 @@ async def test_a_longer_body_is_refused(
     await storage.put(f"{folder}/object", b"what was there", content_type="video/mp4")
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=2 * MEBIBYTE)
     body = bytes(2 * MEBIBYTE + 1)
-    answer = await storage_client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
-    assert refused(answer)
+    response = await storage_client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
+    assert refused(response)
     assert await storage.read(f"{folder}/object", 100) == b"what was there"
 
 

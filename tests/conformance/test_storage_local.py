@@ -440,10 +440,10 @@ async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, byt
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    answer = await reader.read()
+    response = await reader.read()
     writer.close()
     await writer.wait_closed()
-    return int(answer.split(b" ", 2)[1]), answer
+    return int(response.split(b" ", 2)[1]), response
 
 
 @pytest.mark.few_forms
@@ -465,9 +465,9 @@ async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, byt
 )
 async def test_raw_urls_are_refused(local_storage: LocalStorage, target: bytes) -> None:
     for method in (b"GET", b"HEAD", b"PUT"):
-        status, answer = await ask(local_storage.presign_get("object").url, target, method)
+        status, response = await ask(local_storage.presign_get("object").url, target, method)
         assert 400 <= status < 500
-        assert b"root:" not in answer
+        assert b"root:" not in response
 
 
 @pytest.mark.parametrize("key", ["../../secret_key", "a/../../secret_key", "a\x00b", "objects\\x"])
@@ -477,9 +477,9 @@ async def test_a_valid_signature_does_not_make_an_invalid_key_acceptable(
     (local_home / "secret_key").write_text("root:")
     url = local_storage.urls.url(Grant("GET", key, expires=2**33))
     target = urlsplit(url)
-    status, answer = await ask(url, f"{target.path}?{target.query}".encode())
+    status, response = await ask(url, f"{target.path}?{target.query}".encode())
     assert status == 422
-    assert b'"field": "key"' in answer
+    assert b'"field": "key"' in response
 
 
 async def test_every_read_during_concurrent_overwrites_returns_one_whole_version(
@@ -498,10 +498,10 @@ async def test_every_read_during_concurrent_overwrites_returns_one_whole_version
     writing = asyncio.create_task(overwrite())
     seen = set()
     while not writing.done():
-        answer = await storage_client.get(signed.url)
-        assert answer.status_code == 200
-        assert versions[answer.headers["content-type"]] == answer.content
-        seen.add(answer.headers["content-type"])
+        response = await storage_client.get(signed.url)
+        assert response.status_code == 200
+        assert versions[response.headers["content-type"]] == response.content
+        seen.add(response.headers["content-type"])
     await writing
     assert seen
 
@@ -573,12 +573,12 @@ async def test_stored_files_cannot_run_scripts_in_the_origin_of_the_control_plan
     url = local_storage.presign_get(key).url
     whole, part = await storage_client.get(url), await storage_client.get(url, headers={"Range": "bytes=0-3"})
     described = await storage_client.head(url)
-    for answer in (whole, part, described):
-        assert answer.is_success
-        assert answer.headers["content-type"] == content_type
-        assert answer.headers.get("content-disposition") == disposition
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert {"sandbox", "default-src 'none'"} <= set(answer.headers["content-security-policy"].split("; "))
+    for response in (whole, part, described):
+        assert response.is_success
+        assert response.headers["content-type"] == content_type
+        assert response.headers.get("content-disposition") == disposition
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert {"sandbox", "default-src 'none'"} <= set(response.headers["content-security-policy"].split("; "))
     assert (described.content, described.headers["content-length"]) == (b"", str(len(whole.content)))
 
 
@@ -608,8 +608,8 @@ async def test_a_client_that_leaves_does_not_leave_a_file_open(
     def times_open() -> int:
         return sum(_is_open(number, blob) for number in map(int, os.listdir("/dev/fd")))
 
-    async with storage_client.stream("GET", url) as answer:
-        await anext(answer.aiter_raw(1024))
+    async with storage_client.stream("GET", url) as response:
+        await anext(response.aiter_raw(1024))
         assert times_open() == 1
     await until(lambda: times_open() == 0)
     assert (await storage_client.get(url, headers={"range": "bytes=0-9"})).status_code == 206

@@ -31,8 +31,8 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatc
 
 async def test_a_shorter_body_is_refused(s3_storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     signed = s3_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
-    answer = await storage_client.put(signed.url, content=b"1234", headers=signed.headers)
-    assert answer.status_code == 403
+    response = await storage_client.put(signed.url, content=b"1234", headers=signed.headers)
+    assert response.status_code == 403
     assert await s3_storage.head(f"{folder}/object") is None
 
 
@@ -40,8 +40,8 @@ async def test_a_checksum_that_was_signed_must_be_sent(
     s3_storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     signed = s3_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256="0" * 64)
-    answer = await storage_client.put(signed.url, content=b"12345", headers={"Content-Type": "video/mp4"})
-    assert answer.status_code == 403
+    response = await storage_client.put(signed.url, content=b"12345", headers={"Content-Type": "video/mp4"})
+    assert response.status_code == 403
     assert await s3_storage.head(f"{folder}/object") is None
 
 

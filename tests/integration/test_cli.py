@@ -370,10 +370,10 @@ async def test_one_command_adds_a_pool_whose_database_exists(
 @pytest.mark.thorough
 def test_the_command_shell_opens_psql_on_the_named_database(callsheet: Callsheet, dsn: str) -> None:
     statements = "SELECT current_database() || '!';\n\\set ON_ERROR_STOP on\nSELECT 1/0;\n"
-    answer = callsheet.run("db", "shell", input=statements)
-    assert f"{dsn.rpartition('/')[2].partition('?')[0]}!" in answer.out
+    response = callsheet.run("db", "shell", input=statements)
+    assert f"{dsn.rpartition('/')[2].partition('?')[0]}!" in response.out
     # How psql ended is how the command ends.
-    assert (answer.code, "division by zero" in answer.err) == (3, True)
+    assert (response.code, "division by zero" in response.err) == (3, True)
     unknown = callsheet.call("db", "shell", "pool_9").sentence
     assert unknown == "There is no database 'pool_9'. Available: central, pool_1, pool_2."
 

@@ -340,8 +340,8 @@ async def test_a_simulation_uses_the_policy_that_a_fleet_has(jobs_api: JobsApi, 
     assert "is not scaled" in (await terminal.run("simulate", *made[:-3], *made[-2:])).sentence
     rules = {"driver": "process", "maximum": 3, "target_seconds": 77.0}
     scaling = f"/api/admin/fleets/{fleet['id']}/scaling"
-    answer = await jobs_api.client.put(scaling, json=rules, headers=jobs_api.admin.headers)
-    assert answer.status_code == 200, answer.text
+    response = await jobs_api.client.put(scaling, json=rules, headers=jobs_api.admin.headers)
+    assert response.status_code == 200, response.text
     found = (await terminal.run("simulate", *made, "--max", "4")).json["policies"]
     assert [(each["name"], each["policy"]["maximum"], each["policy"]["target_seconds"]) for each in found] == [
         ("gpu, max 4", 4, 77.0)

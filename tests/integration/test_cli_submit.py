@@ -137,11 +137,11 @@ def test_half_the_speed_doubles_the_length(callsheet: Callsheet, clip: Path) -> 
 
 @pytest.mark.thorough
 def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
-    picture = make_image(tmp_path / "photo.png")
+    image = make_image(tmp_path / "photo.png")
     done = callsheet.succeed("submit", "glow", "photo.png", "--set", "strength=1", "--watch")
     after = np.asarray(Image.open(tmp_path / fetched(done)))
-    assert after.shape == picture.shape
-    assert after.mean() > picture.mean() + 10
+    assert after.shape == image.shape
+    assert after.mean() > image.mean() + 10
 
 
 @pytest.mark.thorough

@@ -38,13 +38,13 @@ def test_the_command_up_alone_is_enough_to_make_an_image(callsheet: Callsheet) -
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60
         ) as client:
-            answer = client.post("/api/task", json={"actor": "media", "payload": PICTURE})
-            assert answer.status_code == 201, answer.text
-            shown = ended(client, answer.json())
+            response = client.post("/api/task", json={"actor": "media", "payload": PICTURE})
+            assert response.status_code == 201, response.text
+            shown = ended(client, response.json())
             assert shown["status"] == "completed", shown
             [address] = shown["result"]["urls"]
-            picture = Image.open(io.BytesIO(httpx.get(address, trust_env=False, timeout=60).content))
-            assert picture.size == (64, 64)
+            image = Image.open(io.BytesIO(httpx.get(address, trust_env=False, timeout=60).content))
+            assert image.size == (64, 64)
         left = up.end(signal.SIGTERM)
     assert left.code == 0, left
     assert "Traceback" not in left.err

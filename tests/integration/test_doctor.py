@@ -83,10 +83,10 @@ def serving(handler: type[Quiet]) -> Iterator[str]:
 
 
 @contextmanager
-def engine(answer: object, status: int = 200) -> Iterator[str]:
+def engine(response: object, status: int = 200) -> Iterator[str]:
     class Handler(Quiet):
         def do_GET(self) -> None:
-            body = json.dumps(answer).encode()
+            body = json.dumps(response).encode()
             self.send_response(status if self.path == "/system_stats" else 404)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -179,13 +179,13 @@ async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Set
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("answer", "status"),
+    ("response", "status"),
     [(SYSTEM_STATS, 500), ("text", 200), ([], 200), ({"system": []}, 200), ({"other": {}}, 200)],
 )
 async def test_another_server_at_the_url_of_the_engine_is_a_warning(
-    settings: Settings, answer: object, status: int
+    settings: Settings, response: object, status: int
 ) -> None:
-    with engine(answer, status) as url:
+    with engine(response, status) as url:
         assert (await findings(settings, url))["engine"].status == "warning"
 
 

@@ -101,17 +101,17 @@ async def test_a_poll_that_got_a_lease_does_not_wait_for_polls_that_got_none(
     assert await core.room.queue.lease(core.criteria(), "first to ask") is None
     job = await core.submit(await core.member())
     look = core.room.queue.leasing._read_lanes
-    was_answered: list[bool] = []
+    was_responded: list[bool] = []
 
     async def look_for_more(view: QueueView) -> None:
-        was_answered.append(one.done())
+        was_responded.append(one.done())
         await look(view)
 
     monkeypatch.setattr(core.room.queue.leasing, "_read_lanes", look_for_more)
     one, two = (asyncio.create_task(core.room.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
     lease, nothing = await asyncio.gather(one, two)
     assert lease is not None
-    assert (lease.job_id, nothing, was_answered) == (job.id, None, [True])
+    assert (lease.job_id, nothing, was_responded) == (job.id, None, [True])
 
 
 async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> None:

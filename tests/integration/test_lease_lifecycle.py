@@ -124,12 +124,12 @@ async def test_heartbeats_that_arrive_together_each_get_the_response_for_their_o
     leases = [(await running_job(core, ann))[1] for _ in range(4)]
     await core.complete(leases[0])
     foreign = LeaseReport(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(core.room.lease_reports.heartbeat(report(started)) for started in leases),
         core.room.lease_reports.heartbeat(foreign),
         return_exceptions=True,
     )
-    assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["LeaseExtension"] * 3, "NotFound"]
+    assert [type(response).__name__ for response in responses] == ["LeaseLost", *["LeaseExtension"] * 3, "NotFound"]
 
 
 @pytest.mark.parametrize("started_first", [True, False])

@@ -40,9 +40,9 @@ SOURCE = Path(callsheet.__file__).parent
 async def test_the_same_payment_twice_is_one_credit(core: Core) -> None:
     ann = await core.member("pool_1", tokens=0)
     payments = [credit(ann.pool, ann.tenant_id, ann.user_id, 40, "payment-a") for _ in range(10)]
-    answers = await asyncio.gather(*payments)
-    assert [balance for balance, _ in answers] == [40] * 10
-    assert sorted(replayed for _, replayed in answers) == [False] + [True] * 9
+    responses = await asyncio.gather(*payments)
+    assert [balance for balance, _ in responses] == [40] * 10
+    assert sorted(replayed for _, replayed in responses) == [False] + [True] * 9
     assert await balance_of(ann.pool, ann.tenant_id, ann.user_id) == 40
     await core.check()
 
@@ -250,8 +250,8 @@ async def test_a_submit_without_enough_tokens_writes_nothing(core: Core, tokens:
 
 async def test_a_wallet_is_never_overdrawn_by_submits_at_the_same_time(core: Core) -> None:
     ann = await core.member("pool_1", tokens=35)
-    answers = await asyncio.gather(*(core.submit(ann, cost=10) for _ in range(5)), return_exceptions=True)
-    assert [type(answer) for answer in answers].count(InsufficientTokens) == 2
+    responses = await asyncio.gather(*(core.submit(ann, cost=10) for _ in range(5)), return_exceptions=True)
+    assert [type(response) for response in responses].count(InsufficientTokens) == 2
     assert await core.balance(ann) == 5
     await core.check()
 

@@ -165,11 +165,11 @@ async def test_two_processes_that_start_at_once_migrate_once_and_share_the_first
         )
         for _ in range(2)
     ]
-    answers = await asyncio.gather(*(process.communicate() for process in processes))
-    assert [(process.returncode, errors) for process, (_, errors) in zip(processes, answers, strict=True)] == [
+    responses = await asyncio.gather(*(process.communicate() for process in processes))
+    assert [(process.returncode, errors) for process, (_, errors) in zip(processes, responses, strict=True)] == [
         (0, b"")
     ] * 2
-    output = b"".join(answer for answer, _ in answers).decode()
+    output = b"".join(response for response, _ in responses).decode()
     for label in CENTRAL_LABELS + POOL_LABELS:
         assert output.count(label) == 1
     assert [row["name"] for row in await server.run("SELECT name FROM pools", empty)] == ["pool_1"]

@@ -121,10 +121,10 @@ async def test_the_image_of_a_job_is_moved_to_the_folder_of_the_run(
 async def test_a_job_that_made_several_images_makes_a_candidate_of_each(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=3), target_leaves=3)
     await pipelines.tick()
-    await pipelines.deliver(await pipelines.start(), pictures=3)
+    await pipelines.deliver(await pipelines.start(), images=3)
     await pipelines.tick()
     assert [row["output_index"] for row in await pipelines.candidates(run)] == [0, 1, 2]
-    await pipelines.deliver(await pipelines.start(), pictures=2)
+    await pipelines.deliver(await pipelines.start(), images=2)
     run = await pipelines.finish(run)
     await pipelines.check(run)
     assert {row["seed"] for row in (await pipelines.candidates(run))[:3]} == {(await pipelines.slots(run))[0]["seed"]}
@@ -175,9 +175,9 @@ async def test_metrics_count_a_job_without_an_image_as_failed(pipelines: Pipelin
     )
     pipelines = replace(pipelines, room=room)
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
-    for pictures in (1, 0):
+    for images in (1, 0):
         await pipelines.tick()
-        await pipelines.deliver(await pipelines.start(), pictures)
+        await pipelines.deliver(await pipelines.start(), images)
     await pipelines.tick()
     await pipelines.core.fail(await pipelines.start())
     await pipelines.tick()

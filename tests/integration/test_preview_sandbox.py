@@ -76,12 +76,12 @@ async def test_a_video_has_a_poster_and_a_silent_clip_of_its_first_seconds(tmp_p
 
 
 async def test_a_poster_skips_the_black_start_of_a_video(tmp_path: Path) -> None:
-    made = await previews_of(clip(tmp_path / "a.mp4", 24, picture=black_then_frames))
+    made = await previews_of(clip(tmp_path / "a.mp4", 24, image=black_then_frames))
     assert opened(made.files[LARGE]).convert("RGB").getpixel((5, 5))[0] > 100  # type: ignore[index]
 
 
 async def test_a_video_that_is_black_has_a_black_poster(tmp_path: Path) -> None:
-    black = clip(tmp_path / "a.mp4", 5, picture=lambda _, width, height: flat(width, height, (0, 0, 0)))
+    black = clip(tmp_path / "a.mp4", 5, image=lambda _, width, height: flat(width, height, (0, 0, 0)))
     assert opened((await previews_of(black)).files[LARGE]).convert("L").getextrema()[1] < 30  # type: ignore[operator]
 
 
@@ -131,8 +131,8 @@ async def test_only_the_start_of_a_long_video_is_read(tmp_path: Path) -> None:
     """Each frame is noise of 60 kB, so that it has 30 MB."""
     noise = np.random.default_rng(1)
     path = tmp_path / "long.mp4"
-    picture = noise.integers(0, 255, (4, 240, 320, 3), dtype=np.uint8)
-    make_clip(path, 500, 10, 320, 240, sound=False, picture=lambda position, *_: picture[position % 4])
+    image = noise.integers(0, 255, (4, 240, 320, 3), dtype=np.uint8)
+    make_clip(path, 500, 10, 320, 240, sound=False, image=lambda position, *_: image[position % 4])
     content, read = path.read_bytes(), 0
 
     async def counting(start: int, length: int) -> bytes:

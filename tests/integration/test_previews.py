@@ -105,18 +105,18 @@ def preview_harness_of(media: MediaHarness) -> PreviewHarness:
 async def test_images_and_videos_get_previews_and_nothing_else_does(
     stored_preview_harness: PreviewHarness, tmp_path: Path
 ) -> None:
-    picture = await stored_preview_harness.file(image(500, 300))
+    frame = await stored_preview_harness.file(image(500, 300))
     video = await stored_preview_harness.file(clip(tmp_path / "a.mp4", 12), "video/mp4")
     others = [
         await stored_preview_harness.file(b"{}", kind) for kind in ("application/json", "audio/mpeg", "image/svg+xml")
     ]
     await stored_preview_harness.make()
-    row = await stored_preview_harness.row(picture)
+    row = await stored_preview_harness.row(frame)
     assert (row["status"], row["width"], row["height"], row["has_clip"]) == ("ready", 500, 300, False)
     row = await stored_preview_harness.row(video)
     assert (row["status"], row["duration_seconds"], row["has_clip"]) == ("ready", 1.0, True)
     assert await stored_preview_harness.objects() == {
-        *stored_preview_harness.keys(picture),
+        *stored_preview_harness.keys(frame),
         *preview_keys(stored_preview_harness.media.ann.tenant_id, video),
     }
     query = "SELECT FROM file_previews WHERE file_id = ANY ($1::uuid[])"
@@ -333,14 +333,14 @@ async def test_a_full_disk_costs_no_attempt(preview_harness: PreviewHarness, mon
 async def test_without_pyav_images_get_previews_and_videos_get_none(
     preview_harness: PreviewHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
 ) -> None:
-    picture = await preview_harness.file(image(50, 50))
+    frame = await preview_harness.file(image(50, 50))
     video = await preview_harness.file(clip(tmp_path / "a.mp4", 5), "video/mp4")
     ann = preview_harness.media.ann
     with monkeypatch.context() as without_pyav:
         without_pyav.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
         async with open_media_harness(core, ann, tmp_path, previews=True) as without:
             await preview_harness.make(maker=without.room.preview_maker)
-            [shown, not_shown] = await without.room.files.views(ann.pool, ann.tenant_id, [picture, video])
+            [shown, not_shown] = await without.room.files.views(ann.pool, ann.tenant_id, [frame, video])
     assert (shown.preview_status, not_shown.preview_status) == ("ready", "none")
     # It is made when PyAV was installed.
     assert await preview_harness.status(video) == "pending"

@@ -74,7 +74,7 @@ async def worked(pipelines: PipelineHarness, random: Random, failing: float) -> 
     if random.random() < failing:
         await pipelines.core.fail(started)
     else:
-        await pipelines.deliver(started, pictures=random.choice([1, 1, 1, 2, 4]))
+        await pipelines.deliver(started, images=random.choice([1, 1, 1, 2, 4]))
     return True
 
 

@@ -97,12 +97,12 @@ async def test_no_parent_gets_more_children_than_it_may_however_many_images_a_jo
     await pipelines.deliver(await pipelines.start())
     await pipelines.tick()
     first, second = await pipelines.start(), await pipelines.start()
-    await pipelines.deliver(first, pictures=7)
+    await pipelines.deliver(first, images=7)
     await pipelines.room.collector.tick(NOW)
     # One place is kept for the job that is still under way.
     children = (await pipelines.candidates(run))[1:]
     assert Counter(row["status"] for row in children) == {"active": 4, "rejected": 3}
-    await pipelines.deliver(second, pictures=2)
+    await pipelines.deliver(second, images=2)
     run = await pipelines.finish(run)
     base, *children = await pipelines.candidates(run)
     assert (base["child_count"], base["in_flight"]) == (5, 0)
@@ -131,7 +131,7 @@ async def test_surplus_images_of_a_killed_parent_are_rejected_as_surplus(pipelin
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
     await pipelines.tick()
-    await pipelines.deliver(await pipelines.start(), pictures=2)
+    await pipelines.deliver(await pipelines.start(), images=2)
     [base] = await pipelines.candidates(run)
     await pipelines.room.guidance.branches.kill(principal_of(pipelines.ann), base["id"])
     await pipelines.room.collector.tick(NOW)

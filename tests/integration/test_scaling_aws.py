@@ -17,7 +17,7 @@ from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.worker.protection import Protection
-from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_answer, late_responses, refusal
+from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_response, late_responses, refusal
 from tests.support.ports import free_port
 
 NAMES = itertools.count(1)
@@ -221,7 +221,7 @@ async def test_the_mixed_instances_policy_is_written_once(aws: str, client: Any)
     async with late_responses(aws) as late:
         # The test responds here: moto cannot change the shares alone, which is all that the IAM policy in the docs
         # allows.
-        late.answers["UpdateAutoScalingGroup"] = empty_answer("UpdateAutoScalingGroup")
+        late.responses["UpdateAutoScalingGroup"] = empty_response("UpdateAutoScalingGroup")
         asg = driver(late.url)
         await asg.want(fleet(group, policy=shares, sets_distribution=True), 2, 1)
         [update] = late.of("UpdateAutoScalingGroup")
@@ -248,12 +248,12 @@ async def test_the_lifecycle_hook_of_an_ended_instance_is_completed(aws: str, cl
     action = "DescribeAutoScalingGroups"
     async with late_responses(aws) as late:
         # moto has no instances that wait at a hook.
-        late.answers[action] = (
+        late.responses[action] = (
             200,
             f"<{action}Response><{action}Result><AutoScalingGroups>{described}</AutoScalingGroups></{action}Result>"
             f"</{action}Response>",
         )
-        late.answers["CompleteLifecycleAction"] = empty_answer("CompleteLifecycleAction")
+        late.responses["CompleteLifecycleAction"] = empty_response("CompleteLifecycleAction")
         asg, hooked = driver(late.url), fleet(group, lifecycle_hook="finish")
         assert (await asg.actual(hooked)).count == 0
         await asg.end(hooked, [ended])
@@ -261,7 +261,7 @@ async def test_the_lifecycle_hook_of_an_ended_instance_is_completed(aws: str, cl
         assert (completed["InstanceId"], completed["LifecycleActionResult"]) == (ended, "CONTINUE")
         assert late.of("TerminateInstanceInAutoScalingGroup") == []
         # Its agent was quicker: no error.
-        late.answers["CompleteLifecycleAction"] = refusal("ValidationError")
+        late.responses["CompleteLifecycleAction"] = refusal("ValidationError")
         await asg.end(hooked, [ended])
 
 
@@ -271,7 +271,7 @@ async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machin
     monkeypatch.setattr("callsheet.worker.protection.RELEASE_SECONDS", 60.0)
     group, instance = create_group(client), "i-0123456789abcdef0"
     async with late_responses(aws) as late:
-        late.answers["CompleteLifecycleAction"] = empty_answer("CompleteLifecycleAction")
+        late.responses["CompleteLifecycleAction"] = empty_response("CompleteLifecycleAction")
         protection = Protection(group, REGION, late.url, "finish")
         keeping = asyncio.create_task(protection.keep(instance))
         await asyncio.sleep(0)
@@ -282,7 +282,7 @@ async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machin
         assert (completed["Action"], completed["InstanceId"]) == ("CompleteLifecycleAction", instance)
         assert (completed["AutoScalingGroupName"], completed["LifecycleHookName"]) == (group, "finish")
         # The machine does not wait at the hook: it only restarts its agent.
-        late.answers["CompleteLifecycleAction"] = refusal("ValidationError")
+        late.responses["CompleteLifecycleAction"] = refusal("ValidationError")
         await protection.release()
 
 
@@ -296,7 +296,7 @@ async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machin
 )
 async def test_a_refusal_is_one_sentence(aws: str, client: Any, code: str, sentence: str) -> None:
     async with late_responses(aws) as late:
-        late.answers["SetDesiredCapacity"] = refusal(code)
+        late.responses["SetDesiredCapacity"] = refusal(code)
         with pytest.raises(DriverError, match=sentence):
             await driver(late.url).want(fleet(create_group(client)), 1, 0)
 

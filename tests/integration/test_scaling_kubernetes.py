@@ -161,13 +161,13 @@ async def test_a_call_whose_response_was_lost_is_repeated_without_acting_again(
     deployment: Cluster, driver: Kubernetes
 ) -> None:
     written = ("update", "deployments/scale")
-    deployment.answers.clear()
+    deployment.responses.clear()
     hasty = Kubernetes(seconds=1)
     while written not in deployment.requests:
         with pytest.raises(DriverError, match="may have acted"):
             await hasty.want(fleet(), 3, 0)
     await hasty.close()
-    deployment.answers.set()
+    deployment.responses.set()
     await driver.want(fleet(), 3, 0)
     assert deployment.replicas == 3
     assert deployment.requests.count(written) == 1

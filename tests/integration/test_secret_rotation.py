@@ -47,8 +47,8 @@ class Running:
 
     async def new_key_name(self, browser: Browser) -> int:
         """A request that changes something, as a page that was loaded before sends it."""
-        answer = await self.client.post("/api/keys", json={"name": "x"}, headers=browser.headers)
-        return answer.status_code
+        response = await self.client.post("/api/keys", json={"name": "x"}, headers=browser.headers)
+        return response.status_code
 
 
 @dataclass(frozen=True)

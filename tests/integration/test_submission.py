@@ -83,13 +83,13 @@ async def test_an_accepted_job_is_queued_paid_recorded_and_dispatched(core: Core
 async def test_fifty_submits_with_one_key_make_one_job_and_one_charge(core: Core, other_plane: Core, pool: str) -> None:
     ann = await core.member(pool, tokens=1000)
     planes = (core, other_plane)
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(planes[number % 2].submitted(ann, cost=10, idempotency_key="once") for number in range(50))
     )
-    assert len({answer.job.id for answer in answers}) == 1
-    assert Counter(answer.replayed for answer in answers) == {False: 1, True: 49}
+    assert len({response.job.id for response in responses}) == 1
+    assert Counter(response.replayed for response in responses) == {False: 1, True: 49}
     assert await core.balance(ann) == 990
-    assert await core.ledger(ann, answers[0].job.id) == [(1, "JOB_RESERVE", -10)]
+    assert await core.ledger(ann, responses[0].job.id) == [(1, "JOB_RESERVE", -10)]
     await core.check()
 
 
@@ -99,12 +99,12 @@ async def test_fifty_submits_with_different_keys_and_a_cap_of_five_make_five_job
 ) -> None:
     ann = await core.member(pool, tokens=1000)
     planes = (core, other_plane)
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(planes[number % 2].submitted(ann, cost=10, idempotency_key=f"key-{number}") for number in range(50)),
         return_exceptions=True,
     )
-    assert Counter(type(answer) for answer in answers) == {SubmittedJob: 5, TooManyActiveJobs: 45}
-    refused = next(answer for answer in answers if isinstance(answer, TooManyActiveJobs))
+    assert Counter(type(response) for response in responses) == {SubmittedJob: 5, TooManyActiveJobs: 45}
+    refused = next(response for response in responses if isinstance(response, TooManyActiveJobs))
     assert refused.data == {"active": 5, "limit": 5, "setting": "jobs.active_per_user"}
     assert await core.balance(ann) == 950
     assert (await written(core, ann))["ai_jobs"] == 5
@@ -225,9 +225,9 @@ async def test_a_key_is_looked_up_only_where_it_has_a_job(core: Core, monkeypatc
 async def test_a_key_belongs_to_its_user(core: Core) -> None:
     ann = await core.member("pool_1")
     members = [ann, await core.member(tenant=ann), await core.member("pool_1"), await core.member("pool_2")]
-    answers = [await core.submitted(member, idempotency_key="key") for member in members]
-    assert [answer.replayed for answer in answers] == [False] * 4
-    assert len({answer.job.id for answer in answers}) == 4
+    responses = [await core.submitted(member, idempotency_key="key") for member in members]
+    assert [response.replayed for response in responses] == [False] * 4
+    assert len({response.job.id for response in responses}) == 4
     await core.check()
 
 

@@ -379,7 +379,7 @@ class Asking:
     def __init__(self, room: FleetRoom):
         self._room = room
 
-    async def answer(self, header: str | None, *_: object) -> PollResponse:
+    async def response(self, header: str | None, *_: object) -> PollResponse:
         await self._room.authentication.of(header, for_poll=True)
         return PollResponse(job=None, reason="empty")
 

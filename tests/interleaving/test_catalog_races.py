@@ -196,8 +196,8 @@ async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: 
         ]
         async with open_transaction(catalogs.databases.central, lock, slug):
             tasks = await start_blocked(catalogs.databases.central, *(works if deletes_first else reversed(works)))
-        answers = await asyncio.gather(*tasks, return_exceptions=True)
-        deleted, created = answers if deletes_first else reversed(answers)
+        responses = await asyncio.gather(*tasks, return_exceptions=True)
+        deleted, created = responses if deletes_first else reversed(responses)
         if deleted is None:
             assert isinstance(created, InvalidRequest)
         else:
@@ -247,8 +247,8 @@ async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: TwoCatalogs
         ]
         async with open_transaction(catalogs.databases.central, lock, effect.id):
             tasks = await start_blocked(catalogs.databases.central, *(works if deletes_first else reversed(works)))
-        answers = await asyncio.gather(*tasks, return_exceptions=True)
-        deleted, used = answers if deletes_first else reversed(answers)
+        responses = await asyncio.gather(*tasks, return_exceptions=True)
+        deleted, used = responses if deletes_first else reversed(responses)
         if deleted is None:
             assert used is False
             with pytest.raises(NotFound):

@@ -359,8 +359,8 @@ async def test_two_retries_make_one_new_cycle(race: Race) -> None:
     await race.one.fail(started)
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         tasks = await start_blocked(race.pool, retry(race.one, race, job), retry(race.two, race, job))
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Job, InvalidTransition]
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(response) for response in responses] == [Job, InvalidTransition]
     steps = (await race.one.steps(race.ann, job.id))[4:]
     assert [step for step in steps if "!" not in step] == ["failed>pending", "pending>queued"]
     assert [step.partition("!")[2] for step in steps if "!" in step] == ["pending"]
@@ -397,12 +397,12 @@ async def test_one_poisoned_completion_of_twenty_leaves_nineteen_settled(race: R
         [first] = await start_blocked(race.pool, race.one.complete(started[jobs[0].id], results[jobs[0].id]))
         # They gather behind the first, which waits: one batch.
         others = [asyncio.create_task(race.one.complete(started[job.id], results[job.id])) for job in jobs[1:]]
-    answers = dict(
+    responses = dict(
         zip([job.id for job in jobs], await asyncio.gather(first, *others, return_exceptions=True), strict=True)
     )
-    refused = answers.pop(poisoned.id)
+    refused = responses.pop(poisoned.id)
     assert isinstance(refused, asyncpg.PostgresError)
-    assert {answer.status for answer in answers.values()} == {"completed"}
+    assert {response.status for response in responses.values()} == {"completed"}
     for job in jobs:
         expected = STARTED if job is poisoned else COMPLETED
         assert await race.one.steps(race.ann, job.id) == expected

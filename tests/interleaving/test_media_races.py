@@ -114,14 +114,14 @@ async def test_either_the_deletion_of_a_file_or_the_creation_of_its_video_succee
     works = [media_harnesses.two.delete_file(file_id), creating]
     async with media_harnesses.wallet_held():
         tasks = await start_blocked(media_harnesses.race.pool, *(works if deleted_first else reversed(works)))
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
     if deleted_first:
-        assert answers[0] is None
-        assert isinstance(answers[1], InvalidRequest)
+        assert responses[0] is None
+        assert isinstance(responses[1], InvalidRequest)
         assert await media_harnesses.one.paths() == set()
     else:
-        assert isinstance(answers[0], Video)
-        assert isinstance(answers[1], InUse)
+        assert isinstance(responses[0], Video)
+        assert isinstance(responses[1], InUse)
         assert len(await media_harnesses.one.paths()) == 1
 
 

@@ -98,7 +98,7 @@ async def test_an_action_of_a_user_applies_to_a_job_that_was_chosen_before(plane
 async def test_one_of_two_concurrent_results_of_a_job_is_kept(planes: Planes) -> None:
     run = await planes.run("base")
     await planes.one.tick()
-    await planes.one.deliver(await planes.one.start(), pictures=2)
+    await planes.one.deliver(await planes.one.start(), images=2)
     async with paused_at(COPIED, planes.one.room.collector.tick(NOW)) as stopped:
         await planes.two.room.collector.tick(NOW)
         assert len(await planes.two.candidates(run)) == 2

@@ -74,8 +74,8 @@ async def two_registries(race: Race) -> TwoRegistries:
     return TwoRegistries(race, rooms[0], rooms[1], row["slug"])
 
 
-def kinds(answers: Sequence[object]) -> list[str]:
-    return sorted(type(answer).__name__ for answer in answers)
+def kinds(responses: Sequence[object]) -> list[str]:
+    return sorted(type(response).__name__ for response in responses)
 
 
 async def both(two_registries: TwoRegistries, *registries: tuple[WorkerRegistry, str]) -> list[Any]:
@@ -91,10 +91,12 @@ async def both(two_registries: TwoRegistries, *registries: tuple[WorkerRegistry,
 
 
 async def test_one_of_two_registrations_of_the_same_id_is_accepted(two_registries: TwoRegistries) -> None:
-    answers = await both(two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "RegisterResponse"]
+    responses = await both(
+        two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1")
+    )
+    assert kinds(responses) == ["AlreadyRegistered", "RegisterResponse"]
     assert await two_registries.sessions() == [None]
-    [accepted] = [answer for answer in answers if isinstance(answer, RegisterResponse)]
+    [accepted] = [response for response in responses if isinstance(response, RegisterResponse)]
     assert (await two_registries.two.authentication.of(bearer(accepted.token))).worker_id == "gpu-1"
 
 
@@ -103,8 +105,8 @@ async def test_one_of_two_registrations_for_the_last_place_is_accepted(two_regis
         registry(core.databases, core.room.lease_reports, max_workers=1)
         for core in (two_registries.race.one, two_registries.race.two)
     ]
-    answers = await both(two_registries, (one.registry, "gpu-1"), (two.registry, "gpu-2"))
-    assert kinds(answers) == ["Forbidden", "RegisterResponse"]
+    responses = await both(two_registries, (one.registry, "gpu-1"), (two.registry, "gpu-2"))
+    assert kinds(responses) == ["Forbidden", "RegisterResponse"]
     [count] = await two_registries.rows("SELECT count(*) FROM comfyui_workers")
     assert count["count"] == 1
 
@@ -114,8 +116,10 @@ async def test_two_agents_that_take_over_a_dead_agent_requeue_its_job_once(two_r
     await two_registries.join()
     await two_registries.race.one.start("gpu-1")
     await two_registries.silent_for(91)
-    answers = await both(two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "RegisterResponse"]
+    responses = await both(
+        two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1")
+    )
+    assert kinds(responses) == ["AlreadyRegistered", "RegisterResponse"]
     assert await two_registries.sessions() == ["registered anew", None]
     assert await two_registries.dispatch() == ("queued", 1)
     assert await two_registries.events("lease_put_back") == ["lease_put_back"]
@@ -536,8 +540,8 @@ async def test_one_of_two_concurrent_rotations_creates_the_next_token(two_regist
             two_registries.central,
             *(room.fleet_tokens.rotate(token.id, 60, "operator") for room in (two_registries.one, two_registries.two)),
         )
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert kinds(answers) == ["Conflict", "CreatedFleetToken"]
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    assert kinds(responses) == ["Conflict", "CreatedFleetToken"]
     [count] = await two_registries.rows("SELECT count(*) FROM fleet_tokens")
     assert count["count"] == 2
 

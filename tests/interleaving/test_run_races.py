@@ -66,8 +66,8 @@ async def test_a_double_click_starts_one_run(race: Race, planes: Planes) -> None
 async def test_the_later_of_two_different_requests_with_one_key_is_refused(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     requests = [{"idempotency_key": "once", "budget": budget} for budget in (10, 20)]
-    answers = await at_once(race, planes, pipeline, *requests)
-    assert [type(answer) for answer in answers] == [tuple, IdempotencyKeyReused]
+    responses = await at_once(race, planes, pipeline, *requests)
+    assert [type(response) for response in responses] == [tuple, IdempotencyKeyReused]
     with pytest.raises(IdempotencyKeyReused):
         await begin(planes[1], await planes[0].pipeline("other"), **requests[0])
     assert await runs_of(planes[0]) == 1
@@ -79,12 +79,12 @@ async def test_the_second_of_two_concurrent_runs_above_the_limit_is_refused(race
     ann = principal_of(planes[0].ann)
     await planes[0].room.runs.pause(ann, paused.id)
     await begin(planes[0], pipeline)
-    answers = await at_once(race, planes, pipeline, {}, {})
-    assert [type(answer) for answer in answers] == [tuple, TooManyActiveRuns]
+    responses = await at_once(race, planes, pipeline, {}, {})
+    assert [type(response) for response in responses] == [tuple, TooManyActiveRuns]
     # One that was paused is one too many as well, until there is room.
     with pytest.raises(TooManyActiveRuns):
         await planes[1].room.runs.resume(ann, paused.id)
-    await planes[1].room.runs.cancel(ann, answers[0][0].id)
+    await planes[1].room.runs.cancel(ann, responses[0][0].id)
     assert (await planes[1].room.runs.resume(ann, paused.id)).status == "active"
 
 

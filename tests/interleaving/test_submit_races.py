@@ -66,8 +66,8 @@ async def test_the_later_of_two_different_requests_with_one_key_is_refused(race:
             race.two.submitted(race.ann, idempotency_key="once", cost=4),
         ]
         tasks = await start_blocked(race.pool, *works)
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [SubmittedJob, IdempotencyKeyReused]
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(response) for response in responses] == [SubmittedJob, IdempotencyKeyReused]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (1, 997)
     await race.one.check()
 
@@ -88,9 +88,9 @@ async def test_the_same_key_of_users_in_two_pools_makes_two_jobs(race: Race) -> 
     works = [
         core.submitted(user, idempotency_key="k") for core in (race.one, race.two) for user in (race.ann, race.bob)
     ]
-    answers = await asyncio.gather(*works)
-    assert len({answer.job.id for answer in answers}) == 2
-    assert sorted(answer.replayed for answer in answers) == [False, False, True, True]
+    responses = await asyncio.gather(*works)
+    assert len({response.job.id for response in responses}) == 2
+    assert sorted(response.replayed for response in responses) == [False, False, True, True]
     assert (await race.one.balance(race.ann), await race.one.balance(race.bob)) == (990, 990)
     await race.one.check()
 
@@ -102,8 +102,8 @@ async def test_two_submits_at_the_cap_make_one_job(race: Race) -> None:
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [core.submitted(race.ann, idempotency_key=key) for core, key in ((one, "a"), (two, "b"))]
         tasks = await start_blocked(race.pool, *works)
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [SubmittedJob, TooManyActiveJobs]
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(response) for response in responses] == [SubmittedJob, TooManyActiveJobs]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (5, 950)
     await race.one.check()
 
@@ -161,9 +161,9 @@ async def test_a_retry_and_a_submit_for_the_last_tokens_spend_them_once(race: Ra
 async def test_many_submits_of_one_wallet_from_two_control_planes_spend_exactly_what_is_there(race: Race) -> None:
     carl = await race.one.member("pool_2", tokens=50)
     works = [core.submitted(carl) for _ in range(8) for core in (race.one, race.two)]
-    answers = await asyncio.gather(*works, return_exceptions=True)
-    assert sum(isinstance(answer, SubmittedJob) for answer in answers) == 5
-    assert sum(isinstance(answer, InsufficientTokens) for answer in answers) == 11
+    responses = await asyncio.gather(*works, return_exceptions=True)
+    assert sum(isinstance(response, SubmittedJob) for response in responses) == 5
+    assert sum(isinstance(response, InsufficientTokens) for response in responses) == 11
     assert await race.one.balance(carl) == 0
     await race.one.check()
 
@@ -195,9 +195,9 @@ async def test_the_first_credit_of_a_wallet_given_twice_at_once_opens_one_wallet
         for number in range(4)
         for pool in (race.ann.pool, race.pool)
     ]
-    answers = await asyncio.gather(*works)
+    responses = await asyncio.gather(*works)
     assert await race.one.balance(eve) == 20
-    assert sum(replayed for _, replayed in answers) == 4
+    assert sum(replayed for _, replayed in responses) == 4
     await race.one.check()
 
 
@@ -209,8 +209,8 @@ async def test_a_poisoned_submit_in_a_shared_commit_fails_alone(race: Race) -> N
         others = [asyncio.create_task(race.one.submit(race.ann, payload=payload)) for payload in payloads]
         eve = await race.one.member(tenant=race.ann, tokens=10)
         others.append(asyncio.create_task(race.one.submit(eve)))
-    answers = await asyncio.gather(first, *others, return_exceptions=True)
-    assert [isinstance(answer, asyncpg.PostgresError) for answer in answers] == [False, False, True, False, False]
+    responses = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [isinstance(response, asyncpg.PostgresError) for response in responses] == [False, False, True, False, False]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (3, 970)
     assert (await jobs_of(race, eve), await race.one.balance(eve)) == (1, 0)
     await race.one.check()
@@ -227,9 +227,9 @@ async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, o
     ]
     async with open_transaction(pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
         tasks = await start_blocked(pool, *(works if order == "the job first" else works[::-1]))
-    answers = await asyncio.gather(*tasks, return_exceptions=True)
-    submitted = next(answer for answer in answers if isinstance(answer, SubmittedJob))
-    [refused] = [answer for answer in answers if isinstance(answer, Exception)]
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    submitted = next(response for response in responses if isinstance(response, SubmittedJob))
+    [refused] = [response for response in responses if isinstance(response, Exception)]
     assert isinstance(refused, InvalidRequest)
     await race.one.room.cancellation.cancel(carl.tenant_id, submitted.job.id, actor="user")
     assert await race.one.balance(carl) == MOST_TOKENS - 10

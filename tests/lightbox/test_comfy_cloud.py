@@ -48,9 +48,9 @@ def sleeping(seconds: float) -> Graph:
 
 
 async def submit(account: httpx.AsyncClient, graph: Graph) -> str:
-    answer = await account.post("/api/prompt", json={"prompt": graph, "client_id": "ignored"})
-    assert answer.status_code == 200
-    return str(answer.json()["prompt_id"])
+    response = await account.post("/api/prompt", json={"prompt": graph, "client_id": "ignored"})
+    assert response.status_code == 200
+    return str(response.json()["prompt_id"])
 
 
 async def ended(account: httpx.AsyncClient, job_id: str) -> str:
@@ -84,8 +84,8 @@ async def test_every_request_without_the_key_is_refused(cloud_engine: RunningLig
 async def test_an_account_that_cannot_pay_is_refused_with_the_reason(cloud_engine: RunningLightbox) -> None:
     async with httpx.AsyncClient(base_url=cloud_engine.url, timeout=60) as client:
         for key, status in (("key-without-credits", 402), ("key-of-inactive-subscription", 429)):
-            answer = await client.post("/api/prompt", json={"prompt": still(1)}, headers={"X-API-Key": key})
-            assert answer.status_code == status
+            response = await client.post("/api/prompt", json={"prompt": still(1)}, headers={"X-API-Key": key})
+            assert response.status_code == status
 
 
 async def test_a_job_succeeds_and_its_file_has_a_signed_url(
@@ -119,11 +119,11 @@ async def test_an_upload_is_named_by_its_content(
 ) -> None:
     content = b"any bytes"
     for name in ("a.PNG", "../b.png", "ü 日本.png"):
-        answer = await cloud_account.post(
+        response = await cloud_account.post(
             "/api/upload/image", files={"image": (name, content)}, data={"subfolder": "ignored", "type": "input"}
         )
         digest = hashlib.sha256(content).hexdigest()
-        assert answer.json() == {"name": f"{digest}.png", "subfolder": "", "type": "input"}
+        assert response.json() == {"name": f"{digest}.png", "subfolder": "", "type": "input"}
     assert (cloud_engine.folders.input / f"{digest}.png").read_bytes() == content
     assert (await cloud_account.post("/api/upload/image", data={"image": "text"})).status_code == 400
 

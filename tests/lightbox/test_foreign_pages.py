@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from callsheet.lightbox.responses import answers_for
+from callsheet.lightbox.responses import accepts_host
 from callsheet.lightbox.server import RunningLightbox
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
@@ -70,7 +70,7 @@ async def test_own_pages_and_programs_are_accepted(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("host", "is_local", "is_answered"),
+    ("host", "is_local", "is_accepted"),
     [
         ("lightbox:8188", False, True),
         ("192.168.1.5:8188", False, True),
@@ -84,9 +84,9 @@ async def test_own_pages_and_programs_are_accepted(
     ],
 )
 def test_a_server_beyond_loopback_refuses_host_names_that_may_be_rebound(
-    host: str, is_local: bool, is_answered: bool
+    host: str, is_local: bool, is_accepted: bool
 ) -> None:
-    assert answers_for(host, {"0.0.0.0", "render.lan"}, is_local=is_local) is is_answered
+    assert accepts_host(host, {"0.0.0.0", "render.lan"}, is_local=is_local) is is_accepted
 
 
 @pytest.mark.parametrize("loader", ["LoadImage", "LoadImageMask", "LoadVideo"])
@@ -101,7 +101,7 @@ async def test_no_graph_reads_a_file_outside_of_the_folders(
         field = "file" if loader == "LoadVideo" else "image"
         channel = {"channel": "red"} if loader == "LoadImageMask" else {}
         graph = saved_image(**node(loader, **{field: name}, **channel))
-        answer = await lightbox_client.post("/prompt", json={"prompt": graph})
-        assert answer.status_code == 400
-        details = [error["details"] for error in answer.json()["node_errors"]["1"]["errors"]]
+        response = await lightbox_client.post("/prompt", json={"prompt": graph})
+        assert response.status_code == 400
+        details = [error["details"] for error in response.json()["node_errors"]["1"]["errors"]]
         assert any(f"file: {name}" in each for each in details), details

@@ -48,8 +48,8 @@ async def test_unusual_bodies_get_a_response(route: str, lightbox_client: httpx.
     bodies = [*ODD, *({"prompt": plain(), key: value} for key in keys for value in ODD)]
     bodies += [{"delete": value} for value in ODD]
     for body in bodies:
-        answer = await lightbox_client.post(route, content=json.dumps(body))
-        assert answer.status_code in (200, 400, 500)
+        response = await lightbox_client.post(route, content=json.dumps(body))
+        assert response.status_code in (200, 400, 500)
     for content in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
         assert (await lightbox_client.post(route, content=content)).status_code in (200, 400, 500)
     await idle(lightbox_client)
@@ -78,8 +78,8 @@ async def test_unusual_inputs_at_most_fail_the_run(
 async def test_unusual_queries_get_a_response(lightbox_client: httpx.AsyncClient) -> None:
     for value in ("", "..", "/", "%00", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "x" * 5000):
         for key in ("filename", "subfolder", "type", "preview", "channel"):
-            answer = await lightbox_client.get("/view", params={"filename": "still_00001_.png", key: value})
-            assert answer.status_code < 600
+            response = await lightbox_client.get("/view", params={"filename": "still_00001_.png", key: value})
+            assert response.status_code < 600
         assert (await lightbox_client.get("/history", params={"max_items": value})).status_code in (200, 500)
         assert (await lightbox_client.get("/api/jobs", params={"limit": value, "sort_by": value})).status_code in (
             200,

@@ -233,10 +233,8 @@ async def test_images_of_every_kind_are_loaded(image_runs: ImageRuns, lightbox_e
 
 
 async def test_an_animated_image_is_a_batch(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
-    pictures = [Image.fromarray(frame_at(index * 20)) for index in range(5)]
-    pictures[0].save(
-        lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True
-    )
+    images = [Image.fromarray(frame_at(index * 20)) for index in range(5)]
+    images[0].save(lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=images[1:], lossless=True)
     files = await image_runs.files(image_graph("anim.webp", ("ImageInvert", {})))
     assert len(files) == 5
     with Image.open(files[4]) as last:

@@ -52,16 +52,16 @@ async def test_every_upload_gets_the_recorded_response(
         route = "/upload/mask" if name.startswith("mask") else "/upload/image"
         size = 16 if name == "mask_wrong_size" else 8
         content = b"" if name == "empty_file" else png(SHADES.get(name, 1), size)
-        answer = await lightbox_client.post(route, data=case["fields"], files={"image": (case["filename"], content)})
+        response = await lightbox_client.post(route, data=case["fields"], files={"image": (case["filename"], content)})
         recorded = case["response"]
-        assert answer.status_code == recorded["http_status"], name
+        assert response.status_code == recorded["http_status"], name
         if recorded["http_status"] != 200:
-            assert answer.text == recorded["body"], name
+            assert response.text == recorded["body"], name
         elif name not in ("quotes", "backslash", "nul_newline"):
-            assert answer.json() == recorded["body"], name
+            assert response.json() == recorded["body"], name
         else:
             # What the library that sends it makes of the name decides.
-            assert differences(recorded["body"], answer.json()) == [], name
+            assert differences(recorded["body"], response.json()) == [], name
     assert (lightbox_engine.folders.input / "d7a013 (2).png").read_bytes() == png(3)
     assert not (lightbox_engine.folders.input.parent / "d7a013.png").exists()
     with Image.open(lightbox_engine.folders.input / "clipspace" / "d7a013_mask.png") as masked:
@@ -73,11 +73,11 @@ async def test_uploads_of_one_name_at_once_all_keep_their_bytes(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     contents = [png(shade) * 200 for shade in range(40, 60)]
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         *(lightbox_client.post("/upload/image", files={"image": ("race.png", content)}) for content in contents)
     )
-    for answer, content in zip(answers, contents, strict=True):
-        assert (lightbox_engine.folders.input / answer.json()["name"]).read_bytes() == content
+    for response, content in zip(responses, contents, strict=True):
+        assert (lightbox_engine.folders.input / response.json()["name"]).read_bytes() == content
 
 
 async def test_a_form_without_a_file_is_refused_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
@@ -126,16 +126,16 @@ async def viewable(lightbox_engine: RunningLightbox, lightbox_client: httpx.Asyn
 async def test_every_view_gets_the_recorded_response(name: str, lightbox_client: httpx.AsyncClient) -> None:
     case = VIEWS[name]
     headers = {"Range": "bytes=0-99"} if name == "video_range" else {}
-    answer = await lightbox_client.get("/view", params=case["query"], headers=headers)
-    assert answer.status_code == case["status"]
+    response = await lightbox_client.get("/view", params=case["query"], headers=headers)
+    assert response.status_code == case["status"]
     recorded = {key.lower(): value for key, value in case["headers"].items()}
-    own = {key: value for key, value in answer.headers.items() if key not in ("date", "server")}
+    own = {key: value for key, value in response.headers.items() if key not in ("date", "server")}
     # An empty answer may or may not say what it is empty of.
     assert own.keys() - {"content-type"} == recorded.keys() - {"content-type"}
     assert recorded.get("content-type") in (None, own.get("content-type"))
-    assert len(answer.content) == int(own["content-length"])
+    assert len(response.content) == int(own["content-length"])
     if case["status"] >= 400:
-        assert len(answer.content) == case["len"]
+        assert len(response.content) == case["len"]
 
 
 @pytest.mark.usefixtures("viewable")

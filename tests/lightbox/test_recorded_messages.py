@@ -136,10 +136,10 @@ async def test_messages_of_a_run_come_in_the_recorded_order(
     flags = any(kind(each) == "feature_flags" for each in recorded)
     async with listening(lightbox_engine, flags) as listener:
         hello = await listener.hear_until(lambda each: kind(each) == ("feature_flags" if flags else "status"))
-        answer = await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
+        response = await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
         heard = hello + await listener.hear_until(is_end)
         # The history is there by the time the last message is.
-        prompt_id = answer.json()["prompt_id"]
+        prompt_id = response.json()["prompt_id"]
         history = (await lightbox_client.get(f"/history/{prompt_id}")).json()[prompt_id]
     assert [kind(each) for each in heard] == [kind(each) for each in recorded]
     agree(recorded, heard)

@@ -27,11 +27,11 @@ def empty(color: int, save: str = "t") -> dict[str, Any]:
     }
 
 
-def shape_of(answer: httpx.Response) -> dict[str, Any]:
-    is_json = answer.headers.get("content-type", "").startswith("application/json")
-    kind = answer.headers.get("content-type") if answer.content else None
-    body = answer.json() if is_json else answer.text
-    return {"http_status": answer.status_code, "content_type": kind, "body": body}
+def shape_of(response: httpx.Response) -> dict[str, Any]:
+    is_json = response.headers.get("content-type", "").startswith("application/json")
+    kind = response.headers.get("content-type") if response.content else None
+    body = response.json() if is_json else response.text
+    return {"http_status": response.status_code, "content_type": kind, "body": body}
 
 
 @pytest.mark.few_forms
@@ -42,13 +42,13 @@ async def test_a_prompt_gets_the_recorded_response(
     make_image(lightbox_engine.folders.input / "in1.png")
     request, recorded = CASES[name]["request"], CASES[name]["response"]
     content = request if isinstance(request, str) else json.dumps(request)
-    answer = shape_of(await lightbox_client.post("/prompt", content=content))
+    response = shape_of(await lightbox_client.post("/prompt", content=content))
     await idle(lightbox_client)
-    assert answer["http_status"] == recorded["http_status"]
-    assert answer["content_type"] == recorded["content_type"]
-    assert differences(recorded["body"], answer["body"]) == []
+    assert response["http_status"] == recorded["http_status"]
+    assert response["content_type"] == recorded["content_type"]
+    assert differences(recorded["body"], response["body"]) == []
     if isinstance(recorded["body"], dict) and "error" in recorded["body"]:
-        said, expected = answer["body"], recorded["body"]
+        said, expected = response["body"], recorded["body"]
         assert said["error"] == expected["error"]
         for node, errors in expected["node_errors"].items():
             assert said["node_errors"][node]["dependent_outputs"] == errors["dependent_outputs"]
@@ -60,13 +60,15 @@ async def test_a_prompt_gets_the_recorded_response(
 async def test_details_name_the_value_and_what_is_allowed(lightbox_client: httpx.AsyncClient) -> None:
     for name in ("err_invalid_type_int", "err_below_min", "err_value_not_in_list", "err_return_type_mismatch"):
         recorded = CASES[name]["response"]["body"]["node_errors"]
-        answer = (await lightbox_client.post("/prompt", json=CASES[name]["request"])).json()["node_errors"]
-        assert answer == recorded
+        response = (await lightbox_client.post("/prompt", json=CASES[name]["request"])).json()["node_errors"]
+        assert response == recorded
 
 
 async def test_a_page_of_another_origin_is_refused(lightbox_client: httpx.AsyncClient) -> None:
-    answer = await lightbox_client.post("/prompt", json={"prompt": empty(1)}, headers={"Origin": "http://evil.example"})
-    assert shape_of(answer) == CASES["origin_mismatch"]["response"]
+    response = await lightbox_client.post(
+        "/prompt", json={"prompt": empty(1)}, headers={"Origin": "http://evil.example"}
+    )
+    assert shape_of(response) == CASES["origin_mismatch"]["response"]
 
 
 async def test_a_long_chain_runs_and_one_too_long_is_refused_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
@@ -74,11 +76,11 @@ async def test_a_long_chain_runs_and_one_too_long_is_refused_as_recorded(lightbo
         entry = await render(lightbox_client, chain(length))
         assert entry["status"]["status_str"] == POISON[f"chain_of_{length}_nodes"]["result"][1]
     for length in (1000, 3000):
-        answer = await lightbox_client.post("/prompt", json={"prompt": chain(length)})
+        response = await lightbox_client.post("/prompt", json={"prompt": chain(length)})
         status, text, _ = POISON[f"chain_of_{length}_nodes"]["result"]
-        assert answer.status_code == status
-        assert answer.text.startswith(text[: text.index('"node_errors": {')])
-        (errors,) = answer.json()["node_errors"].values()
+        assert response.status_code == status
+        assert response.text.startswith(text[: text.index('"node_errors": {')])
+        (errors,) = response.json()["node_errors"].values()
         assert errors["errors"][0]["details"] == "maximum recursion depth exceeded"
 
 
@@ -121,10 +123,10 @@ async def test_extra_pnginfo_that_is_not_an_object_gets_the_recorded_response(
 ) -> None:
     for value, name in (("text", "extra_pnginfo_string"), (None, "extra_pnginfo_null")):
         _, end, one, listed = POISON[name]["result"]
-        answer = await lightbox_client.post(
+        response = await lightbox_client.post(
             "/prompt", json={"prompt": empty(13, name), "extra_data": {"extra_pnginfo": value}}
         )
-        prompt_id = answer.json()["prompt_id"]
+        prompt_id = response.json()["prompt_id"]
         entry = await finished(lightbox_client, prompt_id)
         last = entry["status"]["messages"][-1][1]
         assert last.get("exception_message", entry["status"]["status_str"]) == end
@@ -135,9 +137,9 @@ async def test_extra_pnginfo_that_is_not_an_object_gets_the_recorded_response(
 
 
 async def test_values_outside_of_strict_json_are_returned_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
-    answer = await lightbox_client.post("/prompt", content=json.dumps({"prompt": empty(14), "number": float("nan")}))
-    assert answer.status_code == POISON["number_nan"]["result"][0]
-    assert '"number": NaN' in answer.text
+    response = await lightbox_client.post("/prompt", content=json.dumps({"prompt": empty(14), "number": float("nan")}))
+    assert response.status_code == POISON["number_nan"]["result"][0]
+    assert '"number": NaN' in response.text
     graph = {**empty(14), "2": {"class_type": "ProbeUI", "inputs": {"image": ["1", 0], "mode": "nan"}}}
     prompt_id = (await lightbox_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
     await finished(lightbox_client, prompt_id)

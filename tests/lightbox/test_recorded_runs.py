@@ -65,9 +65,9 @@ def file_names(outputs: dict[str, Any]) -> list[str]:
 
 async def test_a_missing_video_is_refused_as_recorded(fresh_client: httpx.AsyncClient) -> None:
     case = OUTPUTS["LoadVideo_missing"]
-    answer = await fresh_client.post("/prompt", json={"prompt": case["request"]})
-    assert answer.status_code == case["response"]["http_status"]
-    assert answer.json() == case["response"]["body"]
+    response = await fresh_client.post("/prompt", json={"prompt": case["request"]})
+    assert response.status_code == case["response"]["http_status"]
+    assert response.json() == case["response"]["body"]
 
 
 @pytest.mark.few_forms
@@ -127,8 +127,8 @@ async def test_an_interrupted_run_ends_as_recorded(fresh_client: httpx.AsyncClie
     await until_running(fresh_client, prompt_id)
     await fresh_client.post("/interrupt", json={"prompt_id": "another"})
     assert (await fresh_client.get(f"/history/{prompt_id}")).json() == {}
-    answer = await fresh_client.post("/interrupt", json={"prompt_id": prompt_id})
-    assert (answer.status_code, answer.text) == (200, STATES["interrupt_resp"]["body"])
+    response = await fresh_client.post("/interrupt", json={"prompt_id": prompt_id})
+    assert (response.status_code, response.text) == (200, STATES["interrupt_resp"]["body"])
     entry = await finished(fresh_client, prompt_id)
     assert differences({**recorded, "status": None}, {**entry, "status": None}) == []
     assert events(entry)[-1] == "execution_interrupted"
@@ -155,8 +155,8 @@ async def test_an_interrupt_reaches_what_runs_and_nothing_else(fresh_client: htt
     assert (await render(fresh_client, still(1, "idle")))["status"]["status_str"] == "success"
     ends = set()
     for color in range(20):
-        answer = await fresh_client.post("/prompt", json={"prompt": sleeping(30, color)})
-        prompt_id = answer.json()["prompt_id"]
+        response = await fresh_client.post("/prompt", json={"prompt": sleeping(30, color)})
+        prompt_id = response.json()["prompt_id"]
         following = (await fresh_client.post("/prompt", json={"prompt": still(color, "next")})).json()["prompt_id"]
         await until_running(fresh_client, prompt_id)
         await fresh_client.post("/interrupt", json={"prompt_id": prompt_id})
@@ -195,10 +195,10 @@ async def test_queue_history_and_jobs_distinguish_states_as_recorded(fresh_clien
     assert (await fresh_client.get("/history/unknown")).json() == STATES["history_unknown"]["body"]
     assert differences(STATES["get_prompt"]["body"], (await fresh_client.get("/prompt")).json()) == []
     for name, job_id in (("jobs_running", running), ("jobs_pending", pending), ("jobs_404", "unknown")):
-        answer = await fresh_client.get(f"/api/jobs/{job_id}")
-        assert answer.status_code == STATES[name]["http_status"]
-        assert differences(STATES[name]["body"], answer.json()) == []
-        assert answer.json().get("status") == STATES[name]["body"].get("status")
+        response = await fresh_client.get(f"/api/jobs/{job_id}")
+        assert response.status_code == STATES[name]["http_status"]
+        assert differences(STATES[name]["body"], response.json()) == []
+        assert response.json().get("status") == STATES[name]["body"].get("status")
     listed = (await fresh_client.get("/api/jobs", params={"status": "pending,in_progress"})).json()
     assert differences(STATES["jobs_list_active"]["body"], listed) == []
     queue = (await fresh_client.get("/queue")).json()
@@ -311,9 +311,9 @@ async def test_a_graph_that_cannot_be_run_is_refused_as_recorded(fresh_client: h
     else:
         graph["1"] = {"class_type": "ImageInvert", "inputs": {"image": ["3", 0]}}
         graph["3"] = {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}}
-    answer = await fresh_client.post("/prompt", json={"prompt": graph})
-    assert answer.status_code == MARKED[name]["http_status"]
-    assert answer.json() == MARKED[name]["body"]
+    response = await fresh_client.post("/prompt", json={"prompt": graph})
+    assert response.status_code == MARKED[name]["http_status"]
+    assert response.json() == MARKED[name]["body"]
 
 
 async def test_an_id_may_be_given_twice_as_recorded(fresh_client: httpx.AsyncClient) -> None:
@@ -325,8 +325,8 @@ async def test_an_id_may_be_given_twice_as_recorded(fresh_client: httpx.AsyncCli
 
     first = await post(prompt=still(1, "dupq1"), prompt_id="twice")
     second = await post(prompt=still(2, "dupq2"), prompt_id="twice")
-    for answer, name in ((first, "r1"), (second, "r2")):
-        assert differences(CACHE["same_prompt_id_twice_queued"][name]["body"], answer.json()) == []
+    for response, name in ((first, "r1"), (second, "r2")):
+        assert differences(CACHE["same_prompt_id_twice_queued"][name]["body"], response.json()) == []
     await fresh_client.post("/queue", json={"delete": ["twice"]})
     left = (await fresh_client.get("/queue")).json()["queue_pending"]
     assert len(left) == CACHE["delete_dup_id_removes"]["left"]

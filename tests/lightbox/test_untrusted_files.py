@@ -16,7 +16,7 @@ from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import MOST_PIXELS
 from callsheet.lightbox.server import RunningLightbox
 from callsheet.lightbox.sockets import MAX_WAITING_BYTES, _Listener
-from callsheet.lightbox.untrusted_files import opened_picture
+from callsheet.lightbox.untrusted_files import opened_image
 from callsheet.toolbox.errors import OperatorError
 from tests.support.clips import blank_png, make_clip
 from tests.support.graphs import node
@@ -57,10 +57,10 @@ async def test_an_upload_makes_no_folder_outside(
             ('name="subfolder"', subfolder),
         )
     )
-    answer = await lightbox_client.post(
+    response = await lightbox_client.post(
         "/upload/image", content=form + b"--b--\r\n", headers={"content-type": "multipart/form-data; boundary=b"}
     )
-    assert answer.status_code == 400
+    assert response.status_code == 400
     assert not list(lightbox_engine.folders.input.parent.parent.rglob("evil"))
 
 
@@ -91,8 +91,8 @@ async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
     lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     side = int(MOST_PIXELS**0.5) + 100
-    picture = blank_png(side)
-    (lightbox_engine.folders.input / "huge.png").write_bytes(picture)
+    image = blank_png(side)
+    (lightbox_engine.folders.input / "huge.png").write_bytes(image)
     said = error_of(await render(lightbox_client, saved_image(**node("LoadImage", image="huge.png"))))
     assert f"{side}x{side} is too large; use at most {MOST_PIXELS:,} pixels" in said
     view = {"filename": "huge.png", "type": "input", "preview": "webp"}
@@ -102,7 +102,7 @@ async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
         assert isinstance(stream, av.VideoStream)
         stream.width = stream.height = side
         stream.pix_fmt = "gray"
-        packet = av.Packet(picture)
+        packet = av.Packet(image)
         packet.stream, packet.pts, packet.dts = stream, 0, 0
         container.mux(packet)
     assert error_of(await render(lightbox_client, video_saved("huge.mov")))
@@ -195,5 +195,5 @@ async def test_an_unusable_directory_or_host_is_reported_in_one_sentence(tmp_pat
 def test_an_image_that_is_a_program_is_not_opened(tmp_path: Path, content: bytes) -> None:
     """Pillow would have Ghostscript run it."""
     (tmp_path / "x.png").write_bytes(content)
-    with pytest.raises(UnidentifiedImageError), opened_picture(tmp_path / "x.png"):
+    with pytest.raises(UnidentifiedImageError), opened_image(tmp_path / "x.png"):
         pass

@@ -211,22 +211,22 @@ async def test_an_animation_shows_every_frame(
     )
     file = await video_runs.file(saved_as(name, **inputs))
     with Image.open(file) as animation, Image.open(reference) as exact:
-        pictures = [np.asarray(each.convert("RGB")) for each in ImageSequence.Iterator(animation)]
+        images = [np.asarray(each.convert("RGB")) for each in ImageSequence.Iterator(animation)]
         wanted = [np.asarray(each.convert("RGB")) for each in ImageSequence.Iterator(exact)]
         assert animation.info.get("loop") == 0
         seconds = sum(length(each) for each in ImageSequence.Iterator(animation)) / 1000
     assert seconds == pytest.approx(24 / inputs["fps"], abs=0.1)
     # An encoder that may lose something joins frames that look alike.
-    assert len(pictures) == 24 or inputs.get("lossless") is False
-    for mine, theirs in ((pictures[0], wanted[0]), (pictures[-1], wanted[-1])):
+    assert len(images) == 24 or inputs.get("lossless") is False
+    for mine, theirs in ((images[0], wanted[0]), (images[-1], wanted[-1])):
         assert farthest(mine, theirs) <= tolerance
         assert tolerance > 0 or np.array_equal(mine, theirs)
 
 
-def length(picture: Image.Image) -> float:
+def length(image: Image.Image) -> float:
     # Pillow knows the duration of a WebP image only after it was decoded.
-    picture.load()
-    return float(picture.info["duration"])
+    image.load()
+    return float(image.info["duration"])
 
 
 @pytest.mark.parametrize("codec", ["vp9", "av1"])

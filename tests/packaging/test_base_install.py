@@ -84,10 +84,10 @@ def test_no_database_and_no_server_package_is_installed(environment: Path) -> No
 def test_every_module_that_a_worker_needs_can_be_imported(environment: Path, tmp_path: Path) -> None:
     ended = run(environment / "python", "-I", "-W", "error", "-c", IMPORT_WHAT_A_WORKER_NEEDS, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    answer = json.loads(ended.stdout)
-    assert Path(answer["from"]).is_relative_to(environment.parent)
+    response = json.loads(ended.stdout)
+    assert Path(response["from"]).is_relative_to(environment.parent)
     assert {"callsheet.worker", "callsheet.providers", "callsheet.wire.errors", "callsheet.toolbox.loops"} <= set(
-        answer["imported"]
+        response["imported"]
     )
 
 

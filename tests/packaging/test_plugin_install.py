@@ -69,18 +69,18 @@ def test_a_provider_and_an_actor_of_another_package_run_in_the_base_install(envi
     (tmp_path / "callsheet.toml").write_text("[providers.plugins.tiny]\nsignature = 'in the corner'\n")
     ended = run(environment / "python", "-W", "error", "-c", RUN_WHAT_THE_PACKAGE_BRINGS, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    answer = json.loads(ended.stdout.splitlines()[-1])
-    assert answer["count"]["result"]["letters"] == 7
-    assert "tiny" in answer["count"]["result"]["providers"]
-    assert answer["count"]["limit"] == ["tiny_count", 5]
-    assert answer["media"] == {
+    response = json.loads(ended.stdout.splitlines()[-1])
+    assert response["count"]["result"]["letters"] == 7
+    assert "tiny" in response["count"]["result"]["providers"]
+    assert response["count"]["limit"] == ["tiny_count", 5]
+    assert response["media"] == {
         "provider": "tiny",
         "limit": ["media:tiny", 2],
         "result": {"provider": "tiny", "action": "txt2img", "details": {"signature": "in the corner"}},
         "files": [["tiny.png", "image/png", "89504e470d0a1a0a"]],
     }
-    assert answer["heard"] == [[100.0, "Counted"], [50.0, "Painting"]]
-    assert answer["loaded"] == []
+    assert response["heard"] == [[100.0, "Counted"], [50.0, "Painting"]]
+    assert response["loaded"] == []
 
 
 def test_the_settings_of_the_package_are_listed_and_not_shown(environment: Path, tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
     environment: Path, plugin_harness: ActorHarness, tmp_path: Path
 ) -> None:
     ann = await plugin_harness.person()
-    picture = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}
+    image = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}
     counted = await plugin_harness.submit(ann, "tiny_count", {"text": "seven77"})
-    painted = await plugin_harness.submit(ann, "media", picture)
+    painted = await plugin_harness.submit(ann, "media", image)
     told = await plugin_harness.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
     worker = await asyncio.create_subprocess_exec(
         *(environment / "callsheet", "worker", "--tasks"),

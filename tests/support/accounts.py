@@ -55,8 +55,8 @@ async def sign_in(client: httpx.AsyncClient, person: Person, password: str = PAS
 
 async def session_of(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> dict[str, str]:
     """The headers of a browser that has signed in; the client itself stays signed out."""
-    answer = await sign_in(client, person, password)
-    assert answer.status_code == 200, answer.text
-    headers = {"cookie": f"{COOKIE}={answer.cookies[COOKIE]}", "x-csrf-token": answer.json()["csrf_token"]}
+    response = await sign_in(client, person, password)
+    assert response.status_code == 200, response.text
+    headers = {"cookie": f"{COOKIE}={response.cookies[COOKIE]}", "x-csrf-token": response.json()["csrf_token"]}
     client.cookies.clear()
     return headers

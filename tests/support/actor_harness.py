@@ -44,7 +44,7 @@ class ScriptedActor:
     """An actor that returns the result of `answer` for the task, as soon as its `gate` is open."""
 
     name: str
-    answer: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
+    response: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
     planned: Callable[[Mapping[str, Any]], Plan] = lambda payload: Plan()
     paid: bool = False
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -60,7 +60,7 @@ class ScriptedActor:
     async def run(self, task: Task) -> Done | Deferred:
         self.begun.append(task)
         await self.gate.wait()
-        return Done(self.answer(task))
+        return Done(self.response(task))
 
 
 class ImageActor(ScriptedActor):
@@ -122,10 +122,10 @@ def scripted_actors() -> dict[str, ScriptedActor]:
         ScriptedActor("careless", planned=lambda payload: payload["missing"]),
         ScriptedActor("limited", planned=_limited),
         ScriptedActor("engine", planned=_engine),
-        ScriptedActor("broken", answer=_breaks),
+        ScriptedActor("broken", response=_breaks),
         ImageActor("painter"),
-        ScriptedActor("copy", answer=lambda task: {"copy": f"Buy {task.payload['product']['title']}!"}),
-        ScriptedActor("scrape", answer=lambda task: {"product": PRODUCT}),
+        ScriptedActor("copy", response=lambda task: {"copy": f"Buy {task.payload['product']['title']}!"}),
+        ScriptedActor("scrape", response=lambda task: {"product": PRODUCT}),
         *(ScriptedActor(name) for name in ("static_ad", "ugc_video", "tts")),
     ]
     return {actor.name: actor for actor in actors}
@@ -151,15 +151,15 @@ class ActorHarness:
         return await self.ask(person, "POST", "/api/task", {"actor": actor, "payload": payload or {}, **changes})
 
     async def submit(self, person: Person, actor: str, payload: Any = None, **changes: Any) -> dict[str, Any]:
-        answer = await self.try_submit(person, actor, payload, **changes)
-        assert answer.status_code == 201, answer.text
-        task: dict[str, Any] = answer.json()
+        response = await self.try_submit(person, actor, payload, **changes)
+        assert response.status_code == 201, response.text
+        task: dict[str, Any] = response.json()
         return task
 
     async def get(self, person: Person, task: dict[str, Any]) -> dict[str, Any]:
-        answer = await self.ask(person, "GET", f"/api/task/{task['task_id']}")
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
+        response = await self.ask(person, "GET", f"/api/task/{task['task_id']}")
+        assert response.status_code == 200, response.text
+        shown: dict[str, Any] = response.json()
         return shown
 
     async def ended(self, person: Person, task: dict[str, Any], status: str = "completed") -> dict[str, Any]:

@@ -162,11 +162,11 @@ class AuthorizationSetup:
         content = {"json": {} if body is None else body} if method in ("POST", "PUT", "PATCH") else {}
         request = self.client.build_request(method, path, headers=self.headers[caller], params=query, **content)
         # A granted stream would never end, so only its headers are read.
-        answer = await self.client.send(request, stream=True)
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            await answer.aread()
-        await answer.aclose()
-        return answer
+        response = await self.client.send(request, stream=True)
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            await response.aread()
+        await response.aclose()
+        return response
 
 
 async def _waiting_mail(plane: ControlPlane) -> str:

@@ -70,7 +70,7 @@ class LateResponses:
         # Actions whose responses are withheld, and actions that this server responds to itself: the status and the
         # body.
         self.withheld: set[str] = set()
-        self.answers: dict[str, tuple[int, str]] = {}
+        self.responses: dict[str, tuple[int, str]] = {}
         self.released = asyncio.Event()
         self.calls: list[dict[str, str]] = []
 
@@ -85,22 +85,22 @@ class LateResponses:
         body = await reader.readexactly(length)
         call = {name: values[0] for name, values in parse_qs(body.decode()).items()}
         self.calls.append(call)
-        status, content = await self._answer(call["Action"], body, headers)
+        status, content = await self._response(call["Action"], body, headers)
         writer.write(f"HTTP/1.1 {status} -\r\nContent-Length: {len(content)}\r\n".encode())
         writer.write(b"Content-Type: text/xml\r\nConnection: close\r\n\r\n" + content)
         with suppress(ConnectionError):
             await writer.drain()
         writer.close()
 
-    async def _answer(self, action: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        if action in self.answers:
-            status, text = self.answers[action]
+    async def _response(self, action: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        if action in self.responses:
+            status, text = self.responses[action]
             return status, text.encode()
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            answer = await client.post(self._behind, content=body, headers=headers)
+            response = await client.post(self._behind, content=body, headers=headers)
         if action in self.withheld:
             await self.released.wait()
-        return answer.status_code, answer.content
+        return response.status_code, response.content
 
 
 def refusal(code: str) -> tuple[int, str]:
@@ -108,6 +108,6 @@ def refusal(code: str) -> tuple[int, str]:
     return 400, f"<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"
 
 
-def empty_answer(action: str) -> tuple[int, str]:
+def empty_response(action: str) -> tuple[int, str]:
     """The response of AWS to a call that returns nothing, or nothing that matters."""
     return 200, f"<{action}Response><{action}Result/></{action}Response>"

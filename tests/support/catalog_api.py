@@ -116,21 +116,21 @@ class CatalogApi:
 
     async def sold_image_workflow(self, graph: dict[str, Any], cost: int = 5) -> str:
         """A workflow that makes an image at its node `save`, and an effect that sells it for this cost."""
-        picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
-        slug = str((await self.workflow(graph=graph, properties=[], **picture))["slug"])
+        image = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
+        slug = str((await self.workflow(graph=graph, properties=[], **image))["slug"])
         await self.effect(slug, credits_cost=cost)
         return slug
 
     async def shown(self, person: Person, path: str) -> dict[str, Any]:
-        answer = await self.call("GET", path, person=person)
-        assert answer.status_code == 200, answer.text
-        shown: dict[str, Any] = answer.json()
+        response = await self.call("GET", path, person=person)
+        assert response.status_code == 200, response.text
+        shown: dict[str, Any] = response.json()
         return shown
 
     async def made(self, path: str, body: Any, *, person: Person | None = None) -> dict[str, Any]:
-        answer = await self.call("POST", path, body, person=person)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
+        response = await self.call("POST", path, body, person=person)
+        assert response.status_code == 201, response.text
+        made: dict[str, Any] = response.json()
         return made
 
     async def add_asset(self, content: bytes = PNG, mime_type: str = "image/png") -> str:
@@ -143,8 +143,8 @@ class CatalogApi:
         return str(created["asset"]["id"])
 
     async def put(self, upload: dict[str, Any], content: bytes) -> None:
-        answer = await self.client.put(upload["url"], content=content, headers=upload["headers"])
-        assert answer.is_success, answer.text
+        response = await self.client.put(upload["url"], content=content, headers=upload["headers"])
+        assert response.is_success, response.text
 
     async def workflow(self, **changes: Any) -> dict[str, Any]:
         return await self.made("/api/admin/workflows", workflow(self.asset, **changes))
@@ -161,8 +161,8 @@ class CatalogApi:
         person = await self.people.user(tenant_of.tenant if tenant_of else None, pool=pool)
         if tokens:
             credit = {"amount": tokens, "provider_transaction_id": f"studio-{next(_numbers)}"}
-            answer = await self.call("POST", f"/api/admin/users/{person.user.id}/credits", credit)
-            assert answer.status_code == 200, answer.text
+            response = await self.call("POST", f"/api/admin/users/{person.user.id}/credits", credit)
+            assert response.status_code == 200, response.text
         return person
 
     async def file(
@@ -185,7 +185,7 @@ class CatalogApi:
         return await self.call("POST", "/api/ai-jobs", request, person=person)
 
     async def submit(self, person: Person, effect: dict[str, Any], **changes: Any) -> dict[str, Any]:
-        answer = await self.try_submit(person, effect, **changes)
-        assert answer.status_code == 201, answer.text
-        job: dict[str, Any] = answer.json()
+        response = await self.try_submit(person, effect, **changes)
+        assert response.status_code == 201, response.text
+        job: dict[str, Any] = response.json()
         return job

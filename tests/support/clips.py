@@ -28,15 +28,15 @@ def flat(width: int, height: int, colour: tuple[int, int, int]) -> Pixels:
 
 def frame_at(position: int, width: int = 64, height: int = 48) -> Pixels:
     """Large areas of color, which survive a video codec and change from frame to frame."""
-    picture = flat(width, height, (40 + position % 120, 90, 160))
-    picture[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
-    return picture
+    image = flat(width, height, (40 + position % 120, 90, 160))
+    image[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
+    return image
 
 
 def make_image(path: Path, width: int = 64, height: int = 48) -> Pixels:
-    picture = frame_at(0, width, height)
-    Image.fromarray(picture).save(path)
-    return picture
+    image = frame_at(0, width, height)
+    Image.fromarray(image).save(path)
+    return image
 
 
 def make_clip(
@@ -46,7 +46,7 @@ def make_clip(
     width: int = 160,
     height: int = 120,
     sound: bool = True,
-    picture: Callable[[int, int, int], Pixels] = frame_at,
+    image: Callable[[int, int, int], Pixels] = frame_at,
     hole: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """Writes a clip. `hole`: the seconds without sound."""
@@ -56,7 +56,7 @@ def make_clip(
         audio = container.add_stream("aac", rate=SOUND_RATE, layout="stereo") if sound else None
         samples = 0
         for position in range(frames):
-            frame = av.VideoFrame.from_ndarray(picture(position, width, height), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(image(position, width, height), format="rgb24")
             frame = frame.reformat(format="yuv420p", interpolation=EXACT)
             frame.pts, frame.time_base = position, Fraction(1, rate)
             container.mux(video.encode(frame))

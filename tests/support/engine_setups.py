@@ -71,8 +71,8 @@ class RecordingWatcher:
         self.percents.append(percent)
         self.messages.append(message)
 
-    def previewed(self, mime_type: str, picture: bytes) -> None:
-        self.previews.append((mime_type, len(picture)))
+    def previewed(self, mime_type: str, image: bytes) -> None:
+        self.previews.append((mime_type, len(image)))
 
     def at_node(self, node_id: str, state: NodeState) -> None:
         self.nodes.append((node_id, state))
@@ -191,8 +191,8 @@ class LightboxServer:
 
     async def _asked(self, method: str, path: str) -> Any:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            answer = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
-        return answer.json() if answer.content else None
+            response = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
+        return response.json() if response.content else None
 
 
 @dataclass

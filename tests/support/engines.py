@@ -282,14 +282,14 @@ class ReplayingEngine:
         return web.Response(status=404) if content is None else await self._body(request, content)
 
     async def _body(self, request: web.Request, content: bytes) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={"Content-Length": str(len(content))})
-        await answer.prepare(request)
+        response = web.StreamResponse(headers={"Content-Length": str(len(content))})
+        await response.prepare(request)
         # A response to HEAD has only the size: a body would be read as the response to the next request of the
         # connection.
         for at in range(0, len(content) if request.method != "HEAD" else 0, 65_536):
-            await answer.write(content[at : at + 65_536])
-        await answer.write_eof()
-        return answer
+            await response.write(content[at : at + 65_536])
+        await response.write_eof()
+        return response
 
     async def _stats(self, request: web.Request) -> web.Response:
         await self._note(request)
@@ -340,18 +340,18 @@ class ReplayingEngine:
         client_id = request.query.get("clientId", "")
         if self.as_cloud and request.query.get("token") != KEY:
             raise web.HTTPUnauthorized()
-        answer = web.WebSocketResponse()
-        await answer.prepare(request)
-        self.sockets[client_id] = answer
-        await answer.send_json(_queue_status(0))
+        response = web.WebSocketResponse()
+        await response.prepare(request)
+        self.sockets[client_id] = response
+        await response.send_json(_queue_status(0))
         if self.running and self.running.client_id == client_id and self.running.node is not None:
-            await answer.send_json({"type": "executing", "data": {"node": self.running.node}})
-        async for message in answer:
+            await response.send_json({"type": "executing", "data": {"node": self.running.node}})
+        async for message in response:
             if message.type != WSMsgType.TEXT:
                 break
-        if self.sockets.get(client_id) is answer:
+        if self.sockets.get(client_id) is response:
             del self.sockets[client_id]
-        return answer
+        return response
 
     async def _send(self, item: Item, message: Json) -> None:
         if message.get("type") == "executing":

@@ -28,10 +28,10 @@ class Event:
 
 
 class EventStream:
-    def __init__(self, answer: httpx.Response, *, with_wallet: bool = False):
-        self.answer = answer
+    def __init__(self, response: httpx.Response, *, with_wallet: bool = False):
+        self.response = response
         self._with_wallet = with_wallet
-        self._lines = answer.aiter_lines()
+        self._lines = response.aiter_lines()
 
     async def next(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[Event]:
         """The next events; fewer if the stream ends before."""
@@ -74,5 +74,5 @@ async def opened(
     client: httpx.AsyncClient, person: Person, path: str, last_event_id: int | None = None, *, with_wallet: bool = False
 ) -> AsyncIterator[EventStream]:
     headers = person.headers | ({"last-event-id": str(last_event_id)} if last_event_id is not None else {})
-    async with client.stream("GET", path, headers=headers) as answer:
-        yield EventStream(answer, with_wallet=with_wallet)
+    async with client.stream("GET", path, headers=headers) as response:
+        yield EventStream(response, with_wallet=with_wallet)

@@ -64,17 +64,17 @@ class FleetApi:
         )
 
     async def agent(self, worker_id: str | None = None, **body: Any) -> Agent:
-        answer = await self.register(worker_id, **body)
-        assert answer.status_code == 201, answer.text
-        return Agent(answer.json()["worker_id"], answer.json()["token"])
+        response = await self.register(worker_id, **body)
+        assert response.status_code == 201, response.text
+        return Agent(response.json()["worker_id"], response.json()["token"])
 
     async def fleet(self, *workflow_slugs: str, **body: Any) -> dict[str, Any]:
         """A new fleet with these workflows, or with that of the jobs API."""
         slugs = list(workflow_slugs) or [self.jobs_api.workflow]
         request = {"slug": f"fleet-{next(_numbers)}", "workflow_slugs": slugs, **body}
-        answer = await self.admin("POST", "fleets", request)
-        assert answer.status_code == 201, answer.text
-        fleet: dict[str, Any] = answer.json()
+        response = await self.admin("POST", "fleets", request)
+        assert response.status_code == 201, response.text
+        fleet: dict[str, Any] = response.json()
         return fleet
 
     async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
@@ -84,9 +84,9 @@ class FleetApi:
 
     async def done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The response to an admin's request, which must succeed."""
-        answer = await self.admin(method, path, body)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
+        response = await self.admin(method, path, body)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
         return found
 
     async def silent_for(self, agent: Agent, seconds: float) -> None:

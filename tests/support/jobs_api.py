@@ -41,8 +41,8 @@ class JobsApi:
 
     async def credit(self, person: Person, amount: int) -> None:
         body = {"amount": amount, "provider_transaction_id": f"credit-{next(_numbers)}"}
-        answer = await self.post(f"/api/admin/users/{person.user.id}/credits", body)
-        assert answer.status_code == 200, answer.text
+        response = await self.post(f"/api/admin/users/{person.user.id}/credits", body)
+        assert response.status_code == 200, response.text
 
     def request(self, person: Person, **changes: Any) -> dict[str, Any]:
         request = {
@@ -54,9 +54,9 @@ class JobsApi:
         return {**request, **changes}
 
     async def submit(self, person: Person, **changes: Any) -> dict[str, Any]:
-        answer = await self.post("/api/admin/jobs", self.request(person, **changes))
-        assert answer.status_code == 201, answer.text
-        job: dict[str, Any] = answer.json()
+        response = await self.post("/api/admin/jobs", self.request(person, **changes))
+        assert response.status_code == 201, response.text
+        job: dict[str, Any] = response.json()
         return job
 
     async def start(self) -> StartedLease:

@@ -44,8 +44,8 @@ class Cluster:
         # The behavior of versions before 1.22.
         self.ignores_cost = False
         # While this is not set, a write of the scale takes effect, but its response does not arrive.
-        self.answers = asyncio.Event()
-        self.answers.set()
+        self.responses = asyncio.Event()
+        self.responses.set()
         self._numbers = itertools.count(1)
 
     # The actions of controllers and nodes.
@@ -120,8 +120,8 @@ class Cluster:
         )
         if not allowed:
             return _status(403, "Forbidden", f'{resource} "{name}" is forbidden: cannot {verb}')
-        answer: web.StreamResponse = await handler(request)
-        return answer
+        response: web.StreamResponse = await handler(request)
+        return response
 
     def _scale(self) -> dict[str, Any]:
         return {
@@ -148,7 +148,7 @@ class Cluster:
             )
         self.replicas = body["spec"].get("replicas", 0)
         self.version += 1
-        await self.answers.wait()
+        await self.responses.wait()
         return web.json_response(self._scale())
 
     async def _list_pods(self, request: web.Request) -> web.Response:

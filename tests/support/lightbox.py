@@ -122,9 +122,9 @@ async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = P
 
 async def render(client: httpx.AsyncClient, prompt: dict[str, Any], **request: Any) -> dict[str, Any]:
     """Sends a graph and waits for its history entry."""
-    answer = await client.post("/prompt", json={"prompt": prompt, **request})
-    assert answer.status_code == 200, answer.text
-    return await finished(client, answer.json()["prompt_id"])
+    response = await client.post("/prompt", json={"prompt": prompt, **request})
+    assert response.status_code == 200, response.text
+    return await finished(client, response.json()["prompt_id"])
 
 
 async def idle(client: httpx.AsyncClient) -> None:

@@ -87,15 +87,15 @@ class MediaApi:
 
     async def video(self, content: bytes = CLIP, **changes: Any) -> dict[str, Any]:
         file = await self.uploaded(content)
-        answer = await self.ask("POST", "/api/videos", {"original_file_id": file["id"], **changes})
-        assert answer.status_code == 201, answer.text
-        video: dict[str, Any] = answer.json()
+        response = await self.ask("POST", "/api/videos", {"original_file_id": file["id"], **changes})
+        assert response.status_code == 201, response.text
+        video: dict[str, Any] = response.json()
         return video
 
     async def look(self, video: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self.ask("GET", f"/api/videos/{video['id']}")
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
+        response = await self.ask("GET", f"/api/videos/{video['id']}")
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
         return found
 
     async def submit(self, video: Mapping[str, Any]) -> UUID:

@@ -62,17 +62,17 @@ class MediaService:
 
     def app(self) -> web.Application:
         app = web.Application()
-        app.router.add_post("/leonardo/generations", self._answering("submit", self._leonardo_submit))
-        app.router.add_get("/leonardo/generations/{id}", self._answering("poll", self._leonardo_poll))
-        app.router.add_delete("/leonardo/generations/{id}", self._answering("cancel", self._cancel))
-        app.router.add_post("/midjourney/imagine", self._answering("submit", self._midjourney_submit))
-        app.router.add_post("/midjourney/fetch", self._answering("poll", self._midjourney_poll))
-        app.router.add_post("/midjourney/cancel/{id}", self._answering("cancel", self._cancel))
-        app.router.add_get("/files/{name}", self._answering("file", self._file))
+        app.router.add_post("/leonardo/generations", self._responding("submit", self._leonardo_submit))
+        app.router.add_get("/leonardo/generations/{id}", self._responding("poll", self._leonardo_poll))
+        app.router.add_delete("/leonardo/generations/{id}", self._responding("cancel", self._cancel))
+        app.router.add_post("/midjourney/imagine", self._responding("submit", self._midjourney_submit))
+        app.router.add_post("/midjourney/fetch", self._responding("poll", self._midjourney_poll))
+        app.router.add_post("/midjourney/cancel/{id}", self._responding("cancel", self._cancel))
+        app.router.add_get("/files/{name}", self._responding("file", self._file))
         return app
 
-    def _answering(self, call: Call, behave: Fault) -> Fault:
-        async def answer(request: web.Request) -> web.StreamResponse:
+    def _responding(self, call: Call, behave: Fault) -> Fault:
+        async def response(request: web.Request) -> web.StreamResponse:
             body = await request.json() if request.can_read_body else None
             self.asked.append(Asked(call, request.path_qs, dict(request.headers), body))
             if call in self.always:
@@ -80,7 +80,7 @@ class MediaService:
             waiting = self.faults.get(call)
             return await (waiting.pop(0) if waiting else behave)(request)
 
-        return answer
+        return response
 
     def _take(self) -> str:
         self.submitted += 1
@@ -142,12 +142,12 @@ async def media_service() -> AsyncIterator[MediaService]:
 
 
 def responding(status: int, body: Any = None, **headers: str) -> Fault:
-    async def answer(request: web.Request) -> web.Response:
+    async def response(request: web.Request) -> web.Response:
         return web.json_response(
             body, status=status, headers={name.replace("_", "-"): headers[name] for name in headers}
         )
 
-    return answer
+    return response
 
 
 async def with_a_page(request: web.Request) -> web.Response:
@@ -163,21 +163,21 @@ async def dropped(request: web.Request) -> web.StreamResponse:
 
 async def cut_off(request: web.Request) -> web.StreamResponse:
     """More is declared than is sent."""
-    answer = web.StreamResponse(headers={"Content-Length": "100000"})
-    await answer.prepare(request)
-    await answer.write(PNG)
+    response = web.StreamResponse(headers={"Content-Length": "100000"})
+    await response.prepare(request)
+    await response.write(PNG)
     assert request.transport is not None
     request.transport.close()
-    return answer
+    return response
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
     """An image that never ends."""
-    answer = web.StreamResponse()
-    await answer.prepare(request)
-    await answer.write(PNG)
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(PNG)
     while True:
-        await answer.write(bytes(65_536))
+        await response.write(bytes(65_536))
 
 
 async def silent(request: web.Request) -> web.StreamResponse:
@@ -187,7 +187,7 @@ async def silent(request: web.Request) -> web.StreamResponse:
 
 
 def redirected(url: str, status: int = 302) -> Fault:
-    async def answer(request: web.Request) -> web.Response:
+    async def response(request: web.Request) -> web.Response:
         return web.Response(status=status, headers={"Location": url})
 
-    return answer
+    return response

@@ -39,21 +39,21 @@ class MemoryProvider:
         return
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction:
-        self._answer()
+        self._response()
         made = Prediction(f"p{next(self._numbers)}", "running", callback_url=callback.url)
         self.predictions[made.id] = made
         return made
 
     async def find(self, callback: Callback) -> Prediction | None:
-        self._answer()
+        self._response()
         return next((each for each in self.predictions.values() if each.callback_url == callback.url), None)
 
     async def get(self, provider_job_id: str) -> Prediction:
-        self._answer()
+        self._response()
         return self.predictions[provider_job_id]
 
     async def cancel(self, provider_job_id: str) -> None:
-        self._answer()
+        self._response()
         self.end(provider_job_id, "canceled")
 
     async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
@@ -68,6 +68,6 @@ class MemoryProvider:
             said = "forty-two" if status == "succeeded" else None
             self.predictions[prediction_id] = replace(found, status=status, text=said)
 
-    def _answer(self) -> None:
+    def _response(self) -> None:
         if self.is_down:
             raise ProviderUnavailable(NAME, "The provider does not respond.")

@@ -56,8 +56,8 @@ class PipelineHarness:
         number = next(_numbers)
         slug = f"step-{number}"
         request = {"slug": slug, "name": slug, "graph": graph, "output_node_id": "9"}
-        picture = {"output_extension": "png", "output_mime_type": "image/png"}
-        await self.catalog.workflows.create(CreateWorkflow(**{**request, **picture, **changes}), "test")
+        image = {"output_extension": "png", "output_mime_type": "image/png"}
+        await self.catalog.workflows.create(CreateWorkflow(**{**request, **image, **changes}), "test")
         effect = {"slug": f"step-{number}", "name": "Effect", "workflow": slug, "is_published": True}
         await self.catalog.effects.create(CreateEffect(**effect, credits_cost=cost), "test")
         return slug
@@ -99,11 +99,11 @@ class PipelineHarness:
         assert started is not None
         return started
 
-    async def deliver(self, started: StartedLease, pictures: int = 1, content: bytes = PNG) -> None:
+    async def deliver(self, started: StartedLease, images: int = 1, content: bytes = PNG) -> None:
         """As a worker and the protocol's routes do."""
         lease = started.lease
         outputs = []
-        for number in range(pictures):
+        for number in range(images):
             path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.png"
             await self.media.room.files.storage.put(path, content, content_type="image/png")
             outputs.append(JobOutputFile(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))

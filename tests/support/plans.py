@@ -67,12 +67,12 @@ async def explain(connection: Connection, name: str, arguments: list[object], *,
         name = f"ordinary_{name}"
         for _ in range(CUSTOM_PLANS):
             await connection.execute(f"EXPLAIN EXECUTE {name} {given}")
-    answer = await connection.fetchval(
+    response = await connection.fetchval(
         f"EXPLAIN (ANALYZE, BUFFERS, SERIALIZE TEXT, TIMING OFF, FORMAT JSON) EXECUTE {name} {given}"
     )
     if is_ordinary:
         await connection.execute(f"DEALLOCATE {name}")
-    [explained] = answer if isinstance(answer, list) else json.loads(answer)
+    [explained] = response if isinstance(response, list) else json.loads(response)
     plan = explained["Plan"]
     nodes = list(_nodes(plan))
     return Seen(

@@ -37,12 +37,12 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _QUERY = re.compile(r"\?expires=.*$")
 
 
-def rendered(path: str, body: Json, answer: httpx.Response) -> str:
+def rendered(path: str, body: Json, response: httpx.Response) -> str:
     header = "X-Fleet-Secret: …" if path.endswith("/register") else f"Authorization: Bearer {TOKEN}"
-    status = HTTPStatus(answer.status_code)
+    status = HTTPStatus(response.status_code)
     told = f"{status.value} {status.phrase}"
-    if answer.content:
-        told += f"\nContent-Type: {answer.headers['content-type']}\n\n{_shown(answer.json())}"
+    if response.content:
+        told += f"\nContent-Type: {response.headers['content-type']}\n\n{_shown(response.json())}"
     asked = f"POST {path}\n{header}\nContent-Type: application/json\n\n{_shown(body)}"
     return f"```http\n{asked}\n```\n```http\n{told}\n```\n"
 

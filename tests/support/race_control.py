@@ -29,7 +29,7 @@ async def paused_at(point: Failpoint, work: Coroutine[Any, Any, Result]) -> Asyn
 
     with armed({point: stall}):
         task = asyncio.create_task(work)
-    await until(lambda: _answer(reached.is_set() or task.done()))
+    await until(lambda: _response(reached.is_set() or task.done()))
     assert reached.is_set(), f"{point} was not reached: {task}"
     try:
         yield task
@@ -83,5 +83,5 @@ async def _blocked(database: Database, task: asyncio.Task[Any], count: int) -> b
         return int(await connection.fetchval(WAITING)) >= count
 
 
-async def _answer(value: bool) -> bool:
+async def _response(value: bool) -> bool:
     return value

@@ -73,22 +73,22 @@ async def serve_file(request: web.Request, name: str, time: int) -> web.StreamRe
 
 async def _misbehave(request: web.Request, name: str) -> web.StreamResponse:
     content = content_of("picture.png")
-    answer = web.StreamResponse(headers={"content-type": "image/png"})
+    response = web.StreamResponse(headers={"content-type": "image/png"})
     if name == "huge.png":
-        answer.content_length = 2**40
+        response.content_length = 2**40
     if name == "broken.png":
-        answer.content_length = len(content)
+        response.content_length = len(content)
     with suppress(ConnectionError):
-        await answer.prepare(request)
-        await answer.write(content[:64])
+        await response.prepare(request)
+        await response.write(content[:64])
         if name == "broken.png":
             assert request.transport is not None
             request.transport.close()
-            return answer
+            return response
         while True:
-            await answer.write(b"\0" if name == "slow.png" else PIECE)
+            await response.write(b"\0" if name == "slow.png" else PIECE)
             await asyncio.sleep(0.05 if name == "slow.png" else 0)
-    return answer
+    return response
 
 
 def _image(name: str) -> bytes:

@@ -213,11 +213,11 @@ class ReplicateServer:
         signed = signed_headers(content, secret or self.secret, time.time() - age_seconds, f"msg_{prediction_id}")
         sent = {**signed, "content-type": "application/json", **(headers or {})}
         target = url or prediction["webhook"]
-        answer = await self._client.post(
+        response = await self._client.post(
             target, content=content, headers={name: value for name, value in sent.items() if value is not None}
         )
-        self.delivered.append(Delivered(prediction_id, event, target, answer.status_code))
-        return answer
+        self.delivered.append(Delivered(prediction_id, event, target, response.status_code))
+        return response
 
     async def _deliver(self, prediction_id: str) -> None:
         prediction = self.predictions[prediction_id]
@@ -269,7 +269,7 @@ class ReplicateServer:
 
     # Its API
 
-    async def _answer_fault(self, request: web.Request, body: Any = None) -> web.Response | None:
+    async def _response_fault(self, request: web.Request, body: Any = None) -> web.Response | None:
         path = request.path.removeprefix("/v1")
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.calls.append(Call(request.method, path, body, headers))
@@ -283,7 +283,7 @@ class ReplicateServer:
 
     async def _create(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
-        if refused := await self._answer_fault(request, body) or self._input_fault(request, body):
+        if refused := await self._response_fault(request, body) or self._input_fault(request, body):
             return refused
         prediction = self._new_prediction(request, body)
         self.predictions[prediction["id"]] = prediction
@@ -336,13 +336,13 @@ class ReplicateServer:
         return prediction
 
     async def _get(self, request: web.Request) -> web.Response:
-        if refused := await self._answer_fault(request):
+        if refused := await self._response_fault(request):
             return refused
         prediction = self.predictions.get(request.match_info["id"])
         return web.json_response(prediction) if prediction else _problem(404, "Prediction not found")
 
     async def _list(self, request: web.Request) -> web.Response:
-        if refused := await self._answer_fault(request):
+        if refused := await self._response_fault(request):
             return refused
         newest_first = list(reversed(self.predictions.values()))
         first = int(request.query.get("cursor", "0"))
@@ -354,7 +354,7 @@ class ReplicateServer:
         return web.json_response({"previous": None, "next": more, "results": results})
 
     async def _cancel(self, request: web.Request) -> web.Response:
-        if refused := await self._answer_fault(request):
+        if refused := await self._response_fault(request):
             return refused
         prediction = self.predictions.get(request.match_info["id"])
         if prediction is None:
@@ -367,7 +367,7 @@ class ReplicateServer:
         return web.json_response(prediction)
 
     async def _secret(self, request: web.Request) -> web.Response:
-        return await self._answer_fault(request) or web.json_response({"key": self.secret})
+        return await self._response_fault(request) or web.json_response({"key": self.secret})
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]

@@ -12,16 +12,18 @@ import httpx
 from callsheet.plumbing.edge import REQUEST_ID
 
 
-def assert_refused(answer: httpx.Response, status: int, code: str, *fields: str) -> dict[str, Any]:
+def assert_refused(response: httpx.Response, status: int, code: str, *fields: str) -> dict[str, Any]:
     """Checks everything a problem+json promises; `fields` are those that `errors` must name, in order."""
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
-    problem: dict[str, Any] = answer.json()
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), (
+        response.text
+    )
+    problem: dict[str, Any] = response.json()
     assert (problem["status"], problem["code"]) == (status, code)
     assert problem["type"] == f"urn:callsheet:error:{code}"
     assert problem["title"]
-    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert problem["request_id"] == response.headers["x-request-id"]
     assert REQUEST_ID.match(problem["request_id"].encode())
-    assert "Traceback" not in answer.text
+    assert "Traceback" not in response.text
     assert [error["field"] for error in problem.get("errors", ())] == list(fields), problem
     assert all(error["reason"] for error in problem.get("errors", ()))
     return problem

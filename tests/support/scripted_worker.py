@@ -31,35 +31,35 @@ class ScriptedWorker:
     exchanges: list[tuple[str, Json, httpx.Response]] = field(default_factory=list)
 
     async def register(self, secret: str, **fields: Any) -> ScriptedWorker:
-        answer = await self.ask_to_register(secret, **fields)
-        assert answer.status_code == 201, answer.text
-        self.token = answer.json()["token"]
+        response = await self.ask_to_register(secret, **fields)
+        assert response.status_code == 201, response.text
+        self.token = response.json()["token"]
         return self
 
     async def ask_to_register(self, secret: str, **fields: Any) -> httpx.Response:
         body = {"worker_id": self.worker_id, **fields}
-        answer = await self.client.post("/api/worker/register", json=body, headers={"x-fleet-secret": secret})
-        self.exchanges.append(("/api/worker/register", body, answer))
-        return answer
+        response = await self.client.post("/api/worker/register", json=body, headers={"x-fleet-secret": secret})
+        self.exchanges.append(("/api/worker/register", body, response))
+        return response
 
     async def post(self, path: str, body: Json) -> httpx.Response:
-        answer = await self.client.post(path, json=body, headers={"authorization": f"Bearer {self.token}"})
-        self.exchanges.append((path, body, answer))
-        if answer.status_code == 200 and answer.json().get("rotated_token"):
-            self.token = answer.json()["rotated_token"]
-        return answer
+        response = await self.client.post(path, json=body, headers={"authorization": f"Bearer {self.token}"})
+        self.exchanges.append((path, body, response))
+        if response.status_code == 200 and response.json().get("rotated_token"):
+            self.token = response.json()["rotated_token"]
+        return response
 
     async def poll(self, **fields: Any) -> Json:
-        answer = await self.post("/api/worker/poll", {"worker_id": self.worker_id, "current_load": 0, **fields})
-        assert answer.status_code == 200, answer.text
-        body: Json = answer.json()
+        response = await self.post("/api/worker/poll", {"worker_id": self.worker_id, "current_load": 0, **fields})
+        assert response.status_code == 200, response.text
+        body: Json = response.json()
         return body
 
     async def job(self, **fields: Any) -> Json:
         """A job that must be there."""
-        answer = await self.poll(**fields)
-        assert answer["job"] is not None, answer
-        job: Json = answer["job"]
+        response = await self.poll(**fields)
+        assert response["job"] is not None, response
+        job: Json = response["job"]
         return job
 
     async def heartbeat(self, job: Json, **fields: Any) -> httpx.Response:
@@ -82,24 +82,24 @@ class ScriptedWorker:
         return await self.post("/api/worker/deregister", {"reason": reason})
 
     async def download(self, url: str) -> bytes:
-        answer = await self.client.get(url)
-        assert answer.status_code == 200, answer.text
-        return answer.content
+        response = await self.client.get(url)
+        assert response.status_code == 200, response.text
+        return response.content
 
     async def upload(self, url: str, headers: Json, content: bytes) -> httpx.Response:
         return await self.client.put(url, headers=headers, content=content)
 
     async def deliver(self, job: Json, content: bytes) -> None:
         """Uploads to the one signed URL that every job of an engine has."""
-        answer = await self.upload(job["output_url"], job["output_headers"], content)
-        assert answer.status_code == 200, answer.text
+        response = await self.upload(job["output_url"], job["output_headers"], content)
+        assert response.status_code == 200, response.text
 
     async def deliver_named(self, job: Json, files: dict[str, tuple[str, bytes]]) -> list[Json]:
         """Announces and uploads files: name to (type, bytes). Returns them as `complete` takes them."""
         outputs = [{"name": name, **described(content, kind)} for name, (kind, content) in files.items()]
-        answer = await self.heartbeat(job, outputs=outputs)
-        assert answer.status_code == 200, answer.text
-        for upload in answer.json()["uploads"]:
+        response = await self.heartbeat(job, outputs=outputs)
+        assert response.status_code == 200, response.text
+        for upload in response.json()["uploads"]:
             stored = await self.upload(upload["url"], upload["headers"], files[upload["name"]][1])
             assert stored.status_code == 200, stored.text
         return outputs

@@ -40,9 +40,9 @@ class Interrupted(Exception):
 
 
 def call(path: str, body: Json, headers: dict[str, str]) -> Json:
-    answer = _http.post(f"{API_BASE_URL}/api/worker/{path}", json=body, headers=headers)
-    answer.raise_for_status()
-    data: Json = answer.json()["data"]
+    response = _http.post(f"{API_BASE_URL}/api/worker/{path}", json=body, headers=headers)
+    response.raise_for_status()
+    data: Json = response.json()["data"]
     return data
 
 
@@ -124,9 +124,9 @@ def process_job(job: Json) -> Json:
 def upload_asset(asset: Json, place: int) -> str:
     content = _http.get(asset["download_url"])
     content.raise_for_status()
-    answer = _http.post(f"{COMFYUI_BASE_URL}/upload/image", files={"image": (f"asset-{place}", content.content)})
-    answer.raise_for_status()
-    return str(answer.json()["name"])
+    response = _http.post(f"{COMFYUI_BASE_URL}/upload/image", files={"image": (f"asset-{place}", content.content)})
+    response.raise_for_status()
+    return str(response.json()["name"])
 
 
 def prepare_workflow(workflow: Json, names: dict[str, str]) -> Json:

@@ -66,8 +66,8 @@ class Tree:
             yield "numbers of candidates have gaps, or are not as many as the run says"
         if [each["draw"] for each in self.slots] != list(range(1, self.run["draws"] + 1)):
             yield "draws have gaps, or are not as many as the run says"
-        pictures = Counter((each["job_id"], each["output_index"]) for each in self.candidates)
-        yield from (f"one picture is a candidate twice: {key}" for key, count in pictures.items() if count > 1)
+        images = Counter((each["job_id"], each["output_index"]) for each in self.candidates)
+        yield from (f"one picture is a candidate twice: {key}" for key, count in images.items() if count > 1)
         mine = {each["job_id"] for each in self.slots}
         if mine != set(self.jobs):
             yield f"jobs without a slot, or slots without a job: {mine ^ set(self.jobs)}"

@@ -17,9 +17,9 @@ async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECON
     """
     async with asyncio.timeout(seconds):
         while True:
-            answer = condition()
-            is_question = inspect.isawaitable(answer)
-            if await answer if is_question else answer:
+            response = condition()
+            is_question = inspect.isawaitable(response)
+            if await response if is_question else response:
                 return
             await asyncio.sleep(every)
             every = min(every * 1.3, max(every, 0.05)) if is_question else every

@@ -65,9 +65,9 @@ class WorkerHarness:
 
     async def shown(self, person: Person, job_id: str) -> dict[str, Any]:
         """The job as its user sees it."""
-        answer = await self.jobs_api.get(person, f"/api/ai-jobs/{job_id}")
-        assert answer.status_code == 200, answer.text
-        job: dict[str, Any] = answer.json()
+        response = await self.jobs_api.get(person, f"/api/ai-jobs/{job_id}")
+        assert response.status_code == 200, response.text
+        job: dict[str, Any] = response.json()
         return job
 
     async def balance(self, person: Person) -> int:

@@ -56,14 +56,14 @@ def application(kind: type[APIRouter]) -> FastAPI:
 
 @pytest.mark.parametrize(("method", "path"), REQUESTS)
 async def test_every_response_equals_that_of_the_framework(method: str, path: str) -> None:
-    assert await answer(Router, method, path) == await answer(APIRouter, method, path)
+    assert await response(Router, method, path) == await response(APIRouter, method, path)
 
 
-async def answer(kind: type[APIRouter], method: str, path: str) -> tuple[int, str]:
+async def response(kind: type[APIRouter], method: str, path: str) -> tuple[int, str]:
     transport = httpx.ASGITransport(application(kind))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-        answered = await client.request(method, path)
-    return answered.status_code, answered.text
+        responded = await client.request(method, path)
+    return responded.status_code, responded.text
 
 
 def test_a_router_with_another_prefix_does_not_match_its_routes_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,15 +86,15 @@ class RefusingProxy:
             return web.Response(status=503)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in ("host",)}
         async with httpx.AsyncClient(trust_env=False, timeout=70) as client:
-            answer = await client.request(
+            response = await client.request(
                 request.method, f"{self._target}{request.path_qs}", headers=headers, content=await request.read()
             )
-        if 400 <= answer.status_code < 500:
+        if 400 <= response.status_code < 500:
             self.refused.add(request.path)
         if request.path in self.swallows:
             return web.Response(status=503)
-        kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
-        return web.Response(status=answer.status_code, body=answer.content, headers=kept)
+        kept = {name: response.headers[name] for name in ("content-type", "retry-after") if name in response.headers}
+        return web.Response(status=response.status_code, body=response.content, headers=kept)
 
 
 @asynccontextmanager

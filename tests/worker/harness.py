@@ -114,9 +114,9 @@ class AgentHarness:
         """The spans of a job, as an operator sees them."""
         harness = self.worker_harness
         path = f"/api/admin/jobs/{job_id}/waterfall"
-        answer = await harness.client.get(path, headers=harness.jobs_api.admin.headers)
-        assert answer.status_code == 200, answer.text
-        return list(answer.json()["spans"])
+        response = await harness.client.get(path, headers=harness.jobs_api.admin.headers)
+        assert response.status_code == 200, response.text
+        return list(response.json()["spans"])
 
     async def polls(self, number: int = 1) -> None:
         """Waits until that many polls of workers of this harness wait. A poll of the test before may still be there."""

@@ -201,8 +201,8 @@ async def test_a_canceled_job_is_stopped_at_the_engine(agent_harness: AgentHarne
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
     await until(lambda: agent_harness.engine.running)
-    answer = await agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")
-    assert answer.status_code == 200, answer.text
+    response = await agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")
+    assert response.status_code == 200, response.text
     await until(lambda: agent_harness.engine.running is None)
     [prompt] = agent_harness.engine.called("/prompt")
     assert {body["prompt_id"] for body in agent_harness.engine.called("/interrupt")} == {prompt["prompt_id"]}

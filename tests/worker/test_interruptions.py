@@ -64,8 +64,10 @@ async def test_a_job_that_can_be_finished_in_time_is_finished(agent_harness: Age
 
 
 async def drain(agent_harness: AgentHarness, agent: Agent, what: str = "drain") -> None:
-    answer = await agent_harness.worker_harness.jobs_api.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
-    assert answer.status_code == 200, answer.text
+    response = await agent_harness.worker_harness.jobs_api.post(
+        f"/api/admin/workers/{agent.config.worker_id}/{what}", {}
+    )
+    assert response.status_code == 200, response.text
 
 
 async def test_a_drained_worker_finishes_its_job_and_exits_if_configured(agent_harness: AgentHarness) -> None:
@@ -244,10 +246,10 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
     asked = {**poll_id, "wait_seconds": 20}
-    answer = await agent_harness.worker_harness.client.post(
+    response = await agent_harness.worker_harness.client.post(
         "/api/worker/poll", json=asked, headers={"authorization": f"Bearer {token['token']}"}
     )
-    assert answer.json()["job"]["job_id"] == job_id
+    assert response.json()["job"]["job_id"] == job_id
     agent_harness.agent(worker_id="gpu-3")
     await agent_harness.ends(person, job_id)
     row = await agent_harness.closed(job_id)

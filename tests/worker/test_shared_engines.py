@@ -33,7 +33,7 @@ class Deaf:
 
     def progressed(self, percent: float | None, message: str | None) -> None: ...
 
-    def previewed(self, mime_type: str, picture: bytes) -> None: ...
+    def previewed(self, mime_type: str, image: bytes) -> None: ...
 
     def at_node(self, node_id: str, state: NodeState) -> None: ...
 
@@ -229,7 +229,7 @@ async def test_a_request_to_a_slow_engine_times_out() -> None:
 
     server = await asyncio.start_server(never, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    engine = ComfyUI(f"http://127.0.0.1:{port}", patience=Patience(answer=0.05))
+    engine = ComfyUI(f"http://127.0.0.1:{port}", patience=Patience(response=0.05))
     with pytest.raises(EngineUnreachable, match="cannot be reached"):
         await engine.describe()
     stays.set()

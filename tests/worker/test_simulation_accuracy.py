@@ -252,8 +252,8 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
     fleet = (await worker_harness.jobs_api.post("/api/admin/fleets", made)).json()
     scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", worker_harness.jobs_api.admin.headers
     rules = {"driver": driver.name, **asdict(POLICY)}
-    answer = await worker_harness.client.put(scaling, json=rules, headers=headers)
-    assert answer.status_code == 200, answer.text
+    response = await worker_harness.client.put(scaling, json=rules, headers=headers)
+    assert response.status_code == 200, response.text
     submissions = Submissions(worker_harness, people, random)
     for crowd, singles in zip(CROWDS, SINGLES, strict=True):
         while driver.agents:

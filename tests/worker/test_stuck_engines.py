@@ -179,7 +179,7 @@ async def test_a_socket_that_the_engine_has_forgotten_is_opened_anew_and_stops_n
             watcher = Seeing()
             run = EngineRun(str(uuid.uuid4()), made(("ProbeHold", {})), "save")
             running = asyncio.create_task(engine.run(run, watcher))
-            await until(lambda: watcher.pictures or running.done())
+            await until(lambda: watcher.images or running.done())
             gate.set()
             assert len(await running) == 1
             await engine.close()
@@ -218,14 +218,14 @@ async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
 async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_for_the_next(tmp_path: Path) -> None:
     async with lightbox_here(tmp_path) as lightbox:
         engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.02))
-        pictures: Graph = {**made(), "save": node("SaveImageWebsocket", images=["empty", 0])}
+        images: Graph = {**made(), "save": node("SaveImageWebsocket", images=["empty", 0])}
         await engine.run(EngineRun(str(uuid.uuid4()), made(), "save"), Deaf())
         async with connect(f"{socket_address(lightbox.url)}/ws?clientId={engine._client_id}", proxy=None) as other:
             await other.recv()
         with pytest.raises(EngineError) as lost:
-            await engine.run(EngineRun(str(uuid.uuid4()), pictures, "save"), Deaf())
+            await engine.run(EngineRun(str(uuid.uuid4()), images, "save"), Deaf())
         assert lost.value.type == "output_lost"
-        assert len(await engine.run(EngineRun(str(uuid.uuid4()), pictures, "save"), Deaf())) == 1
+        assert len(await engine.run(EngineRun(str(uuid.uuid4()), images, "save"), Deaf())) == 1
         await engine.close()
 
 
@@ -389,10 +389,10 @@ async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_atte
         assert (await agent_harness.closed(neighbour))["attempts"] == 1
 
     async def is_named() -> bool:
-        answer = await agent_harness.worker_harness.client.get(
+        response = await agent_harness.worker_harness.client.get(
             "/api/admin/alerts", headers=agent_harness.worker_harness.jobs_api.admin.headers
         )
-        found = {each["code"]: each["message"] for each in answer.json()["alerts"]}
+        found = {each["code"]: each["message"] for each in response.json()["alerts"]}
         return ": 3, of 1 job." in found.get("kills_engines", "")
 
     await until(is_named)
@@ -437,10 +437,10 @@ class Starting(Deaf):
 
 
 class Seeing(Deaf):
-    pictures = 0
+    images = 0
 
-    def previewed(self, mime_type: str, picture: bytes) -> None:
-        self.pictures += 1
+    def previewed(self, mime_type: str, image: bytes) -> None:
+        self.images += 1
 
 
 async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_not_be() -> None:
@@ -450,7 +450,7 @@ async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_no
         watcher = Seeing()
         running = asyncio.create_task(engine.run(new_run(), watcher))
         # Before that, the engine is idle, and a pause of the machine would make it idle for too long.
-        await until(lambda: watcher.pictures)
+        await until(lambda: watcher.images)
         engine._patience = Patience(stall=3600, idle=0.1, absent=120, poll=0.02)
         looked = len(server.called("/queue"))
         await until(lambda: len(server.called("/queue")) > looked + 20)

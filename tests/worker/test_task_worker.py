@@ -43,7 +43,7 @@ class SlowPages:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/lamp"
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             if head.startswith(b"GET /robots.txt"):
@@ -72,14 +72,14 @@ class TaskWorkerHarness:
 
     async def submit(self, **changes: Any) -> dict[str, Any]:
         body = {"actor": "scrape", "payload": {"url": self.pages.url}, **changes}
-        answer = await self.jobs_api.client.post("/api/task", json=body, headers=self.person.headers)
-        assert answer.status_code == 201, answer.text
-        task: dict[str, Any] = answer.json()
+        response = await self.jobs_api.client.post("/api/task", json=body, headers=self.person.headers)
+        assert response.status_code == 201, response.text
+        task: dict[str, Any] = response.json()
         return task
 
     async def get(self, task: dict[str, Any]) -> dict[str, Any]:
-        answer = await self.jobs_api.get(self.person, f"/api/task/{task['task_id']}")
-        shown: dict[str, Any] = answer.json()
+        response = await self.jobs_api.get(self.person, f"/api/task/{task['task_id']}")
+        shown: dict[str, Any] = response.json()
         return shown
 
     async def until_status(self, task: dict[str, Any], status: str) -> dict[str, Any]:
@@ -90,8 +90,8 @@ class TaskWorkerHarness:
         return await self.get(task)
 
     async def workers(self) -> list[str]:
-        answer = await self.jobs_api.get(self.jobs_api.admin, "/api/admin/workers")
-        return [worker["worker_id"] for worker in answer.json()["items"]]
+        response = await self.jobs_api.get(self.jobs_api.admin, "/api/admin/workers")
+        return [worker["worker_id"] for worker in response.json()["items"]]
 
     async def leases_run_out(self) -> None:
         """Expires the leases of the killed worker at once. Short leases would also expire for live workers if the
@@ -150,7 +150,7 @@ async def task_worker_harness(settings: Settings, tmp_path: Path) -> AsyncIterat
         }
     )
     pages = SlowPages()
-    server = await asyncio.start_server(pages.answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(pages.response, "127.0.0.1", 0)
     pages.port = server.sockets[0].getsockname()[1]
     async with (
         server,
@@ -261,14 +261,16 @@ async def test_a_canceled_task_is_stopped_where_it_runs(task_worker_harness: Tas
     async with task_worker_harness.worker("stopped"):
         task = await task_worker_harness.submit()
         await until(lambda: task_worker_harness.pages.asked == 1)
-        answer = await task_worker_harness.jobs_api.client.post(
+        response = await task_worker_harness.jobs_api.client.post(
             f"/api/task/{task['task_id']}/cancel", headers=task_worker_harness.person.headers
         )
-        assert answer.json()["status"] == "canceled"
+        assert response.json()["status"] == "canceled"
 
         async def is_free() -> bool:
-            answer = await task_worker_harness.jobs_api.get(task_worker_harness.jobs_api.admin, "/api/admin/dispatches")
-            return not answer.json()["items"]
+            response = await task_worker_harness.jobs_api.get(
+                task_worker_harness.jobs_api.admin, "/api/admin/dispatches"
+            )
+            return not response.json()["items"]
 
         await until(is_free)
     assert await balance(task_worker_harness) == 100

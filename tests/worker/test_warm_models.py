@@ -16,9 +16,9 @@ from tests.worker.harness import AgentHarness, open_agent_harness
 
 def graph(model: str) -> dict[str, Any]:
     """Lightbox loads no models, and ignores inputs that a node does not know, as ComfyUI does."""
-    picture = {"width": 8, "height": 8, "batch_size": 1, "color": 0, "ckpt_name": model}
+    image = {"width": 8, "height": 8, "batch_size": 1, "color": 0, "ckpt_name": model}
     return {
-        "4": {"class_type": "EmptyImage", "inputs": picture},
+        "4": {"class_type": "EmptyImage", "inputs": image},
         "2": {"class_type": "SaveImage", "inputs": {"images": ["4", 0], "filename_prefix": "mine"}},
     }
 
@@ -33,10 +33,10 @@ async def workflow(agent_harness: AgentHarness, slug: str, model: str) -> None:
         "output_mime_type": "image/png",
         "requirements": {"from_graph": False},
     }
-    answer = await agent_harness.worker_harness.client.post(
+    response = await agent_harness.worker_harness.client.post(
         "/api/admin/workflows", json=body, headers=agent_harness.worker_harness.jobs_api.admin.headers
     )
-    assert answer.status_code == 201, answer.text
+    assert response.status_code == 201, response.text
 
 
 @pytest.mark.thorough

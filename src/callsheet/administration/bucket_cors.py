@@ -46,9 +46,9 @@ async def _is_allowed(client: httpx.AsyncClient, origin: str, urls: dict[str, st
     for method, url in urls.items():
         asked = {"origin": origin, "access-control-request-method": method, "access-control-request-headers": HEADERS}
         try:
-            answer = await client.options(url, headers=asked)
+            response = await client.options(url, headers=asked)
         except httpx.HTTPError:
             return False
-        if not answer.is_success or answer.headers.get("access-control-allow-origin") not in (origin, "*"):
+        if not response.is_success or response.headers.get("access-control-allow-origin") not in (origin, "*"):
             return False
     return True

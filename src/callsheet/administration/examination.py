@@ -246,8 +246,8 @@ async def _engine(settings: Settings, reach: ReachCentral) -> list[SettingsFindi
     url = settings.engine.url.rstrip("/")
     try:
         async with httpx.AsyncClient(timeout=3, trust_env=False) as client:
-            answer = await client.get(f"{url}/system_stats")
-            version = answer.raise_for_status().json()["system"].get("comfyui_version", "(unknown version)")
+            response = await client.get(f"{url}/system_stats")
+            version = response.raise_for_status().json()["system"].get("comfyui_version", "(unknown version)")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = str(error) or type(error).__name__
         return [

@@ -149,15 +149,15 @@ class Client:
             # The request has a length, because signed URLs of S3 accept no chunked body.
             headers = {**upload.headers, "content-length": str(length)}
             try:
-                answer = await self._storage.put(upload.url, content=body, headers=headers)
+                response = await self._storage.put(upload.url, content=body, headers=headers)
             except httpx.RequestError as error:
                 if attempt == ATTEMPTS:
                     raise OperatorError(f"The upload was interrupted ({type(error).__name__}).") from None
             else:
-                if answer.is_success:
+                if response.is_success:
                     return
-                if answer.status_code not in PASSING or attempt == ATTEMPTS:
-                    raise _refusal(answer)
+                if response.status_code not in PASSING or attempt == ATTEMPTS:
+                    raise _refusal(response)
             await _pause(attempt)
 
     async def fetch(self, output: JobOutput, target: Path, counted: Counted) -> None:
@@ -218,15 +218,15 @@ class Client:
     async def _stream(self, job_id: str | UUID, last: str | None) -> AsyncGenerator[tuple[str | None, Told], None]:
         headers = {"last-event-id": last} if last else {}
         path = f"/api/ai-jobs/{_quoted(str(job_id))}/stream"
-        async with self._http.stream("GET", path, headers=headers, timeout=SILENT_SECONDS) as answer:
-            if answer.status_code == httpx.codes.NO_CONTENT:
+        async with self._http.stream("GET", path, headers=headers, timeout=SILENT_SECONDS) as response:
+            if response.status_code == httpx.codes.NO_CONTENT:
                 raise StopWatching
-            if answer.status_code != httpx.codes.OK:
-                await answer.aread()
-                if answer.status_code in PASSING:
-                    raise Away(f"it returned the status {answer.status_code}")
-                raise _refusal(answer)
-            async for name, position, data in messages(answer.aiter_lines()):
+            if response.status_code != httpx.codes.OK:
+                await response.aread()
+                if response.status_code in PASSING:
+                    raise Away(f"it returned the status {response.status_code}")
+                raise _refusal(response)
+            async for name, position, data in messages(response.aiter_lines()):
                 if name == "progress":
                     yield None, JobProgress.model_validate_json(data)
                 elif name.startswith("job."):
@@ -237,7 +237,7 @@ class Client:
     ) -> Model:
         for attempt in range(1, attempts + 1):
             try:
-                answer = await self._http.request(method, path, json=body)
+                response = await self._http.request(method, path, json=body)
             except httpx.TransportError as error:
                 if attempt == attempts:
                     reason = type(error).__name__
@@ -245,10 +245,10 @@ class Client:
                         f"No control plane responds at {self.url} ({reason}). Check that it is running there."
                     ) from None
             else:
-                if answer.is_success:
-                    return _read(model, answer, self.url)
-                if answer.status_code not in PASSING or attempt == attempts:
-                    raise _refusal(answer)
+                if response.is_success:
+                    return _read(model, response, self.url)
+                if response.status_code not in PASSING or attempt == attempts:
+                    raise _refusal(response)
             await _pause(attempt)
         raise AssertionError("the last attempt returns or raises")
 
@@ -269,12 +269,12 @@ async def _written(target: Path, write: Callable[[Path], Awaitable[None]]) -> No
 async def _download(http: httpx.AsyncClient, url: str, part: Path, counted: Counted) -> str:
     """Downloads the file and returns its checksum."""
     digest, got = hashlib.sha256(), 0
-    async with http.stream("GET", url) as answer:
-        if not answer.is_success:
-            await answer.aread()
-            raise _refusal(answer)
+    async with http.stream("GET", url) as response:
+        if not response.is_success:
+            await response.aread()
+            raise _refusal(response)
         with part.open("wb") as file:
-            async for piece in answer.aiter_bytes(PIECE):
+            async for piece in response.aiter_bytes(PIECE):
                 await asyncio.to_thread(file.write, piece)
                 digest.update(piece)
                 got += len(piece)
@@ -332,19 +332,19 @@ def _quoted(text: str) -> str:
     return quote(text, safe="")
 
 
-def _read(model: type[Model], answer: httpx.Response, url: str) -> Model:
+def _read(model: type[Model], response: httpx.Response, url: str) -> Model:
     try:
-        return model.model_validate_json(answer.content)
+        return model.model_validate_json(response.content)
     except ValidationError:
         raise OperatorError(f"The server at {url} does not respond like Callsheet. Check the URL.") from None
 
 
-def _refusal(answer: httpx.Response) -> ServerRefusal:
+def _refusal(response: httpx.Response) -> ServerRefusal:
     try:
-        problem = Problem.model_validate_json(answer.content)
+        problem = Problem.model_validate_json(response.content)
     except ValidationError:
-        where = answer.request.url.host
-        return ServerRefusal(f"{where} returned the status {answer.status_code}.", "unknown", answer.status_code)
+        where = response.request.url.host
+        return ServerRefusal(f"{where} returned the status {response.status_code}.", "unknown", response.status_code)
     return ServerRefusal(sentence_of(problem), problem.code, problem.status, problem.errors or ())
 
 

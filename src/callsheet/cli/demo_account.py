@@ -76,8 +76,8 @@ async def remembered_login(plane: ControlPlane, user: User) -> Login:
 
 async def _opens(url: str, key: str) -> bool:
     async with httpx.AsyncClient(base_url=url, trust_env=False, verify=certificates(), timeout=30) as client:
-        answer = await client.get("/api/me", headers={"authorization": f"Bearer {key}"})
-        return answer.status_code == httpx.codes.OK and answer.json()["email"] == DEMO_EMAIL
+        response = await client.get("/api/me", headers={"authorization": f"Bearer {key}"})
+        return response.status_code == httpx.codes.OK and response.json()["email"] == DEMO_EMAIL
 
 
 async def fill_wallet(client: Client, user: User) -> None:

@@ -25,7 +25,7 @@ MOST_PIXEL_ERROR = 4.0
 # Codecs pad the end by about one frame of sound.
 MOST_SECONDS_OFF = 0.1
 
-Picture = np.ndarray[Any, np.dtype[np.uint8]]
+Frame = np.ndarray[Any, np.dtype[np.uint8]]
 Layer = np.ndarray[Any, np.dtype[np.float32]]
 
 DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
@@ -48,7 +48,7 @@ def make_clip(path: Path) -> None:
             assert isinstance(sound, AudioStream)
             samples = 0
             for position in range(RATE * SECONDS):
-                frame = av.VideoFrame.from_ndarray(picture(position / RATE), format="rgb24")
+                frame = av.VideoFrame.from_ndarray(image(position / RATE), format="rgb24")
                 frame.pts, frame.time_base = position, Fraction(1, RATE)
                 container.mux(video.encode(frame))
                 while samples < (position + 1) / RATE * SOUND_RATE:
@@ -61,7 +61,7 @@ def make_clip(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def picture(seconds: float) -> Picture:
+def image(seconds: float) -> Frame:
     """A balloon that drifts over a lake at sunset."""
     scene = np.empty((HEIGHT, WIDTH, 3), np.float32)
     scene[:SHORE] = _sky(seconds)
@@ -175,7 +175,7 @@ def compare_negative(original: Path, result: Path) -> ClipVerdict:
     )
 
 
-def _frames(path: Path) -> Iterator[Picture]:
+def _frames(path: Path) -> Iterator[Frame]:
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
             exact = frame.reformat(format="rgb24", interpolation=Interpolation.BICUBIC)

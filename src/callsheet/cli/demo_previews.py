@@ -77,17 +77,17 @@ def _input_kind(recipe: DemoRecipe) -> Kind | None:
 def _draw_still() -> bytes:
     from PIL import Image
 
-    from callsheet.cli.demo_clip import picture
+    from callsheet.cli.demo_clip import image
 
     target = BytesIO()
-    Image.fromarray(picture(STILL_SECONDS)).save(target, "PNG")
+    Image.fromarray(image(STILL_SECONDS)).save(target, "PNG")
     return target.getvalue()
 
 
 async def _upload(engine: httpx.AsyncClient, content: bytes, name: str) -> str:
-    answer = await engine.post("/upload/image", files={"image": (name, content)}, data={"subfolder": "previews"})
-    answer.raise_for_status()
-    stored = answer.json()
+    response = await engine.post("/upload/image", files={"image": (name, content)}, data={"subfolder": "previews"})
+    response.raise_for_status()
+    stored = response.json()
     return f"{stored['subfolder']}/{stored['name']}"
 
 
@@ -100,9 +100,9 @@ async def _render(engine: httpx.AsyncClient, recipe: DemoRecipe, effect: CreateE
         if each["type"] not in ("image", "video")
     }
     graph = substitute(recipe.graph, {**values, **files}, [])
-    answer = await engine.post("/prompt", json={"prompt": graph})
-    answer.raise_for_status()
-    file = await _finished(engine, answer.json()["prompt_id"])
+    response = await engine.post("/prompt", json={"prompt": graph})
+    response.raise_for_status()
+    file = await _finished(engine, response.json()["prompt_id"])
     names = {name: file[name] for name in ("filename", "subfolder", "type")}
     view = await engine.get("/view", params=names)
     view.raise_for_status()

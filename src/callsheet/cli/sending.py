@@ -22,7 +22,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
-from callsheet.wire.tasks import Task, answer_of, job_id_of
+from callsheet.wire.tasks import Task, job_id_of, response_of
 
 # Maximum in bytes. A file name has 255, and the slug of an effect up to 100.
 LONGEST_STEM = 130
@@ -140,7 +140,7 @@ async def _finish(
     for file in files:
         out.print(str(file))
     if not files and ended.result:
-        print_json(answer_of(ended.result))
+        print_json(response_of(ended.result))
     err.print(f"The job cost {_tokens(ended.cost)}. You have {balance} left.")
 
 

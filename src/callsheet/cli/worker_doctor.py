@@ -68,9 +68,9 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     try:
         async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as client:
             began = time.time()
-            answer = await client.get("/healthz")
-            answer.raise_for_status()
-            drift = _drift(answer, began)
+            response = await client.get("/healthz")
+            response.raise_for_status()
+            drift = _drift(response, began)
             # Without a body no worker is registered; a wrong secret is refused first.
             headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
             tried = await client.post("/api/worker/register", json={}, headers=headers)
@@ -84,10 +84,10 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     return findings if drift is None else [*findings, clock_finding("control plane", drift)]
 
 
-def _drift(answer: httpx.Response, began: float) -> float | None:
+def _drift(response: httpx.Response, began: float) -> float | None:
     """The difference of its clock to ours, in seconds. Its header has whole seconds, so half a second is added."""
     try:
-        said = parsedate_to_datetime(answer.headers["date"]).timestamp()
+        said = parsedate_to_datetime(response.headers["date"]).timestamp()
     except (KeyError, ValueError):
         return None
     return said + 0.5 - (began + time.time()) / 2

@@ -131,6 +131,6 @@ def _patience(settings: Settings) -> Patience:
         poll=engine.poll_seconds,
         idle=engine.idle_seconds,
         queue=engine.queue_seconds,
-        answer=engine.timeout_seconds,
+        response=engine.timeout_seconds,
         retries=engine.max_retries,
     )

@@ -69,7 +69,7 @@ class AutoscalingGroups:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            answer = self._opened().describe_auto_scaling_instances(InstanceIds=[instance_id])
+            response = self._opened().describe_auto_scaling_instances(InstanceIds=[instance_id])
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") == BAD_ID:
                 # This is not an outage: AWS says that no instance can have this id, so the worker is refused.
@@ -77,7 +77,7 @@ class AutoscalingGroups:
             return _unknown(instance_id, str(error))
         except BotoCoreError as error:
             return _unknown(instance_id, str(error))
-        groups = [found["AutoScalingGroupName"] for found in answer["AutoScalingInstances"]]
+        groups = [found["AutoScalingGroupName"] for found in response["AutoScalingInstances"]]
         known = [group for group in groups if not self._settings.asg_names or group in self._settings.asg_names]
         return (
             AsgVerdict("member", known[0])

@@ -27,7 +27,7 @@ class Envelope:
         return wanted == "data"
 
 
-def enveloped(answer: str) -> str:
+def enveloped(response: str) -> str:
     """Puts the JSON object inside `data`. Its fields also stay at the top level, where other workers expect them."""
-    fields = answer[1:-1]
-    return f'{{"data":{answer},{fields}}}' if fields else f'{{"data":{answer}}}'
+    fields = response[1:-1]
+    return f'{{"data":{response},{fields}}}' if fields else f'{{"data":{response}}}'

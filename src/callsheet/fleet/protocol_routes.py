@@ -67,9 +67,9 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
                     # The authentication error has precedence over this refusal.
                     await authentication.of(request.headers.get("authorization"))
                     raise
-                answer = await endpoint(body, request)
+                response = await endpoint(body, request)
                 # Only fields that were set are kept: null and a missing field have different meanings.
-                text = answer.model_dump_json(exclude_unset=True)
+                text = response.model_dump_json(exclude_unset=True)
                 return Response(enveloped(text) if wants_envelope else text, media_type="application/json")
 
             return handle
@@ -95,7 +95,7 @@ def protocol_router(
         """Requests a job, and waits for one up to `wait_seconds`. A worker that disconnects while it waits holds no
         lease."""
         try:
-            return await polls.answer(request.headers.get("authorization"), body, request.receive)
+            return await polls.response(request.headers.get("authorization"), body, request.receive)
         except ClientDisconnected:
             return PollResponse(job=None, reason="empty")
 
@@ -161,5 +161,5 @@ async def read(request: Request, model: type[BaseModel]) -> BaseModel:
         raise MalformedRequest("The connection closed before the whole body arrived.") from None
 
 
-def with_token(answer: SpecificResponse, worker: WorkerPrincipal) -> SpecificResponse:
-    return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer
+def with_token(response: SpecificResponse, worker: WorkerPrincipal) -> SpecificResponse:
+    return response.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else response

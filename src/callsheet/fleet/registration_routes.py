@@ -52,10 +52,10 @@ def registration_router(
     ) -> EnvironmentResponse | Response:
         """Replaces the worker's report about its engines, for example after an engine was restarted."""
         wants_envelope = envelope.is_wanted(request)
-        answer = EnvironmentResponse(cannot_run=await registry.report_environment(worker, body))
+        response = EnvironmentResponse(cannot_run=await registry.report_environment(worker, body))
         if not wants_envelope:
-            return answer
-        return Response(enveloped(answer.model_dump_json()), media_type="application/json")
+            return response
+        return Response(enveloped(response.model_dump_json()), media_type="application/json")
 
     @router.post("/deregister", status_code=204, response_model=None)
     async def deregister_worker(

@@ -86,7 +86,7 @@ class WorkerPolls:
         # Open polls, by token. A client that gave up and polls again may have two.
         self._open_polls: dict[str | None, list[_OpenPoll]] = {}
 
-    async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollResponse:
+    async def response(self, header: str | None, request: PollRequest, receive: Receive) -> PollResponse:
         token = token_in(header)
         polls_of_token = self._open_polls.setdefault(token, [])
         if len(polls_of_token) >= MOST_AT_ONCE:
@@ -100,7 +100,7 @@ class WorkerPolls:
         polls_of_token.append(open_poll)
         try:
             await self._end(predecessors)
-            return await self._answer(header, request, receive, open_poll)
+            return await self._response(header, request, receive, open_poll)
         finally:
             open_poll.over.set()
             polls_of_token.remove(open_poll)
@@ -129,7 +129,7 @@ class WorkerPolls:
         if open_poll.criteria is not None:
             self._room.waiters.wake_all(open_poll.criteria)
 
-    async def _answer(
+    async def _response(
         self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
     ) -> PollResponse:
         worker = await self._authentication.of(header, for_poll=True)
@@ -140,12 +140,12 @@ class WorkerPolls:
         if held:
             repeated = await self._repeat(worker, request)
             if repeated is not None:
-                return _answer(worker, repeated)
+                return _response(worker, repeated)
             held = await self._requeue_unknown(worker, request)
         criteria = criteria_of(worker, request)
         reason = await self._reason_against(worker, request, criteria, len(held))
         if reason is not None:
-            return _answer(worker, reason)
+            return _response(worker, reason)
         open_poll.worker_id, open_poll.criteria = worker.worker_id, criteria
         # Only workflows that the worker may run anyway: loaded models do not give access to other queues.
         loaded = request.loaded_models
@@ -158,7 +158,7 @@ class WorkerPolls:
             )
             started = await (unless_client_disconnects(receive, finding, self._return_lease) if wait else finding)
             if started is None:
-                return await self._answer_without_job(header, worker, request, open_poll)
+                return await self._response_without_job(header, worker, request, open_poll)
             try:
                 return await self._hand_over_if_allowed(header, worker, request, started, open_poll)
             except Undeliverable as why:
@@ -170,14 +170,14 @@ class WorkerPolls:
                 await asyncio.shield(self._return_lease(started))
                 raise
 
-    async def _answer_without_job(
+    async def _response_without_job(
         self, header: str | None, worker: WorkerPrincipal, request: PollRequest, open_poll: _OpenPoll
     ) -> PollResponse:
         if not open_poll.is_outdated:
-            return _answer(worker, "empty")
+            return _response(worker, "empty")
         self._room.waiters.wake_instead(criteria_of(worker, request))
         worker = await self._authentication.of(header, for_poll=True)
-        return _answer(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
+        return _response(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
 
     async def _hand_over_if_allowed(
         self,
@@ -192,19 +192,19 @@ class WorkerPolls:
             reason = reason_after_wait(worker, request, started)
             if reason is not None:
                 await self._room.starter.return_lease(started)
-                return _answer(worker, reason)
-        return _answer(worker, await self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
+                return _response(worker, reason)
+        return _response(worker, await self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
 
     async def _hand_over(
         self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str
     ) -> PollResponse:
         provider = started.lease.provider
         callback = await self._gate.admit(started.lease) if self._gate.concerns(provider) else None
-        answer = PollResponse(job=self._deliveries.job(started, ttl_seconds, callback))
+        response = PollResponse(job=self._deliveries.job(started, ttl_seconds, callback))
         await self._audit.note(
             Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id)
         )
-        return answer
+        return response
 
     async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollResponse | None:
         """Returns the lease that the same poll got before, with fresh URLs, because its response did not arrive."""
@@ -352,6 +352,6 @@ def unknown_leases(held: Sequence[LeaseOfWorker], active: Sequence[UUID] | None)
     ]
 
 
-def _answer(worker: WorkerPrincipal, what: PollResponse | Reason) -> PollResponse:
-    answer = what if isinstance(what, PollResponse) else PollResponse(job=None, reason=what)
-    return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer
+def _response(worker: WorkerPrincipal, what: PollResponse | Reason) -> PollResponse:
+    response = what if isinstance(what, PollResponse) else PollResponse(job=None, reason=what)
+    return response.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else response

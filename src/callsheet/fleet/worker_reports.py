@@ -59,22 +59,22 @@ class WorkerReports:
         self.inspection.refuse_empty(outputs)
         report = _report(worker, request)
         extended = await self.lease_reports.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "lease_expires_at": extended.lease_expires_at,
             "lease_ttl_seconds": extended.ttl_seconds,
             "cancel_requested": extended.cancel_requested,
         }
         if outputs:
-            answer["uploads"] = self.deliveries.uploads(extended, report.token, outputs)
+            response["uploads"] = self.deliveries.uploads(extended, report.token, outputs)
         if request.refresh_inputs:
-            answer |= await self._fresh_urls(report, extended.ttl_seconds)
+            response |= await self._fresh_urls(report, extended.ttl_seconds)
         progress = progress_of(request)
         if progress is not None:
             try:
                 await self.progress.record(extended.cycle, extended.lease_seq, progress)
             except DATABASE_AWAY as error:  # The lease was extended, and the worker needs only that.
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
-        return HeartbeatResponse(**answer)
+        return HeartbeatResponse(**response)
 
     async def _fresh_urls(self, report: LeaseReport, ttl_seconds: float) -> dict[str, Any]:
         started = await self.starter.repeat(report.dispatch_id, report.token, report.worker_id)

@@ -61,19 +61,19 @@ def link_page_router(links: AccountLinks) -> APIRouter:
 
     @router.get(INVITATION.path + "/{token}")
     async def show_invitation(token: str) -> HTMLResponse:
-        return await _answered(invitation.form(token))
+        return await _responded(invitation.form(token))
 
     @router.post(INVITATION.path + "/{token}")
     async def accept_invitation(token: str, request: Request) -> HTMLResponse:
-        return await _answered(invitation.accept(token, request))
+        return await _responded(invitation.accept(token, request))
 
     @router.get(RESET.path + "/{token}")
     async def show_reset(token: str) -> HTMLResponse:
-        return await _answered(reset.form(token))
+        return await _responded(reset.form(token))
 
     @router.post(RESET.path + "/{token}")
     async def set_password(token: str, request: Request) -> HTMLResponse:
-        return await _answered(reset.set_password(token, request))
+        return await _responded(reset.set_password(token, request))
 
     return router
 
@@ -117,7 +117,7 @@ class _ResetPage:
         return _page("Password changed", f"<p>Your new password is set. All earlier sessions have ended.</p>{ONWARD}")
 
 
-async def _answered(work: Awaitable[HTMLResponse]) -> HTMLResponse:
+async def _responded(work: Awaitable[HTMLResponse]) -> HTMLResponse:
     try:
         return await work
     except Refusal as refusal:

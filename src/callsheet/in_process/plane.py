@@ -81,7 +81,7 @@ class InProcessPlane:
         return self._header
 
     async def poll(self, request: PollRequest) -> PollResponse:
-        return await self._entered(lambda header: self.protocol.polls.answer(header, request, _stays))
+        return await self._entered(lambda header: self.protocol.polls.response(header, request, _stays))
 
     async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse:
         said = self._read(HeartbeatRequest, request)

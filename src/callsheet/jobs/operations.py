@@ -171,19 +171,19 @@ class JobOperations:
         """The tenant of a job. All pools are asked at once. If a pool is unavailable and no other pool has the job,
         the error of the pool is raised, not a 404.
         """
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._tenants_in(pool, job_id) for pool in self._pools()), return_exceptions=True
         )
-        found = [tenant_id for answer in answers if isinstance(answer, list) for tenant_id in answer]
+        found = [tenant_id for response in responses if isinstance(response, list) for tenant_id in response]
         if len(found) == 1:
             return found[0]
         if found:
             raise Conflict(
                 "Several tenants have a job with this id. Name the tenant: /api/admin/tenants/TENANT/jobs/JOB"
             )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
+        for response in responses:
+            if isinstance(response, BaseException):
+                raise response
         raise NotFound("There is no such job.")
 
     async def _tenants_in(self, pool: Database, job_id: UUID) -> list[UUID]:

@@ -238,14 +238,14 @@ class Watch:
         news: list[JobProgress | JobPreview] = [
             progress_view(row) for row in rows if before.get(row.job_id, (None,))[0] != row.updated_at
         ]
-        pictured = [
+        with_preview = [
             row.job_id
             for row in rows
             if row.preview_at is not None and before.get(row.job_id, (None, None))[1] != row.preview_at
         ]
-        if pictured:
+        if with_preview:
             previews = await PROGRESS_SQL["previews_of_jobs"].rows(
-                connection, JobPreviewRow, tenant_id=self._tenant_id, job_ids=pictured
+                connection, JobPreviewRow, tenant_id=self._tenant_id, job_ids=with_preview
             )
             news += [
                 JobPreview(job_id=row.job_id, preview_url=data_address(row), at=row.preview_at) for row in previews
@@ -262,10 +262,10 @@ async def progress_of(
         return {}
     rows = await PROGRESS_SQL["progress_of_jobs"].rows(connection, ProgressRow, tenant_id=tenant_id, job_ids=wanted)
     found = {row.job_id: progress_view(row) for row in rows}
-    pictured = [row.job_id for row in rows if row.preview_at is not None]
-    if with_previews and pictured:
+    with_preview = [row.job_id for row in rows if row.preview_at is not None]
+    if with_previews and with_preview:
         previews = await PROGRESS_SQL["previews_of_jobs"].rows(
-            connection, JobPreviewRow, tenant_id=tenant_id, job_ids=pictured
+            connection, JobPreviewRow, tenant_id=tenant_id, job_ids=with_preview
         )
         for preview in previews:
             job = found[preview.job_id]

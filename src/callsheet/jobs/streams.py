@@ -118,7 +118,7 @@ class Streams:
         items = self._feeds.follow_user(
             pool, principal.tenant_id, principal.user_id, after, may_go_on, _watched(principal)
         )
-        return self._answer(items, principal)
+        return self._response(items, principal)
 
     async def of_job(
         self, watcher: StreamUser, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
@@ -135,9 +135,9 @@ class Streams:
         pool = await self._reader.pool(principal)
         may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_job(pool, principal.tenant_id, row.id, after, may_go_on, _watched(principal))
-        return self._answer(items, principal, task_id)
+        return self._response(items, principal, task_id)
 
-    def _answer(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
+    def _response(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
         self._seats.check(principal.user_id)
         return EventStream(_seated(self._seats, principal.user_id, _encoded(items, task_id)))
 

@@ -14,7 +14,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.library.shares import SharedObject, Shares
 from callsheet.media.storage import Storage
-from callsheet.media.storage.responses import answer_headers, plan_answer
+from callsheet.media.storage.responses import plan_response, response_headers
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
@@ -108,8 +108,8 @@ async def _send(storage: Storage, file: SharedObject, request: Request) -> Respo
         raise NotFound("There is no such link.")
     # This is the accepted type. The worker that wrote the object may have set another type in storage.
     info = replace(info, content_type=file.mime_type)
-    plan = plan_answer(request.headers, info)
-    headers = {**answer_headers(info, plan, None), **PUBLIC}
+    plan = plan_response(request.headers, info)
+    headers = {**response_headers(info, plan, None), **PUBLIC}
     if plan.status == 304:
         return Response(status_code=304, headers=headers)
     return StreamingResponse(storage.stream(file.path, plan.start, plan.end), plan.status, headers)

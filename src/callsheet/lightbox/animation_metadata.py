@@ -58,6 +58,6 @@ def _extend(file: BinaryIO, path: Path) -> None:
         flags = HAS_ALPHA if "A" in image.mode else 0
         width, height = ((side - 1).to_bytes(3, "little") for side in image.size)
     file.seek(12)
-    picture = file.read()
+    image_data = file.read()
     file.seek(12)
-    file.write(struct.pack("<4sII", b"VP8X", 10, flags) + width + height + picture)
+    file.write(struct.pack("<4sII", b"VP8X", 10, flags) + width + height + image_data)

@@ -14,7 +14,7 @@ from av.video.stream import VideoStream
 from PIL import Image
 
 from callsheet.lightbox.clips import Step
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 
 COLOURS = 256
 # WebP counts time in milliseconds, GIF in hundredths of a second.
@@ -28,18 +28,18 @@ class Style:
     container: str
     codec: str
     pixels: str
-    frame: Callable[[Picture], VideoFrame]
+    frame: Callable[[Frame], VideoFrame]
     options: Mapping[str, str]
     container_options: Mapping[str, str]
 
 
-def _plain(picture: Picture) -> VideoFrame:
-    return VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+def _plain(image: Frame) -> VideoFrame:
+    return VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
 
 
-def _with_palette(picture: Picture) -> VideoFrame:
+def _with_palette(image: Frame) -> VideoFrame:
     """A frame with its own palette of 256 colors."""
-    reduced = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT)
+    reduced = Image.fromarray(image).quantize(COLOURS, Image.Quantize.MEDIANCUT)
     colours = np.array(reduced.getpalette("RGB"), np.uint8).reshape(-1, 3)
     palette = np.zeros((COLOURS, 4), np.uint8)
     palette[:, 0] = 255
@@ -52,8 +52,8 @@ def webp(lossless: bool, quality: int, effort: int) -> Style:
     options = {"lossless": str(int(lossless)), "quality": str(quality), "compression_level": str(effort)}
     pixels = "bgra" if lossless else "yuv420p"
 
-    def frame(picture: Picture) -> VideoFrame:
-        return _plain(picture).reformat(format=pixels)
+    def frame(image: Frame) -> VideoFrame:
+        return _plain(image).reformat(format=pixels)
 
     return Style("webp", "libwebp_anim", pixels, frame, options, {"loop": "0"})
 
@@ -72,12 +72,12 @@ def write_animation(path: Path, images: Frames, fps: float, style: Style, step: 
         stream = container.add_stream(style.codec, rate=rate, options=dict(style.options))
         assert isinstance(stream, VideoStream)
         count = 0
-        for picture in images:
+        for image in images:
             if count == 0:
-                stream.height, stream.width = picture.shape[:2]
+                stream.height, stream.width = image.shape[:2]
                 stream.pix_fmt = style.pixels
-            step(count, images.expected, picture)
-            frame = style.frame(picture)
+            step(count, images.expected, image)
+            frame = style.frame(image)
             frame.pts, frame.time_base = count, 1 / rate
             container.mux(stream.encode(frame))
             count += 1

@@ -15,7 +15,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, Interpolation
 from av.video.stream import VideoStream
 
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.sound import Sound, sound_of
 from callsheet.lightbox.untrusted_files import opened_media
 
@@ -32,7 +32,7 @@ OPUS_RATE = 48000
 # No camera has a higher rate: the value of the container is wrong.
 MAX_RATE = 1000
 
-Step = Callable[[int, int, Picture | None], None]
+Step = Callable[[int, int, Frame | None], None]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _turns(frame: VideoFrame) -> int:
     return round(frame.rotation / 90) % 4
 
 
-def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
+def _decoded(path: Path, rate: Fraction) -> Iterator[Frame]:
     """The images at a constant rate. If the file's rate is not constant, images are repeated or left out, so that
     sound and image stay together.
     """
@@ -130,12 +130,12 @@ def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
             if last is not None:
                 for _ in range(min(position - shown, round(LONGEST_GAP * rate))):
                     yield last
-            last = _picture(frame)
+            last = _image(frame)
             shown = position + 1
             yield last
 
 
-def _picture(frame: VideoFrame) -> Picture:
+def _image(frame: VideoFrame) -> Frame:
     hd = frame.colorspace == BT709 or (frame.colorspace == UNSPECIFIED and frame.height >= HD_HEIGHT)
     source = Colorspace.ITU709 if hd else Colorspace.ITU601
     plain = frame.reformat(format="rgb24", src_colorspace=source, interpolation=ROUNDING)
@@ -150,11 +150,11 @@ def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, st
         assert isinstance(stream, VideoStream)
         sound = _SoundTrack(container, format, clip.sound) if clip.sound is not None else None
         count = 0
-        for picture in clip.frames:
+        for image in clip.frames:
             if count == 0:
-                _shape(stream, picture)
-            step(count, clip.frames.expected, picture)
-            container.mux(stream.encode(_video_frame(picture, count, clip.rate)))
+                _shape(stream, image)
+            step(count, clip.frames.expected, image)
+            container.mux(stream.encode(_video_frame(image, count, clip.rate)))
             count += 1
             if sound is not None:
                 sound.write_until(count / clip.rate)
@@ -166,8 +166,8 @@ def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, st
     step(count, count, None)
 
 
-def _shape(stream: VideoStream, picture: Picture) -> None:
-    height, width = picture.shape[:2]
+def _shape(stream: VideoStream, image: Frame) -> None:
+    height, width = image.shape[:2]
     # The colors have half the resolution in each direction, so the size must be even.
     stream.width, stream.height = width + width % 2, height + height % 2
     stream.pix_fmt = "yuv420p"
@@ -175,12 +175,12 @@ def _shape(stream: VideoStream, picture: Picture) -> None:
     stream.codec_context.color_range = ColorRange.MPEG
 
 
-def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
-    height, width = picture.shape[:2]
+def _video_frame(image: Frame, position: int, rate: Fraction) -> VideoFrame:
+    height, width = image.shape[:2]
     if width % 2 or height % 2:
-        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        image = np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     # This uses the image's own memory: a copy costs 8 ms at 1080p, more than the conversion.
-    frame = VideoFrame.from_numpy_buffer(np.ascontiguousarray(picture), format="rgb24")
+    frame = VideoFrame.from_numpy_buffer(np.ascontiguousarray(image), format="rgb24")
     target = Colorspace.ITU709 if height >= HD_HEIGHT else Colorspace.ITU601
     frame = frame.reformat(format="yuv420p", dst_colorspace=target, interpolation=ROUNDING)
     frame.pts, frame.time_base = position, 1 / rate

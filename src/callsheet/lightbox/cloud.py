@@ -82,10 +82,10 @@ class CloudRoutes:
 
     async def change_queue(self, request: web.Request) -> web.Response:
         """Removes waiting and running prompts, as the cloud's guide says, although its specification does not."""
-        answer = await self._prompts.change_queue(request)
+        response = await self._prompts.change_queue(request)
         for prompt_id in (await request.json()).get("delete", ()):
             self._queue.interrupt(str(prompt_id))
-        return answer
+        return response
 
     async def interrupt(self, request: web.Request) -> web.Response:
         """Interrupts everything that the account runs; the body is ignored."""

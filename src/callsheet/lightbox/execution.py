@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from PIL import Image
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.frames import Picture
+from callsheet.lightbox.frames import Frame
 from callsheet.lightbox.graph import Schedule, links_of, needed_nodes, signatures
 from callsheet.lightbox.node import Blocker, NodeRegistry, Result
 from callsheet.lightbox.prompt_queue import Item
@@ -259,7 +259,7 @@ class _NodeContext:
         if self._run.engine.interrupted.is_set():
             raise Interrupted
 
-    def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
+    def progress(self, value: int, total: int, image: Frame | None = None, always: bool = False) -> None:
         self.check()
         # A video of unknown length still has a last frame.
         total = max(total, value, 1)
@@ -270,8 +270,8 @@ class _NodeContext:
         run, node_id = self._run, self._node_id
         run.report(node_id, value, total, "running")
         preview = None
-        if picture is not None and (always or (self.previews and now - self._previewed >= PREVIEW_EVERY)):
-            preview, self._previewed = self._preview(picture, always), now
+        if image is not None and (always or (self.previews and now - self._previewed >= PREVIEW_EVERY)):
+            preview, self._previewed = self._preview(image, always), now
         publisher = run.engine.publisher
         # The newer form comes before its number, the older one after it.
         if preview is not None:
@@ -281,8 +281,8 @@ class _NodeContext:
         if preview is not None:
             publisher.publish_preview(preview, run.client, with_metadata=False)
 
-    def _preview(self, picture: Picture, exact: bool) -> PreviewFrame:
-        image, encoded = Image.fromarray(picture), io.BytesIO()
+    def _preview(self, frame: Frame, exact: bool) -> PreviewFrame:
+        image, encoded = Image.fromarray(frame), io.BytesIO()
         if exact:
             image.save(encoded, "PNG", compress_level=1)
         else:

@@ -18,7 +18,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from callsheet.lightbox.folders import Folders, written
-from callsheet.lightbox.untrusted_files import opened_picture
+from callsheet.lightbox.untrusted_files import opened_image
 
 # Types that a browser would execute if they were served with their own type.
 ACTIVE_TYPES = (
@@ -90,7 +90,7 @@ class FileRoutes:
         source = Path(os.path.abspath(folder / original.get("subfolder", "") / name))
         if not source.is_relative_to(folder) or not source.is_file():
             return
-        with opened_picture(source) as opened, opened_picture(file.file) as mask:
+        with opened_image(source) as opened, opened_image(file.file) as mask:
             info = PngInfo()
             for key, text in getattr(opened, "text", {}).items():
                 info.add_text(key, text)
@@ -171,19 +171,19 @@ def _smaller(path: Path, preview: str, channel: str) -> tuple[bytes, str]:
     kind, _, quality = preview.partition(";")
     kind = kind if kind in ("webp", "jpeg") else "webp"
     encoded = io.BytesIO()
-    with opened_picture(path) as image:
-        picture = image.convert("RGB") if kind == "jpeg" or channel == "rgb" else image
-        picture.save(encoded, kind.upper(), quality=int(quality) if quality.isdecimal() else 90)
+    with opened_image(path) as image:
+        converted = image.convert("RGB") if kind == "jpeg" or channel == "rgb" else image
+        converted.save(encoded, kind.upper(), quality=int(quality) if quality.isdecimal() else 90)
     return encoded.getvalue(), f"image/{kind}"
 
 
 def _channel(path: Path, channel: str) -> bytes:
     encoded = io.BytesIO()
-    with opened_picture(path) as image:
+    with opened_image(path) as image:
         if channel == "rgb":
-            picture = image.convert("RGB")
+            converted = image.convert("RGB")
         else:
-            picture = Image.new("RGBA", image.size)
-            picture.putalpha(image.convert("RGBA").getchannel("A"))
-        picture.save(encoded, "PNG")
+            converted = Image.new("RGBA", image.size)
+            converted.putalpha(image.convert("RGBA").getchannel("A"))
+        converted.save(encoded, "PNG")
     return encoded.getvalue()

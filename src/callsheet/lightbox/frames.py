@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 # Enough for every camera, and for three frames of 8K; 360 MB as bytes, of which a node may need several.
 MOST_PIXELS = 120_000_000
 # Rows, columns and three channels of an image; only rows and columns of a mask.
-Picture = NDArray[np.uint8]
-Transform = Callable[[Picture], Picture]
+Frame = NDArray[np.uint8]
+Transform = Callable[[Frame], Frame]
 
 
 def check_size(width: int, height: int) -> None:
@@ -34,7 +34,7 @@ class Frames:
     height: int
     # The expected number: exact for images; for video, the number of the container (0 if it has none).
     expected: int
-    source: Callable[[], Iterator[Picture]]
+    source: Callable[[], Iterator[Frame]]
     # This is a tuple and a loop, not nested generators: a chain of 600 nodes would reach the recursion limit.
     transforms: tuple[Transform, ...] = ()
     # Images that are cheap to get again: changes are applied at once, so that an error is reported at the node that
@@ -48,15 +48,15 @@ class Frames:
     def shape(self) -> tuple[int, int, int]:
         return (self.expected, self.height, self.width)
 
-    def __iter__(self) -> Iterator[Picture]:
-        for picture in self.source():
+    def __iter__(self) -> Iterator[Frame]:
+        for image in self.source():
             for transform in self.transforms:
-                picture = transform(picture)
-            yield picture
+                image = transform(image)
+            yield image
 
-    def first(self) -> Picture:
-        for picture in self:
-            return picture
+    def first(self) -> Frame:
+        for image in self:
+            return image
         raise ValueError("the batch has no images")
 
     def map(self, transform: Transform, width: int | None = None, height: int | None = None) -> Frames:
@@ -66,7 +66,7 @@ class Frames:
         )
         return repeated(changed.first(), self.expected) if self.held else changed
 
-    def beside(self, other: Frames) -> Iterator[tuple[Picture, Picture]]:
+    def beside(self, other: Frames) -> Iterator[tuple[Frame, Frame]]:
         """Pairs of images; the last image of a shorter `other` is repeated."""
         theirs = iter(other)
         last = next(theirs, None)
@@ -80,7 +80,7 @@ class Frames:
         return f"frames({self.expected} of {self.width}x{self.height})"
 
 
-def repeated(picture: Picture, count: int = 1) -> Frames:
+def repeated(image: Frame, count: int = 1) -> Frames:
     """A batch of one image `count` times; the image is in memory once."""
-    height, width = picture.shape[:2]
-    return Frames(width, height, count, lambda: itertools.repeat(picture, count), held=True)
+    height, width = image.shape[:2]
+    return Frames(width, height, count, lambda: itertools.repeat(image, count), held=True)

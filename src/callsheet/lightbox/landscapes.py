@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from callsheet.lightbox.frames import Picture
+from callsheet.lightbox.frames import Frame
 
 Colour = tuple[int, int, int]
 Plane = NDArray[np.float32]
@@ -60,26 +60,26 @@ class Landscape:
         chosen = next((name for name in known if name in PALETTES), names[digest[0] % len(names)])
         return cls(PALETTES[chosen], int.from_bytes(digest[1:9], "big"))
 
-    def paint(self, width: int, height: int) -> Picture:
+    def paint(self, width: int, height: int) -> Frame:
         chance = np.random.default_rng(self.seed)
-        picture = self._sky(width, height, chance)
+        image = self._sky(width, height, chance)
         for layer in range(LAYERS):
-            self._ridge(picture, layer / (LAYERS - 1), chance)
-        return np.clip(picture, 0, 255).astype(np.uint8)
+            self._ridge(image, layer / (LAYERS - 1), chance)
+        return np.clip(image, 0, 255).astype(np.uint8)
 
     def _sky(self, width: int, height: int, chance: np.random.Generator) -> Plane:
         down = (np.linspace(0, 1, height, dtype=np.float32) ** 0.8)[:, None, None]
         zenith, horizon = (np.array(each, np.float32) for each in (self.palette.zenith, self.palette.horizon))
-        picture = np.broadcast_to(zenith * (1 - down) + horizon * down, (height, width, 3)).copy()
+        image = np.broadcast_to(zenith * (1 - down) + horizon * down, (height, width, 3)).copy()
         if self.palette.stars:
             count = max(8, width * height // 2500)
             rows, columns = chance.integers(0, max(1, height * 2 // 3), count), chance.integers(0, width, count)
-            picture[rows, columns] += chance.uniform(40, 190, (count, 1)).astype(np.float32)
-        self._sun(picture, chance)
-        return picture
+            image[rows, columns] += chance.uniform(40, 190, (count, 1)).astype(np.float32)
+        self._sun(image, chance)
+        return image
 
-    def _sun(self, picture: Plane, chance: np.random.Generator) -> None:
-        height, width = picture.shape[:2]
+    def _sun(self, image: Plane, chance: np.random.Generator) -> None:
+        height, width = image.shape[:2]
         x, y = chance.uniform(0.2, 0.8) * width, chance.uniform(0.18, 0.5) * height
         size = chance.uniform(0.05, 0.11) * min(width, height)
         rows, columns = np.ogrid[:height, :width]
@@ -87,10 +87,10 @@ class Landscape:
         disc = np.clip(size - away + 0.5, 0, 1)[..., None]
         glow = (0.55 * np.exp(-((away / (size * 3.5)) ** 2)))[..., None]
         light = np.array(self.palette.sun, np.float32)
-        picture += (light - picture) * np.maximum(disc, glow)
+        image += (light - image) * np.maximum(disc, glow)
 
-    def _ridge(self, picture: Plane, nearness: float, chance: np.random.Generator) -> None:
-        height, width = picture.shape[:2]
+    def _ridge(self, image: Plane, nearness: float, chance: np.random.Generator) -> None:
+        height, width = image.shape[:2]
         # In shares of the width, so that the same text gives the same hills at every size.
         across = np.linspace(0, 1, width, dtype=np.float32)
         line = np.zeros(width, np.float32)
@@ -106,4 +106,4 @@ class Landscape:
         below = np.clip((np.arange(height, dtype=np.float32)[:, None] - top[None, :]) / (height * 0.25), 0, 1)[
             ..., None
         ]
-        picture += (colour * (1 - below) + haze * below - picture) * inside
+        image += (colour * (1 - below) + haze * below - image) * inside

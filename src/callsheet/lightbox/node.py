@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.frames import Picture
+from callsheet.lightbox.frames import Frame
 
 # A type name such as IMAGE, or the choices of a list.
 Kind = str | tuple[str, ...]
@@ -65,7 +65,7 @@ class NodeContext(Protocol):
     def check(self) -> None:
         """Raises if the run was interrupted."""
 
-    def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
+    def progress(self, value: int, total: int, image: Frame | None = None, always: bool = False) -> None:
         """Reports the progress of the node. The image is sent as a preview if previews are requested, or with
         `always`.
         """

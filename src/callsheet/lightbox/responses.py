@@ -48,7 +48,7 @@ def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-        if host and not answers_for(host, names, is_local=is_loopback(listening)):
+        if host and not accepts_host(host, names, is_local=is_loopback(listening)):
             return web.Response(status=403, text=f"Lightbox is not {host[:200]!r}: see lightbox.allowed_hosts.")
         # Both are refused without a text, as in ComfyUI. The second check is for browsers that send no origin.
         if origin is not None and authority_in(origin) != host.lower():
@@ -60,7 +60,7 @@ def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
     return check
 
 
-def answers_for(host: str, names: Collection[str], *, is_local: bool) -> bool:
+def accepts_host(host: str, names: Collection[str], *, is_local: bool) -> bool:
     """Whether a request with this Host is for this server. Pure.
 
     A name without a dot, as containers have, does not exist on the internet.

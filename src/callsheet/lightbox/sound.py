@@ -88,7 +88,7 @@ def _pulled(graph: av.filter.Graph) -> Iterator[AudioFrame]:
         yield frame
 
 
-def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
+def sound_of(path: Path, image_start: float = 0.0) -> Sound | None:
     """The first sound of a file, or None if there is none."""
     with opened_media(path) as container:
         if not container.streams.audio:
@@ -99,7 +99,7 @@ def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
         if not context.sample_rate:
             return None
         return Sound(
-            context.sample_rate, context.layout.name, lambda: _decoded(path), delay=max(0.0, starts - picture_start)
+            context.sample_rate, context.layout.name, lambda: _decoded(path), delay=max(0.0, starts - image_start)
         )
 
 

@@ -46,7 +46,7 @@ def opened_media(path: Path) -> Iterator[InputContainer]:
 
 
 @contextmanager
-def opened_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+def opened_image(file: Path | IO[bytes]) -> Iterator[Image.Image]:
     """Checks an image before it is decoded: a small file can contain a very large image."""
     with Image.open(file, formats=PICTURES) as image:
         check_size(*image.size)

@@ -107,7 +107,7 @@ class Edge:
         peer = Peer(*scope["client"]) if scope.get("client") else NO_PEER
         body = self._body(scope, receive, headers)
         defaults = self._api_defaults if scope["path"].startswith(NEVER_KEPT) else self._defaults
-        answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
+        response = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
@@ -115,26 +115,26 @@ class Edge:
                 # Before authentication and limits, because a preflight request has neither credentials nor a body.
                 preflight = self._cors.preflight(scope["method"], scope["path"], headers)
                 if preflight is not None:
-                    await preflight(scope, receive, answer.send)
+                    await preflight(scope, receive, response.send)
                 else:
                     self._check_size(scope, headers)
                     client = self._in_progress.enter(peer, _forwarded_for(scope, headers))
                     try:
-                        await self._app(scope, body.receive, answer.send)
+                        await self._app(scope, body.receive, response.send)
                     finally:
                         self._in_progress.leave(peer, client)
             except Refusal as refusal:
-                await answer.refuse(refusal)
+                await response.refuse(refusal)
             except asyncio.CancelledError:  # A shutdown canceled the request; the server would return a bare 500.
-                await answer.refuse(Unavailable("The control plane is shutting down."))
+                await response.refuse(Unavailable("The control plane is shutting down."))
                 raise
             # This is the last handler: the response is a problem+json, and the log has the traceback.
             except Exception:
                 log.exception("http.unhandled", method=scope["method"], path=_shown(scope["path"]))
-                await answer.refuse(InternalError())
+                await response.refuse(InternalError())
             finally:
-                self._record(scope, answer.status, time.perf_counter() - started)
-        if answer.status >= 400 and _has_body(headers):
+                self._record(scope, response.status, time.perf_counter() - started)
+        if response.status >= 400 and _has_body(headers):
             await self._discard(body)
 
     async def _discard(self, body: RequestBody) -> None:
@@ -159,7 +159,7 @@ class Edge:
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._own is not None and not self._own.answers_for(host):
+        if self._own is not None and not self._own.accepts_host(host):
             raise WrongHost(host)
 
     def _check_size(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:

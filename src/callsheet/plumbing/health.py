@@ -70,12 +70,12 @@ async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
     if draining.is_set():
         raise Unavailable("Shutting down.")
     checked = (databases.central, *databases.pools)
-    answers = await asyncio.gather(*(_answers(database) for database in checked))
-    answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
+    responses = await asyncio.gather(*(_responses(database) for database in checked))
+    responded = {database.name: responses for database, responses in zip(checked, responses, strict=True)}
     # The alerts and the log show the reason to operators.
-    pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
-    if not answered[CENTRAL] or not any(pools.values()):
-        missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]
+    pools = {name: responded.get(name, False) for name in (*responded, *databases.unavailable) if name != CENTRAL}
+    if not responded[CENTRAL] or not any(pools.values()):
+        missing = [name for name, is_there in {CENTRAL: responded[CENTRAL], **pools}.items() if not is_there]
         raise Unavailable(f"No response from the database {', '.join(missing)}.")
     return Readiness(
         status="ready" if all(pools.values()) else "degraded",
@@ -93,7 +93,7 @@ async def is_ready(databases: Databases, draining: asyncio.Event) -> bool:
         return False
 
 
-async def _answers(database: Database) -> bool:
+async def _responses(database: Database) -> bool:
     try:
         async with asyncio.timeout(CHECK_SECONDS), database.connection() as connection:
             return await connection.fetchval("SELECT true") is True

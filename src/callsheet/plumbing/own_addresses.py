@@ -18,9 +18,9 @@ class OwnAddresses:
         self._is_local = is_loopback(server.host)
         self.is_https = settings.public_url.startswith("https://")
         # A cache, because nearly all requests have the same host.
-        self.answers_for = lru_cache(256)(self._answers_for)
+        self.accepts_host = lru_cache(256)(self._accepts_host)
 
-    def _answers_for(self, host: str) -> bool:
+    def _accepts_host(self, host: str) -> bool:
         """Whether this control plane serves this Host. A request without Host is not from a browser."""
         if not host or not self._is_local:
             return True

@@ -34,7 +34,7 @@ class Plan:
     # Only set if `finish` is `worker`: then a GPU worker makes the result with this effect.
     effect: EffectUse | None = None
     # False if the task makes only texts or sounds: such a task cannot be a step of a pipeline.
-    makes_pictures: bool = True
+    makes_images: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,24 +48,24 @@ async def download(
                 timeout_seconds=limits.seconds,
                 max_bytes=limits.max_bytes,
                 follow_redirects=follow_redirects,
-            ) as answer:
-                media_type = await _saved(provider, answer, unnamed, limits)
+            ) as response:
+                media_type = await _saved(provider, response, unnamed, limits)
         name = f"{stem}.{EXTENSIONS[media_type]}"
         return MadeFile(unnamed.rename(directory / name), name, media_type)
     finally:
         unnamed.unlink(missing_ok=True)
 
 
-async def _saved(provider: str, answer: ResponseStream, target: Path, limits: DownloadLimits) -> str:
-    if answer.status in PASSING:
-        raise ProviderUnavailable(provider, f"{provider} currently does not return its output.", status=answer.status)
-    if answer.status != 200:
-        message = f"{provider} did not return its output (status {answer.status})."
-        raise ProviderError("output_unreadable", message, details={"provider": provider, "status": answer.status})
+async def _saved(provider: str, response: ResponseStream, target: Path, limits: DownloadLimits) -> str:
+    if response.status in PASSING:
+        raise ProviderUnavailable(provider, f"{provider} currently does not return its output.", status=response.status)
+    if response.status != 200:
+        message = f"{provider} did not return its output (status {response.status})."
+        raise ProviderError("output_unreadable", message, details={"provider": provider, "status": response.status})
     media_type: str | None = None
     waiting = bytearray()
     with target.open("wb") as file:
-        async for piece in answer:
+        async for piece in response:
             waiting += piece
             if media_type is None and len(waiting) >= SNIFFED_BYTES:
                 # This check comes before the rest is fetched, which may be a gigabyte of something else.

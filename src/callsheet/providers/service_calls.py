@@ -52,20 +52,20 @@ class Service:
 
         `often`: the call is logged only at the level debug.
         """
-        answer = await self._answer(method, path, body, log.debug if often else log.info)
-        if answer.status in PASSING or answer.status >= 500:
+        response = await self._response(method, path, body, log.debug if often else log.info)
+        if response.status in PASSING or response.status >= 500:
             raise ProviderUnavailable(
                 self.name,
-                f"{self.name} cannot be used now ({answer.status}).",
-                status=answer.status,
-                retry_after_seconds=answer.retry_after_seconds,
-                reason=self.reason_in(answer.body, error_path),
+                f"{self.name} cannot be used now ({response.status}).",
+                status=response.status,
+                retry_after_seconds=response.retry_after_seconds,
+                reason=self.reason_in(response.body, error_path),
             )
-        if not 200 <= answer.status < 300:
-            raise self._refused(answer, error_path)
-        if answer.body is None:
-            raise ProviderUnavailable(self.name, f"{self.name} did not return JSON.", status=answer.status)
-        return answer.body
+        if not 200 <= response.status < 300:
+            raise self._refused(response, error_path)
+        if response.body is None:
+            raise ProviderUnavailable(self.name, f"{self.name} did not return JSON.", status=response.status)
+        return response.body
 
     def reason_in(self, body: object, error_path: str | None) -> str | None:
         """The reason that the service returned, fit for users: short, without URLs and without our secrets."""
@@ -81,19 +81,19 @@ class Service:
                 text = text.replace(secret, "…") if len(secret) > 3 else text
         return clean_line(text)
 
-    def _refused(self, answer: ServiceResponse, error_path: str | None) -> ProviderError:
-        details = {"provider": self.name, "status": answer.status}
-        if 300 <= answer.status < 400:
-            message = f"{self.name} redirects to another URL ({answer.status}). Change its settings."
+    def _refused(self, response: ServiceResponse, error_path: str | None) -> ProviderError:
+        details = {"provider": self.name, "status": response.status}
+        if 300 <= response.status < 400:
+            message = f"{self.name} redirects to another URL ({response.status}). Change its settings."
             return ProviderError("provider_moved", message, details=details)
-        if answer.status in (401, 403):
-            message = f"{self.name} does not accept the key it was called with ({answer.status})."
+        if response.status in (401, 403):
+            message = f"{self.name} does not accept the key it was called with ({response.status})."
             return ProviderError("provider_refused_key", message, details=details)
-        reason = self.reason_in(answer.body, error_path)
-        message = f"{self.name} refused the request ({answer.status}){f': {reason}' if reason else '.'}"
+        reason = self.reason_in(response.body, error_path)
+        message = f"{self.name} refused the request ({response.status}){f': {reason}' if reason else '.'}"
         return ProviderError("provider_refused", message, details=details)
 
-    async def _answer(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceResponse:
+    async def _response(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceResponse:
         started = time.perf_counter()
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = {**self._headers, "accept": "application/json"}

@@ -113,7 +113,7 @@ class Actors:
             cost=self.prices.of_actor(actor),
             is_active=is_active,
             is_ready=is_active and (form.example is None or plan is not None),
-            makes_images=form.example is None or (plan is not None and plan.makes_pictures),
+            makes_images=form.example is None or (plan is not None and plan.makes_images),
             payload_schema=form.schema,
             example=None if form.example is None else dict(form.example),
             variants=[

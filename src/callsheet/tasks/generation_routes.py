@@ -33,7 +33,7 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 def generation_router(generation: GenerationJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/generate", tags=["generation"])
 
-    async def answer(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:
+    async def respond(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:
         submitted = await generation.submit(principal, kind, body)
         if submitted.replayed:
             response.status_code = 200
@@ -47,35 +47,35 @@ def generation_router(generation: GenerationJobs, presenter: Presenter, authenti
         """Writes advertising copy for a product. Returns the completed job, or after a timeout the unfinished job,
         which keeps running.
         """
-        return await answer(principal, COPY, body, response)
+        return await respond(principal, COPY, body, response)
 
     @router.post("/scrape", status_code=201, responses=REPLAYED)
     async def generate_scrape(
         body: GenerateScrape, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
         """Reads a product from a web page and stores it. Use `result.product_id` in later requests."""
-        return await answer(principal, SCRAPE, body, response)
+        return await respond(principal, SCRAPE, body, response)
 
     @router.post("/static-ad", status_code=201, responses=REPLAYED)
     async def generate_static_ad(
         body: GenerateStaticAd, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
         """Generates an advertising image for a product."""
-        return await answer(principal, STATIC_AD, body, response)
+        return await respond(principal, STATIC_AD, body, response)
 
     @router.post("/video", status_code=201, responses=REPLAYED)
     async def generate_video(
         body: GenerateVideo, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
         """Generates a video about a product or from a script."""
-        return await answer(principal, VIDEO, body, response)
+        return await respond(principal, VIDEO, body, response)
 
     @router.post("/tts", status_code=201, responses=REPLAYED)
     async def generate_speech(
         body: GenerateSpeech, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
         """Generates speech from a text."""
-        return await answer(principal, SPEECH, body, response)
+        return await respond(principal, SPEECH, body, response)
 
     return router
 

@@ -61,7 +61,7 @@ def _named(workflow: str) -> tuple[str, str]:
 
 
 def _require_images(plan: Plan) -> None:
-    if not plan.makes_pictures:
+    if not plan.makes_images:
         raise InvalidRequest.field(WORKFLOW, NO_IMAGES)
 
 

@@ -11,7 +11,7 @@ from callsheet.jobs.task_files import without_files
 from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import MediaPreviews
-from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
+from callsheet.wire.tasks import Task, TaskProgress, TaskResult, response_of, task_id_of
 
 # Messages for tasks that have reported no message.
 _DEFAULT_MESSAGES = {
@@ -89,7 +89,7 @@ def _result(job: Job) -> TaskResult | None:
         content_ids=[str(output.file_id) for output in job.outputs],
         urls=[output.url for output in job.outputs if output.url is not None],
         outputs=job.outputs,
-        data=answer_of(job.result),
+        data=response_of(job.result),
     )
 
 

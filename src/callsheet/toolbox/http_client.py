@@ -215,14 +215,14 @@ class GuardedClient:
         deadline = asyncio.get_running_loop().time() + seconds
         request = self._request(method, url, headers or {}, content)
         for _ in range(self._max_redirects + 1):
-            answer = ResponseStream(request, await self._send(request, deadline), deadline, limit)
+            response = ResponseStream(request, await self._send(request, deadline), deadline, limit)
             # The body of a redirect is closed unread, because it may be endless.
-            async with aclosing(answer):
-                location = answer.headers.get("location") if answer.status in _REDIRECTS else None
+            async with aclosing(response):
+                location = response.headers.get("location") if response.status in _REDIRECTS else None
                 if location is None or not follow_redirects:
-                    yield answer
+                    yield response
                     return
-            request = _redirected(request, answer.status, location)
+            request = _redirected(request, response.status, location)
         raise RequestImpossible(
             f"{request.host} was reached after {self._max_redirects} redirects and redirects again."
         )

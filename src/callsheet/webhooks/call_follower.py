@@ -165,7 +165,7 @@ class CallFollower:
         await self._breakers.permit(own)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                answer = await ask()
+                response = await ask()
         except TimeoutError:
             error = ProviderUnavailable(call.provider, f"{call.provider} did not respond in time.")
             await self._breakers.failed(own, error.message)
@@ -178,4 +178,4 @@ class CallFollower:
             await self._breakers.succeeded(own)
             raise
         await self._breakers.succeeded(own)
-        return answer
+        return response

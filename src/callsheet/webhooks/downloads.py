@@ -73,19 +73,19 @@ class OutputDownloads:
 
     async def _fetch_one(self, job: JobKey, url: str, name: str) -> JobOutputFile:
         with _translated_errors():
-            async with self._client.stream("GET", url) as answer:
-                _check_status(answer.status)
-                first_bytes = await _beginning(answer)
+            async with self._client.stream("GET", url) as response:
+                _check_status(response.status)
+                first_bytes = await _beginning(response)
                 media_type = media_type_of(first_bytes[:SNIFFED_BYTES])
                 if media_type is None:
-                    kind = answer.headers.get("content-type", "")[:100] or "something unknown"
+                    kind = response.headers.get("content-type", "")[:100] or "something unknown"
                     raise Unusable(
                         f"The provider delivered {_printable(kind)}, which is not an image, a video or sound."
                     )
                 extension = EXTENSIONS[media_type]
                 # Each attempt has a new name, so a process that lost its claim cannot overwrite an accepted output.
                 key = f"tenants/{job.tenant_id}/ai-jobs/{job.job_id}/output-{uuid4()}.{extension}"
-                measured = _MeasuredStream(first_bytes, answer)
+                measured = _MeasuredStream(first_bytes, response)
                 await self._storage.put(key, measured, content_type=media_type)
         return JobOutputFile(
             file_id=uuid7(),
@@ -101,9 +101,9 @@ class OutputDownloads:
 class _MeasuredStream:
     """Passes the chunks of a response on and computes their size and hash."""
 
-    def __init__(self, first_bytes: bytes, answer: ResponseStream):
+    def __init__(self, first_bytes: bytes, response: ResponseStream):
         self._first_bytes = first_bytes
-        self._answer = answer
+        self._response = response
         self._hash = hashlib.sha256()
         self.size = 0
 
@@ -113,7 +113,7 @@ class _MeasuredStream:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._count(self._first_bytes)
-        async for piece in self._answer:
+        async for piece in self._response:
             yield self._count(piece)
 
     def _count(self, piece: bytes) -> bytes:
@@ -122,9 +122,9 @@ class _MeasuredStream:
         return piece
 
 
-async def _beginning(answer: ResponseStream) -> bytes:
+async def _beginning(response: ResponseStream) -> bytes:
     first_bytes = bytearray()
-    async for piece in answer:
+    async for piece in response:
         first_bytes += piece
         if len(first_bytes) >= SNIFFED_BYTES:
             break

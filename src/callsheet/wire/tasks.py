@@ -53,15 +53,15 @@ def actor_of(slug: str) -> tuple[str, str] | None:
     return actor_named(actor), queue_name or "default"
 
 
-def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
+def response_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result of an actor in a job's result, together with what the control plane made of it (the product of a
     scrape).
     """
-    answered = result.get("result")
-    if not isinstance(answered, dict):
+    responded = result.get("result")
+    if not isinstance(responded, dict):
         return {name: value for name, value in result.items() if name != "outputs"}
     made = {name: value for name, value in result.items() if name not in ("outputs", "metadata", "result")}
-    return {**answered, **made}
+    return {**responded, **made}
 
 
 class SubmitTask(UserRequest):

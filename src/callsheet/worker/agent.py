@@ -168,14 +168,14 @@ class Agent:
                 continue
             began = time.monotonic()
             try:
-                answer = await self._poll()
+                response = await self._poll()
             except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 log.warning("worker.poll_failed", reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
             failures = 0
-            await self._take(answer, place, time.monotonic() - began)
+            await self._take(response, place, time.monotonic() - began)
 
     def _engines_changed(self) -> None:
         """Handles that an engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
@@ -212,9 +212,9 @@ class Agent:
                 now = self._offer()
                 if not asking.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
                     return None
-            answer = asking.result()
+            response = asking.result()
             self._told_capacity = offer.capacity
-            return answer
+            return response
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -258,17 +258,17 @@ class Agent:
             end(run, driven) for run in runs for driven in self._engines.of(run.provider) if driven.health.is_well
         )
 
-    async def _take(self, answer: PollResponse | None, place: Workplace, seconds: float) -> None:
-        if answer is None:
+    async def _take(self, response: PollResponse | None, place: Workplace, seconds: float) -> None:
+        if response is None:
             return
-        self._note_drain(is_draining=answer.reason == "draining")
-        if answer.job is not None:
-            self._start(answer.job, place)
+        self._note_drain(is_draining=response.reason == "draining")
+        if response.job is not None:
+            self._start(response.job, place)
             # The will is written first: until then a poll with the same id gets the same job.
             self._next_poll()
             return
         self._next_poll()
-        reason = answer.reason or "empty"
+        reason = response.reason or "empty"
         pause = PAUSE_SECONDS.get(reason, 1.0)
         if reason == "at_capacity":
             pause = min(LONGEST_FULL_SECONDS, pause * 2**self._times_full)
@@ -329,12 +329,14 @@ class Agent:
         checks the worker again before it gives the abandoned poll a job."""
         asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
         try:
-            answer = await self._plane.poll(asked)
+            response = await self._plane.poll(asked)
         except (Unreachable, RefusedRequest):
             return
-        if answer.job is not None:
+        if response.job is not None:
             reason = self.departure.reason or "engine unhealthy"
-            await place.reports.send(answer.job, QueuedReport("requeue", {**lease_of(answer.job), "reason": reason}))
+            await place.reports.send(
+                response.job, QueuedReport("requeue", {**lease_of(response.job), "reason": reason})
+            )
 
     async def _leave(self, place: Workplace) -> None:
         reason = self.departure.reason or "stopped"

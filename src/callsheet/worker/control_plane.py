@@ -121,18 +121,18 @@ class ControlPlaneClient:
             await self._register()
         token, seconds = self._token, ANSWER_SECONDS if seconds is None else seconds
         try:
-            answer = await self._post(path, request, seconds)
+            response = await self._post(path, request, seconds)
         except RefusedRequest as refused:
             if refused.status != httpx.codes.UNAUTHORIZED:
                 raise
             log.warning("worker.token_refused", code=refused.code, reason=refused.detail)
             await self._register(instead_of=token)
-            answer = await self._post(path, request, seconds)
+            response = await self._post(path, request, seconds)
         try:
-            said = model.model_validate(answer)
+            said = model.model_validate(response)
         except ValidationError as error:
             raise Unreachable(f"did not return {model.__name__}") from error
-        rotated = answer.get("rotated_token")
+        rotated = response.get("rotated_token")
         if isinstance(rotated, str) and rotated:
             self._keep(rotated)
             log.info("worker.token_rotated")
@@ -159,7 +159,7 @@ class ControlPlaneClient:
     async def _register_once(self) -> None:
         request = self._registration()
         try:
-            answer = await self._post("register", request, ANSWER_SECONDS, {"x-fleet-secret": self._secret})
+            response = await self._post("register", request, ANSWER_SECONDS, {"x-fleet-secret": self._secret})
         except RefusedRequest as refused:
             if refused.status == httpx.codes.UNAUTHORIZED:
                 raise OperatorError(
@@ -169,7 +169,7 @@ class ControlPlaneClient:
                 raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
             raise Unreachable(refused.detail, RETRY_CAP_SECONDS) from None
         try:
-            registered = RegisterResponse.model_validate(answer)
+            registered = RegisterResponse.model_validate(response)
         except ValidationError as error:
             raise Unreachable("did not return a registration") from error
         self._keep(registered.token)
@@ -205,19 +205,19 @@ class ControlPlaneClient:
         # ASCII, because file names may contain lone surrogates, which must not prevent a report.
         content = json.dumps(body, separators=(",", ":"))
         try:
-            answer = await self._client.post(f"/api/worker/{path}", content=content, headers=sent, timeout=seconds)
+            response = await self._client.post(f"/api/worker/{path}", content=content, headers=sent, timeout=seconds)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise Unreachable(f"the control plane cannot be reached ({type(error).__name__})") from error
-        return _read(answer)
+        return _read(response)
 
 
-def _read(answer: httpx.Response) -> dict[str, Any]:
+def _read(response: httpx.Response) -> dict[str, Any]:
     try:
-        body = answer.json() if answer.content else {}
+        body = response.json() if response.content else {}
     except ValueError:
         body = None
-    status = answer.status_code
-    if answer.is_success and isinstance(body, dict):
+    status = response.status_code
+    if response.is_success and isinstance(body, dict):
         return body
     problem = body if isinstance(body, dict) else {}
     code, detail = (
@@ -231,12 +231,12 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     # Retry later: the worker's last session still counts as alive, or the control plane limits the rate.
     later = code == "already_registered" or status == httpx.codes.TOO_MANY_REQUESTS
     if later or status >= 500 or not code:
-        raise Unreachable(detail, _retry_after(answer, problem) if later or status == 503 else None)
+        raise Unreachable(detail, _retry_after(response, problem) if later or status == 503 else None)
     raise RefusedRequest(status, code, detail)
 
 
-def _retry_after(answer: httpx.Response, problem: dict[str, Any]) -> float | None:
-    for value in (answer.headers.get("retry-after"), problem.get("retry_after_seconds")):
+def _retry_after(response: httpx.Response, problem: dict[str, Any]) -> float | None:
+    for value in (response.headers.get("retry-after"), problem.get("retry_after_seconds")):
         try:
             return min(600.0, max(0.0, float(str(value))))
         except ValueError:

@@ -60,7 +60,7 @@ async def _attempt(
 ) -> tuple[list[Deliverable], list[TransferFailed]]:
     """Announces the files in each attempt, because URLs expire. Returns the files that failed, and the errors."""
     try:
-        answer = await keeper.announce([AnnouncedOutput.model_validate(file.described()) for file in files])
+        response = await keeper.announce([AnnouncedOutput.model_validate(file.described()) for file in files])
     except RefusedRequest as refused:
         if keeper.ending == "lease_lost":
             raise
@@ -70,7 +70,7 @@ async def _attempt(
         raise EngineError(
             "output_refused", "Storage did not accept the result.", details={"reason": refused.detail}
         ) from None
-    uploads = {upload.name: upload for upload in answer.uploads or []}
+    uploads = {upload.name: upload for upload in response.uploads or []}
     at_once = asyncio.Semaphore(UPLOADS_AT_ONCE)
 
     async def upload(file: Deliverable) -> TransferFailed | None:

@@ -87,24 +87,24 @@ class Ec2Instance:
         for _ in range(2):
             try:
                 headers = {"X-aws-ec2-metadata-token": self._token or ""}
-                answer = await self._client.get(f"{self._url}/latest/meta-data/{name}", headers=headers)
+                response = await self._client.get(f"{self._url}/latest/meta-data/{name}", headers=headers)
             except httpx.HTTPError as error:
                 log.debug("machine.metadata_unreachable", name=name, reason=type(error).__name__)
                 return None
-            if answer.status_code == httpx.codes.UNAUTHORIZED and await self._renew_token():
+            if response.status_code == httpx.codes.UNAUTHORIZED and await self._renew_token():
                 continue
-            return answer.text.strip() if answer.status_code == httpx.codes.OK else None
+            return response.text.strip() if response.status_code == httpx.codes.OK else None
         return None
 
     async def _renew_token(self) -> bool:
         headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
         try:
-            answer = await self._client.put(f"{self._url}/latest/api/token", headers=headers)
+            response = await self._client.put(f"{self._url}/latest/api/token", headers=headers)
         except httpx.HTTPError:
             return False
-        if answer.status_code != httpx.codes.OK:
+        if response.status_code != httpx.codes.OK:
             return False
-        self._token = answer.text.strip()
+        self._token = response.text.strip()
         return True
 
 

@@ -94,7 +94,7 @@ class EnvironmentWatch:
         if environment is None or environment == self._reported:
             return
         try:
-            answer = await plane.report_environment(environment)
+            response = await plane.report_environment(environment)
         except Unreachable as error:
             log.warning("worker.environment_not_reported", reason=str(error))
             return
@@ -105,7 +105,7 @@ class EnvironmentWatch:
             self._reported = environment
             return
         self._reported = environment
-        for each in answer.cannot_run:
+        for each in response.cannot_run:
             lacks = [f"{lack.kind} {lack.name}" for lack in each.lacks]
             log.warning("worker.cannot_run", workflow=each.workflow, lacks=lacks)
 

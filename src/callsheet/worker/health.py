@@ -32,7 +32,7 @@ class EngineHealth:
         # The engine responds, but makes no progress: only a restart helps.
         self.is_stuck = False
         # The engine responds, whether or not it is healthy; also while it warms up.
-        self.answers = False
+        self.responses = False
         self._warm_up = warm_up
         self._name = name or engine.provider
         self.reason = "has not been checked yet"
@@ -59,7 +59,7 @@ class EngineHealth:
 
     def restarted(self, reason: str) -> None:
         """Call when the engine's process has ended: its last known state is no longer valid."""
-        self.answers = False
+        self.responses = False
         if self._warm_up is not None:
             self._warm_up.engine_was_away()
         self.doubt(reason)
@@ -77,12 +77,12 @@ class EngineHealth:
             async with asyncio.timeout(ANSWER_SECONDS):
                 self.description = await self._engine.describe()
             self.version = self.description.version
-            self.answers, self.is_stuck = True, False
+            self.responses, self.is_stuck = True, False
             self.looked.set()
             if self._warm_up is not None:
                 await self._warm_up.run()
         except (EngineError, TimeoutError) as error:
-            self.answers = not isinstance(error, EngineUnreachable | TimeoutError)
+            self.responses = not isinstance(error, EngineUnreachable | TimeoutError)
             self.is_stuck = isinstance(error, EngineStuck)
             if isinstance(error, EngineUnreachable) and self._warm_up is not None:
                 self._warm_up.engine_was_away()

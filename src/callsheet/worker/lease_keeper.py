@@ -128,9 +128,9 @@ class LeaseKeeper:
         elif self._node == node_id[:LONGEST_NODE_ID]:
             self._node = ""
 
-    def previewed(self, mime_type: str, picture: bytes) -> None:
-        if mime_type in _PREVIEW_TYPES and len(picture) <= MOST_PREVIEW_BYTES:
-            self._preview = {"mime_type": mime_type, "data": base64.b64encode(picture).decode("ascii")}
+    def previewed(self, mime_type: str, image: bytes) -> None:
+        if mime_type in _PREVIEW_TYPES and len(image) <= MOST_PREVIEW_BYTES:
+            self._preview = {"mime_type": mime_type, "data": base64.b64encode(image).decode("ascii")}
             self._news.set()
 
     async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatResponse:
@@ -192,10 +192,10 @@ class LeaseKeeper:
         self._progress = self._preview = None
         return request
 
-    def _hear(self, answer: HeartbeatResponse) -> None:
-        self._ttl = answer.lease_ttl_seconds or self._ttl
+    def _hear(self, response: HeartbeatResponse) -> None:
+        self._ttl = response.lease_ttl_seconds or self._ttl
         self._told_start = self._told_start or self._began is not None
-        if answer.cancel_requested:
+        if response.cancel_requested:
             self.end("canceled")
 
     def _refused(self, refused: RefusedRequest) -> None:
@@ -209,7 +209,7 @@ class LeaseKeeper:
         failures = 0
         while True:
             try:
-                answer = await self._plane.heartbeat(request)
+                response = await self._plane.heartbeat(request)
             except Unreachable as error:
                 failures += 1
                 await asyncio.sleep(self._plane.pause(failures, error))
@@ -217,12 +217,12 @@ class LeaseKeeper:
             except RefusedRequest as refused:
                 self._refused(refused)
                 raise
-            self._hear_addresses(answer)
-            return answer
+            self._hear_addresses(response)
+            return response
 
-    def _hear_addresses(self, answer: HeartbeatResponse) -> None:
-        self._ttl = answer.lease_ttl_seconds or self._ttl
-        if answer.cancel_requested:
+    def _hear_addresses(self, response: HeartbeatResponse) -> None:
+        self._ttl = response.lease_ttl_seconds or self._ttl
+        if response.cancel_requested:
             self.end("canceled")
 
     def _message(self, **fields: object) -> Body:

@@ -69,9 +69,9 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
     return EnginePayload(graph, assets, node, extra_data, keeps)
 
 
-def refreshed(asset: PayloadAsset, answer: HeartbeatResponse) -> str:
+def refreshed(asset: PayloadAsset, response: HeartbeatResponse) -> str:
     """The asset's new URL, or the old one if the response has none."""
-    for each in answer.inputs or []:
+    for each in response.inputs or []:
         if (each.key, each.placeholder) == (asset.key, asset.placeholder) or each.placeholder == asset.placeholder:
             return each.download_url
     return asset.url

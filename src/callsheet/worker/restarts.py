@@ -40,7 +40,7 @@ class EngineSigns:
     now: float
     started_at: float | None
     retry_at: float = 0.0
-    has_answered: bool = False
+    has_responded: bool = False
     silent_since: float | None = None
     stuck_since: float | None = None
     memory_bytes: int | None = None
@@ -60,7 +60,7 @@ def judge(rules: RestartRules, signs: EngineSigns) -> RestartVerdict | None:
     """The verdict on an engine. None if nothing needs to be done."""
     if signs.started_at is None:
         return RestartVerdict("start") if signs.now >= signs.retry_at else None
-    if not signs.has_answered:
+    if not signs.has_responded:
         late = signs.now - signs.started_at > rules.start_seconds
         message = f"It did not respond within {rules.start_seconds:g} seconds of its start."
         return RestartVerdict("restart", message) if late else None

@@ -45,9 +45,9 @@ class Supervisor:
         self._clock = clock
         self._failures = 0
         self._retry_at = 0.0
-        self.has_ever_answered = False
+        self.has_ever_responded = False
         self._started_at: float | None = None
-        self._has_answered = False
+        self._has_responded = False
         self._silent_since: float | None = None
         self._stuck_since: float | None = None
 
@@ -76,16 +76,16 @@ class Supervisor:
     def _signs(self, now: float) -> EngineSigns:
         health = self._driven.health
         if self._started_at is not None:
-            if health.answers:
-                self._has_answered = self.has_ever_answered = True
+            if health.responses:
+                self._has_responded = self.has_ever_responded = True
                 self.failed_start = None
-            self._silent_since = None if health.answers else (self._silent_since or now)
+            self._silent_since = None if health.responses else (self._silent_since or now)
             self._stuck_since = (self._stuck_since or now) if health.is_stuck else None
         return EngineSigns(
             now=now,
             started_at=self._started_at,
             retry_at=self._retry_at,
-            has_answered=self._has_answered,
+            has_responded=self._has_responded,
             silent_since=self._silent_since,
             stuck_since=self._stuck_since,
             memory_bytes=self._process.memory_bytes if self._rules.memory_bytes is not None else None,
@@ -106,7 +106,7 @@ class Supervisor:
 
     async def _start(self, now: float) -> None:
         launch = self._process.launch
-        self._has_answered, self._silent_since, self._stuck_since = False, None, None
+        self._has_responded, self._silent_since, self._stuck_since = False, None, None
         try:
             await self._process.start()
         except OSError as error:
@@ -117,7 +117,7 @@ class Supervisor:
 
     def _note_end(self, now: float, reason: str) -> None:
         lived = 0.0 if self._started_at is None else now - self._started_at
-        is_stable = self._has_answered and lived >= self._rules.stable_seconds
+        is_stable = self._has_responded and lived >= self._rules.stable_seconds
         self._failures = 0 if is_stable else self._failures + 1
         pause = self._rules.pause_seconds(self._failures)
         self._retry_at, self._started_at = now + pause, None
@@ -125,7 +125,7 @@ class Supervisor:
         self._driven.rest(False)
         self._driven.health.restarted(reason)
         said = redact_text(self._process.log.tail).strip()
-        if self._has_answered:
+        if self._has_responded:
             log.warning(
                 "engine.ended",
                 engine=self._driven.name,
@@ -143,7 +143,7 @@ class Supervisor:
             log=str(file),
             said=said[-1000:],
         )
-        if not self.has_ever_answered:
+        if not self.has_ever_responded:
             self.failed_start = f"{reason} Its log, {file}, ends with:\n{said}" if said else reason
 
 
@@ -181,7 +181,7 @@ class Supervision:
 
     @property
     def _is_starting(self) -> bool:
-        return not any(each.has_ever_answered for each in self._supervisors)
+        return not any(each.has_ever_responded for each in self._supervisors)
 
 
 def supervision_of(engines: Sequence[DrivenEngine], supervised: EngineProcesses) -> Supervision:

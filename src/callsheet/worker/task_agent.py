@@ -132,7 +132,7 @@ class TaskAgent:
         while True:
             try:
                 async with asking:
-                    answer = await self._poll(poll_id)
+                    response = await self._poll(poll_id)
             except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 self._outage.failed(error)
@@ -141,15 +141,15 @@ class TaskAgent:
             self._outage.ended()
             # The id changes only after a response: a repeated poll gets the lease of a lost response again.
             failures, poll_id = 0, uuid.uuid4().hex
-            self._is_draining = answer.reason == "draining"
-            if answer.job is not None:
+            self._is_draining = response.reason == "draining"
+            if response.job is not None:
                 # Shielded: cancelling a slot must not cancel its task.
                 with suppress(Exception):
-                    await asyncio.shield(self._started(TaskRun(answer.job, place)))
+                    await asyncio.shield(self._started(TaskRun(response.job, place)))
                 continue
             if self._is_draining and self.config.leaves_when_drained and not self._runs:
                 self.departure.begin(DRAINED, None)
-            await asyncio.sleep(PAUSE_SECONDS.get(answer.reason or "empty", 1.0))
+            await asyncio.sleep(PAUSE_SECONDS.get(response.reason or "empty", 1.0))
 
     async def _poll(self, poll_id: str) -> PollResponse:
         return await self.plane.poll(

@@ -43,11 +43,11 @@ class Transfers:
         """Downloads a file. Returns the SHA-256 of the written file."""
         digest = hashlib.sha256()
         try:
-            async with self._client.stream("GET", url) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise TransferFailed("storage did not return the file", answer.status_code)
+            async with self._client.stream("GET", url) as response:
+                if response.status_code != httpx.codes.OK:
+                    raise TransferFailed("storage did not return the file", response.status_code)
                 with target.open("wb") as file:
-                    async for piece in answer.aiter_bytes(PIECE):
+                    async for piece in response.aiter_bytes(PIECE):
                         await asyncio.to_thread(file.write, piece)
                         digest.update(piece)
         except (httpx.RequestError, httpx.InvalidURL) as error:
@@ -58,11 +58,11 @@ class Transfers:
         # The request has a length, because signed URLs of S3 accept no chunked body.
         sent = {**headers, "content-length": str(_size(path))}
         try:
-            answer = await self._client.put(url, headers=sent, content=_pieces(path))
+            response = await self._client.put(url, headers=sent, content=_pieces(path))
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failed(error) from error
-        if not answer.is_success:
-            raise TransferFailed("storage did not accept the file", answer.status_code)
+        if not response.is_success:
+            raise TransferFailed("storage did not accept the file", response.status_code)
 
 
 def _failed(error: Exception) -> TransferFailed:

@@ -57,16 +57,16 @@ async def test_g9_a_stream_that_breaks_goes_on_after_the_last_event_that_was_see
         asked.append(request.headers.get("last-event-id"))
         if len(asked) == 2:
             return web.json_response({"type": "about:blank"}, status=503)
-        answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await answer.prepare(request)
-        await answer.write(b": open\n\n")
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b": open\n\n")
         if len(asked) == 1:
-            await answer.write(line(1, "queued") + line(2, "processing") + PROGRESS + b"event: job.trans")
+            await response.write(line(1, "queued") + line(2, "processing") + PROGRESS + b"event: job.trans")
             assert request.transport is not None
             request.transport.abort()
         else:
-            await answer.write(b": nothing new\n\n" + line(3, "completed"))
-        return answer
+            await response.write(b": nothing new\n\n" + line(3, "completed"))
+        return response
 
     lost: list[str] = []
     async with serving("/api/ai-jobs/{job}/stream", stream) as client:

@@ -32,7 +32,7 @@ def test_the_sample_clip_has_images_and_sound_and_nothing_lies_beside_it(tmp_pat
 
 
 def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
-    clips.make_clip(tmp_path / "result.mp4", picture=negative)
+    clips.make_clip(tmp_path / "result.mp4", image=negative)
     verdict = compare_negative(original, tmp_path / "result.mp4")
     assert verdict.problems == ()
     assert verdict.frames == 24
@@ -43,11 +43,11 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"picture": clips.frame_at}, "off the negative"),
-        ({"picture": negative, "frames": 23}, "no partner"),
-        ({"picture": negative, "sound": False}, "of sound"),
-        ({"picture": negative, "width": 144}, "no partner of its size"),
-        ({"picture": negative, "rate": 24}, "it lasts"),
+        ({"image": clips.frame_at}, "off the negative"),
+        ({"image": negative, "frames": 23}, "no partner"),
+        ({"image": negative, "sound": False}, "of sound"),
+        ({"image": negative, "width": 144}, "no partner of its size"),
+        ({"image": negative, "rate": 24}, "it lasts"),
     ],
     ids=["the same images", "a frame less", "silent", "smaller", "twice as fast"],
 )

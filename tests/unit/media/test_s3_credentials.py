@@ -18,11 +18,11 @@ class KeyService:
     def __init__(self) -> None:
         self.now = START
         self.issued = 0
-        self.may_answer = threading.Event()
-        self.may_answer.set()
+        self.may_response = threading.Event()
+        self.may_response.set()
 
     def issue(self) -> dict[str, str]:
-        assert self.may_answer.wait(30)
+        assert self.may_response.wait(30)
         self.issued += 1
         expiry = (self.now + timedelta(hours=1)).isoformat()
         return {"access_key": f"key-{self.issued}", "secret_key": "secret", "token": "token", "expiry_time": expiry}
@@ -50,10 +50,10 @@ def test_signing_does_not_wait_for_a_renewal_in_advance() -> None:
     service = KeyService()
     credentials = service.open()
     service.now = START + timedelta(minutes=50)
-    service.may_answer.clear()
+    service.may_response.clear()
     assert credentials.current().access_key == "key-1"
     assert credentials.current().access_key == "key-1"
-    service.may_answer.set()
+    service.may_response.set()
     assert credentials._renewal is not None
     credentials._renewal.result(30)
     assert credentials.current().access_key == "key-2"

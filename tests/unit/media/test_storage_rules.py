@@ -14,11 +14,11 @@ from callsheet.media.storage.keys import validate_content_type, validate_folder,
 from callsheet.media.storage.port import ObjectInfo
 from callsheet.media.storage.responses import (
     Plan,
-    answer_headers,
     clean_name,
     content_disposition,
-    plan_answer,
     plan_range,
+    plan_response,
+    response_headers,
 )
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.toolbox.clock import ManualClock
@@ -121,12 +121,12 @@ def test_every_range_header_gets_bytes_of_the_object_or_a_refusal(asked: str, si
     ],
 )
 def test_conditions_are_honoured(headers: dict[str, str], status: int) -> None:
-    assert plan_answer(headers, INFO).status == status
+    assert plan_response(headers, INFO).status == status
 
 
 @given(st.text(min_size=1), st.sampled_from([200, 206, 304]))
 def test_no_download_name_breaks_a_header(name: str, status: int) -> None:
-    headers = answer_headers(INFO, Plan(status, 0, 5), name)
+    headers = response_headers(INFO, Plan(status, 0, 5), name)
     for value in headers.values():
         assert value.isascii()
         assert value.isprintable()

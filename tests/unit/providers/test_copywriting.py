@@ -27,13 +27,13 @@ class Service:
     url: str = ""
     status: int = 200
     content: Any = "Buy this lamp."
-    answer: Any = None
+    response: Any = None
     asked: list[tuple[str, Any]] = field(default_factory=list)
 
     async def complete(self, request: web.Request) -> web.Response:
         self.asked.append((request.headers.get("authorization", ""), await request.json()))
-        if self.answer is not None:
-            return web.Response(body=self.answer, status=self.status, content_type="application/json")
+        if self.response is not None:
+            return web.Response(body=self.response, status=self.status, content_type="application/json")
         if self.status != 200:
             said = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
             return web.json_response(said, status=self.status)
@@ -103,12 +103,12 @@ async def test_an_error_of_the_service_is_reported_without_the_key(
 
 
 @pytest.mark.parametrize(
-    "answer", [b"[]", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": null}}]}', b"1"]
+    "response", [b"[]", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": null}}]}', b"1"]
 )
 async def test_a_response_without_a_text_is_a_failure(
-    service: Service, actor: Actor, tmp_path: Path, answer: bytes
+    service: Service, actor: Actor, tmp_path: Path, response: bytes
 ) -> None:
-    service.answer = answer
+    service.response = response
     with pytest.raises(ProviderError, match="returned no text"):
         await written(actor, tmp_path)
 

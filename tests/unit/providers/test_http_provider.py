@@ -204,12 +204,12 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(styled_prov
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [{}, {"task_id": None}, {"task_id": ".."}, {"task_id": {"a": 1}}, [], "x", {"task_id": True}]
     + [{"task_id": odd} for odd in ("a\ud800", "a\0", "a\nb", "x" * 501)],
 )
-async def test_a_response_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
-    service.always["submit"] = responding(200, answer)
+async def test_a_response_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, response: Any) -> None:
+    service.always["submit"] = responding(200, response)
     failed = await StyledProvider(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
 

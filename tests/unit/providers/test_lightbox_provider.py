@@ -40,8 +40,8 @@ async def made(url: str, directory: Path, generation: Generation, networks: Any 
 
 
 def image_in(file: MadeFile) -> Image.Image:
-    with Image.open(file.path) as picture:
-        return picture.convert("RGB")
+    with Image.open(file.path) as image:
+        return image.convert("RGB")
 
 
 def names_in(directory: Path) -> list[str]:

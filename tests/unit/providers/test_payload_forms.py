@@ -59,16 +59,16 @@ def test_a_schema_has_what_a_form_shows() -> None:
 
 def test_each_action_of_each_provider_is_a_variant_of_media(actors: dict[str, Actor]) -> None:
     variants = {(each.provider, each.action): each for each in form_of(actors["media"]).variants}
-    picture = variants["lightbox", "txt2img"]
-    assert picture.values == {"provider": "lightbox", "action_type": "txt2img"}
-    params = picture.schema["properties"]["params"]["properties"]
+    image = variants["lightbox", "txt2img"]
+    assert image.values == {"provider": "lightbox", "action_type": "txt2img"}
+    params = image.schema["properties"]["params"]["properties"]
     assert params["width"]["type"] == "integer"
-    payload: dict[str, Any] = {**picture.values, "prompt": "a fox", "params": {"width": 64}}
-    jsonschema.validate(payload, picture.schema)
+    payload: dict[str, Any] = {**image.values, "prompt": "a fox", "params": {"width": 64}}
+    jsonschema.validate(payload, image.schema)
     actors["media"].plan(payload)
     wrong = {**payload, "params": {"width": "wide"}}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, picture.schema)
+        jsonschema.validate(wrong, image.schema)
     with pytest.raises(InvalidRequest) as refused:
         actors["media"].plan(wrong)
     assert [each.field for each in refused.value.errors] == ["payload.params.width"]

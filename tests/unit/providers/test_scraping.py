@@ -27,7 +27,7 @@ class Site:
     asked: list[tuple[str, str]] = field(default_factory=list)
     pages: dict[str, Callable[[], web.StreamResponse]] = field(default_factory=dict)
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def response(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.path, request.headers.get("user-agent", "")))
         if request.path == "/robots.txt":
             return web.Response(status=self.robots) if isinstance(self.robots, int) else web.Response(text=self.robots)
@@ -46,7 +46,7 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     site = Site()
     app = web.Application()
-    app.router.add_get("/{path:.*}", site.answer)
+    app.router.add_get("/{path:.*}", site.response)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -57,15 +57,15 @@ async def test_each_actor_sends_its_model_the_inputs_of_that_model(
         assert isinstance(deferred, Deferred)
         assert deferred.provider_job_id in server.predictions
         assert deferred.expires_seconds == 3600
-    picture, film, speech = [call.body["input"] for call in server.submitted]
+    image, film, speech = [call.body["input"] for call in server.submitted]
     assert [call.path for call in server.submitted] == [
         "/models/owner/pictures/predictions",
         "/models/owner/films/predictions",
         "/models/owner/voices/predictions",
     ]
-    prompt = picture.pop("prompt")
+    prompt = image.pop("prompt")
     assert all(word in prompt for word in ("studio", "Paper lamp", "It shines.", "Light!"))
-    assert picture == {"aspect_ratio": "4:5", "image_prompt": "https://shop.test/a.png", "format": "png"}
+    assert image == {"aspect_ratio": "4:5", "image_prompt": "https://shop.test/a.png", "format": "png"}
     assert "Look at this." in film.pop("prompt")
     assert film == {"aspect_ratio": "9:16", "seconds": 8}
     assert speech == {"text": "Hello.", "voice": "ann", "speed": 1.5}

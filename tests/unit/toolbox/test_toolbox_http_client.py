@@ -49,7 +49,7 @@ class Received:
 class Server:
     """Responds to every request with what `answer` writes, and records the requests."""
 
-    answer: Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
+    response: Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     connections: int = 0
@@ -67,7 +67,7 @@ class Server:
             while True:
                 received = await self._read(reader)
                 self.requests.append(received)
-                await self.answer(received, writer)
+                await self.response(received, writer)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
@@ -85,9 +85,9 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[Received, asyncio.StreamWriter], Awaitable[None]], context: ssl.SSLContext | None = None
+    response: Callable[[Received, asyncio.StreamWriter], Awaitable[None]], context: ssl.SSLContext | None = None
 ) -> AsyncIterator[Server]:
-    server = Server(answer)
+    server = Server(response)
     listener = await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=context)
     server.port = listener.sockets[0].getsockname()[1]
     try:
@@ -112,13 +112,13 @@ async def hello(_: Received, writer: asyncio.StreamWriter) -> None:
 def redirect_to(
     location: str, status: str = "302 Found"
 ) -> Callable[[Received, asyncio.StreamWriter], Awaitable[None]]:
-    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+    async def response(request: Received, writer: asyncio.StreamWriter) -> None:
         if request.path == "/":
             reply(writer, b"moved", status, location=location)
         else:
             reply(writer, b"arrived")
 
-    return answer
+    return response
 
 
 def names(**known: Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[str]]]:
@@ -299,12 +299,12 @@ async def test_one_private_ip_address_among_public_ones_refuses_them_all() -> No
 
 async def test_the_client_connects_to_the_ip_address_that_was_checked() -> None:
     """A name that resolves to another IP address the second time (DNS rebinding) is resolved once per connection."""
-    answers = [["127.0.0.1"], ["127.66.66.66"]]
+    responses = [["127.0.0.1"], ["127.66.66.66"]]
     asked = []
 
     async def rebinding(host: str, _: int) -> Sequence[str]:
         asked.append(host)
-        return answers[len(asked) - 1]
+        return responses[len(asked) - 1]
 
     allowed = [ip_network("127.0.0.1/32")]
     async with serving(hello) as server, GuardedClient(allow_networks=allowed, resolver=rebinding) as client:
@@ -371,13 +371,13 @@ async def test_a_circle_of_redirects_ends(client: GuardedClient) -> None:
 async def test_a_redirect_keeps_or_drops_the_body_by_its_status(
     client: GuardedClient, status: str, method: str, followed_by: str, body: bytes
 ) -> None:
-    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+    async def response(request: Received, writer: asyncio.StreamWriter) -> None:
         if request.path == "/":
             reply(writer, b"", status, location="/there")
         else:
             reply(writer)
 
-    async with serving(answer) as server:
+    async with serving(response) as server:
         await client.fetch(method, server.url(), content=b"" if method == "HEAD" else b"data")
         assert (server.requests[1].method, server.requests[1].body) == (followed_by, body)
 
@@ -527,10 +527,10 @@ async def test_an_endless_chunked_body_is_cut_off(client: GuardedClient) -> None
 
 
 def packed(body: bytes, encoding: str) -> Callable[[Received, asyncio.StreamWriter], Awaitable[None]]:
-    async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
+    async def response(_: Received, writer: asyncio.StreamWriter) -> None:
         reply(writer, body, content_encoding=encoding)
 
-    return answer
+    return response
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
@@ -658,8 +658,8 @@ async def test_a_server_that_does_not_speak_http_or_disconnects_is_a_failed_requ
         await writer.drain()
         writer.close()
 
-    for answer in (nonsense, hang_up):
-        async with serving(answer) as server:
+    for response in (nonsense, hang_up):
+        async with serving(response) as server:
             with pytest.raises(RequestFailed, match="did not send a valid HTTP response"):
                 await client.fetch("GET", server.url())
     with pytest.raises(RequestFailed, match="No connection"):

@@ -26,25 +26,25 @@ from callsheet.worker.transfers import TransferFailed, Transfers
     ],
 )
 async def test_a_redirect_must_stay_on_its_host_or_use_https(here: str, there: str, allowed: bool) -> None:
-    answer = httpx.Response(307, headers={"location": there}, request=httpx.Request("GET", here))
+    response = httpx.Response(307, headers={"location": there}, request=httpx.Request("GET", here))
     if allowed:
-        await refuse_astray(answer)
+        await refuse_astray(response)
     else:
         with pytest.raises(LedAstray):
-            await refuse_astray(answer)
+            await refuse_astray(response)
 
 
 async def test_a_worker_does_not_follow_an_unsafe_redirect_of_storage(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    async def answer(request: web.Request) -> web.Response:
+    async def response(request: web.Request) -> web.Response:
         asked.append(f"{request.host.partition(':')[0]}{request.path}")
         if request.path == "/round":
             raise web.HTTPFound("/round")
         raise web.HTTPTemporaryRedirect(f"http://localhost:{request.url.port}/secret")
 
     app = web.Application()
-    app.router.add_route("*", "/{name}", answer)
+    app.router.add_route("*", "/{name}", response)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -37,16 +37,16 @@ def problem(status: int, code: str, **headers: str) -> Said:
 class Scripted:
     """Returns the scripted responses in turn, and then repeats the last one."""
 
-    def __init__(self, **answers: list[Said]):
-        self.answers = answers
+    def __init__(self, **responses: list[Said]):
+        self.responses = responses
         self.asked: list[tuple[str, str, Any]] = []
         self.url = ""
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def response(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         authorization = request.headers.get("authorization", "") or request.headers.get("x-fleet-secret", "")
         self.asked.append((name, authorization, await request.json()))
-        line = self.answers[name]
+        line = self.responses[name]
         status, body, headers = line.pop(0) if len(line) > 1 else line[0]
         return web.Response(status=status, text=json.dumps(body), content_type="application/json", headers=headers)
 
@@ -54,7 +54,7 @@ class Scripted:
 @asynccontextmanager
 async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> AsyncIterator[ControlPlaneClient]:
     app = web.Application()
-    app.router.add_post("/api/worker/{name}", scripted.answer)
+    app.router.add_post("/api/worker/{name}", scripted.response)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -129,7 +129,7 @@ async def test_a_broken_token_file_is_ignored(tmp_path: Path, content: str) -> N
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         problem(503, "unavailable"),
         problem(500, "internal"),
@@ -138,8 +138,8 @@ async def test_a_broken_token_file_is_ignored(tmp_path: Path, content: str) -> N
         (404, {"not": "ours"}, {}),
     ],
 )
-async def test_temporary_and_unreadable_responses_count_as_unreachable(tmp_path: Path, answer: Said) -> None:
-    async with talking(Scripted(register=[REGISTERED], poll=[answer]), tmp_path) as plane:
+async def test_temporary_and_unreadable_responses_count_as_unreachable(tmp_path: Path, response: Said) -> None:
+    async with talking(Scripted(register=[REGISTERED], poll=[response]), tmp_path) as plane:
         await plane.enter()
         with pytest.raises(Unreachable):
             await plane.poll(PollRequest())

@@ -37,14 +37,14 @@ RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memo
         (EngineSigns(now=6, started_at=None, retry_at=6), "start"),
         (EngineSigns(now=60, started_at=0), None),
         (EngineSigns(now=61, started_at=0), "restart"),
-        (EngineSigns(now=999, started_at=0, has_answered=True), None),
-        (EngineSigns(now=109, started_at=0, has_answered=True, stuck_since=100), None),
-        (EngineSigns(now=110, started_at=0, has_answered=True, stuck_since=100), "restart"),
-        (EngineSigns(now=130, started_at=0, has_answered=True, silent_since=100), None),
-        (EngineSigns(now=131, started_at=0, has_answered=True, silent_since=100), "restart"),
-        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1000), None),
-        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1001, in_use=1), "rest"),
-        (EngineSigns(now=9, started_at=0, has_answered=True, memory_bytes=1001), "restart"),
+        (EngineSigns(now=999, started_at=0, has_responded=True), None),
+        (EngineSigns(now=109, started_at=0, has_responded=True, stuck_since=100), None),
+        (EngineSigns(now=110, started_at=0, has_responded=True, stuck_since=100), "restart"),
+        (EngineSigns(now=130, started_at=0, has_responded=True, silent_since=100), None),
+        (EngineSigns(now=131, started_at=0, has_responded=True, silent_since=100), "restart"),
+        (EngineSigns(now=9, started_at=0, has_responded=True, memory_bytes=1000), None),
+        (EngineSigns(now=9, started_at=0, has_responded=True, memory_bytes=1001, in_use=1), "rest"),
+        (EngineSigns(now=9, started_at=0, has_responded=True, memory_bytes=1001), "restart"),
         # Models are loaded before the engine responds; the memory it uses then does not count as growth.
         (EngineSigns(now=9, started_at=0, memory_bytes=1001), None),
     ],
@@ -97,7 +97,7 @@ async def test_a_process_that_ends_is_started_after_pauses_that_grow_until_it_wa
     while not process.is_running:
         await supervisor.tick()
         clock.now += 0.5
-    driven.health.answers = driven.health.is_well = True
+    driven.health.responses = driven.health.is_well = True
     await supervisor.tick()
     assert supervisor.failed_start is None
     clock.now += RULES.stable_seconds

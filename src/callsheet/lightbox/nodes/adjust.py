@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from PIL import Image, ImageFilter
 
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
@@ -25,8 +25,8 @@ class ImageInvert(Node):
     outputs = (IMAGE,)
 
     def run(self, context: NodeContext, *, image: Frames) -> Result:
-        def invert(picture: Picture) -> Picture:
-            return 255 - picture
+        def invert(frame: Frame) -> Frame:
+            return 255 - frame
 
         return Result((image.map(invert),))
 
@@ -47,7 +47,7 @@ class ImageBlur(Node):
     def run(self, context: NodeContext, *, image: Frames, blur_radius: int, sigma: float) -> Result:
         # ComfyUI cuts the curve at the radius, so a small radius is a small blur for any sigma.
         softness = ImageFilter.GaussianBlur(min(sigma, blur_radius))
-        return Result((image.map(lambda picture: np.asarray(Image.fromarray(picture).filter(softness))),))
+        return Result((image.map(lambda frame: np.asarray(Image.fromarray(frame).filter(softness))),))
 
 
 class ImageSharpen(Node):
@@ -66,7 +66,7 @@ class ImageSharpen(Node):
     def run(self, context: NodeContext, *, image: Frames, sharpen_radius: int, sigma: float, alpha: float) -> Result:
         # ComfyUI weighs the edges with alpha times ten.
         mask = ImageFilter.UnsharpMask(min(sigma, sharpen_radius), round(alpha * 100), threshold=0)
-        return Result((image.map(lambda picture: np.asarray(Image.fromarray(picture).filter(mask))),))
+        return Result((image.map(lambda frame: np.asarray(Image.fromarray(frame).filter(mask))),))
 
 
 class ImageFlip(Node):
@@ -84,7 +84,7 @@ class ImageFlip(Node):
 
     def run(self, context: NodeContext, *, image: Frames, flip_method: str) -> Result:
         upside_down = flip_method.startswith("x")
-        return Result((image.map(lambda picture: picture[::-1] if upside_down else picture[:, ::-1]),))
+        return Result((image.map(lambda frame: frame[::-1] if upside_down else frame[:, ::-1]),))
 
 
 class ColorGrade(Node):
@@ -120,8 +120,8 @@ class ColorGrade(Node):
         ]
         matrix = _saturation_matrix(saturation)
 
-        def grade(picture: Picture) -> Picture:
-            graded = Image.fromarray(picture).point(curves)
+        def grade(frame: Frame) -> Frame:
+            graded = Image.fromarray(frame).point(curves)
             return np.asarray(graded if saturation == 1 else graded.convert("RGB", matrix))
 
         return Result((image.map(grade),))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from PIL import Image, ImageChops
 
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
@@ -23,21 +23,21 @@ MODES: dict[str, Blend] = {
 }
 
 
-def paired(first: Frames, second: Frames, join: Callable[[Picture, Picture], Picture]) -> Frames:
+def paired(first: Frames, second: Frames, join: Callable[[Frame, Frame], Frame]) -> Frames:
     """Joins image by image; a single second image is used for each of the first."""
     if second.expected == 1:
         other = second.first()
-        return first.map(lambda picture: join(picture, other))
+        return first.map(lambda image: join(image, other))
 
-    def pairs() -> Iterator[Picture]:
+    def pairs() -> Iterator[Frame]:
         return (join(mine, theirs) for mine, theirs in first.beside(second))
 
     return Frames(first.width, first.height, first.expected, pairs)
 
 
-def covering(picture: Picture, width: int, height: int) -> Image.Image:
+def covering(frame: Frame, width: int, height: int) -> Image.Image:
     """The image scaled to fill the size, cut around the middle."""
-    image = Image.fromarray(picture)
+    image = Image.fromarray(frame)
     if image.size == (width, height):
         return image
     scale = min(image.width / width, image.height / height)
@@ -69,7 +69,7 @@ class ImageBlend(Node):
             fitted = np.asarray(covering(image2.first(), width, height))
             image2 = Frames(width, height, 1, lambda: iter((fitted,)), held=True)
 
-        def blend(below: Picture, above: Picture) -> Picture:
+        def blend(below: Frame, above: Frame) -> Frame:
             under = Image.fromarray(below)
             return np.asarray(Image.blend(under, mode(under, covering(above, width, height)), blend_factor))
 
@@ -103,7 +103,7 @@ class ImageCompositeMasked(Node):
     ) -> Result:
         stencil = None if mask is None else Image.fromarray(mask.first())
 
-        def paste(below: Picture, above: Picture) -> Picture:
+        def paste(below: Frame, above: Frame) -> Frame:
             under, over = Image.fromarray(below), Image.fromarray(above)
             over = over.resize(under.size, Image.Resampling.BILINEAR) if resize_source else over
             fitted = stencil if stencil is None or stencil.size == over.size else stencil.resize(over.size)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from PIL import Image, ImageFilter
 
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.landscapes import Landscape
 from callsheet.lightbox.node import NUMBER_LIMIT, Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
@@ -35,20 +35,20 @@ class TextToImage(Node):
     def run(
         self, context: NodeContext, *, text: str, seed: int, width: int, height: int, steps: int, batch_size: int = 1
     ) -> Result:
-        picture = Landscape.imagined(text, seed).paint(width, height)
+        image = Landscape.imagined(text, seed).paint(width, height)
         for step in range(1, steps + 1):
-            context.progress(step, steps, _unfinished(picture, step / steps) if context.previews else None)
+            context.progress(step, steps, _unfinished(image, step / steps) if context.previews else None)
 
-        def batch() -> Iterator[Picture]:
-            yield picture
+        def batch() -> Iterator[Frame]:
+            yield image
             for further in range(1, batch_size):
                 yield Landscape.imagined(text, seed + further).paint(width, height)
 
         return Result((Frames(width, height, batch_size, batch, held=batch_size == 1),))
 
 
-def _unfinished(picture: Picture, share: float) -> Picture:
-    image = Image.fromarray(picture)
+def _unfinished(frame: Frame, share: float) -> Frame:
+    image = Image.fromarray(frame)
     blur = min(image.size) * FIRST_BLUR * (1 - share)
     return np.asarray(image.filter(ImageFilter.GaussianBlur(blur)))
 

@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image, ImageOps, ImageSequence
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.frames import Frames, Picture, check_size, repeated
+from callsheet.lightbox.frames import Frame, Frames, check_size, repeated
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
-from callsheet.lightbox.untrusted_files import opened_picture
+from callsheet.lightbox.untrusted_files import opened_image
 
 SIZE = {"default": 512, "min": 1, "max": 16384, "step": 1}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
@@ -55,12 +55,12 @@ class LoadImage(LoadFile):
     outputs = (IMAGE, NodeOutput("MASK", "MASK"))
 
     def run(self, context: NodeContext, *, image: str) -> Result:
-        return Result(load_picture(context.folders.named_in_graph(image)))
+        return Result(load_image(context.folders.named_in_graph(image)))
 
 
-def load_picture(path: Path) -> tuple[Frames, Frames]:
+def load_image(path: Path) -> tuple[Frames, Frames]:
     """The images of a file, and their masks of transparency."""
-    with opened_picture(path) as image:
+    with opened_image(path) as image:
         count = getattr(image, "n_frames", 1)
         first = ImageOps.exif_transpose(image)
         colours, mask = _colours(first), _mask(first)
@@ -72,17 +72,17 @@ def load_picture(path: Path) -> tuple[Frames, Frames]:
 
 
 def _sequence(path: Path) -> Iterator[Image.Image]:
-    with opened_picture(path) as image:
+    with opened_image(path) as image:
         yield from ImageSequence.Iterator(image)
 
 
-def _colours(image: Image.Image) -> Picture:
+def _colours(image: Image.Image) -> Frame:
     if image.mode in ("I", "I;16", "I;16B"):
         image = Image.fromarray((np.asarray(image, dtype=np.float64) / 257).clip(0, 255).astype(np.uint8))
     return np.asarray(image.convert("RGB"))
 
 
-def _mask(image: Image.Image) -> Picture:
+def _mask(image: Image.Image) -> Frame:
     if "A" in image.getbands() or "transparency" in image.info:
         return 255 - np.asarray(image.convert("RGBA").getchannel("A"))
     # ComfyUI's mask of an image without transparency.
@@ -102,9 +102,9 @@ class EmptyImage(Node):
 
     def run(self, context: NodeContext, *, width: int, height: int, batch_size: int, color: int) -> Result:
         check_size(width, height)
-        picture = np.empty((height, width, 3), np.uint8)
-        picture[:] = (color >> 16 & 255, color >> 8 & 255, color & 255)
-        return Result((repeated(picture, batch_size),))
+        image = np.empty((height, width, 3), np.uint8)
+        image[:] = (color >> 16 & 255, color >> 8 & 255, color & 255)
+        return Result((repeated(image, batch_size),))
 
 
 class ImageScale(Node):
@@ -163,8 +163,8 @@ def _resized(
     resampling: Image.Resampling,
     box: tuple[float, float, float, float] | None,
 ) -> Frames:
-    def resize(picture: Picture) -> Picture:
-        return np.asarray(Image.fromarray(picture).resize((width, height), resampling, box))
+    def resize(frame: Frame) -> Frame:
+        return np.asarray(Image.fromarray(frame).resize((width, height), resampling, box))
 
     return image.map(resize, width, height)
 
@@ -187,7 +187,7 @@ class ImageCrop(Node):
     def run(self, context: NodeContext, *, image: Frames, width: int, height: int, x: int, y: int) -> Result:
         left, top = min(x, image.width - 1), min(y, image.height - 1)
         right, bottom = min(left + width, image.width), min(top + height, image.height)
-        return Result((image.map(lambda picture: picture[top:bottom, left:right], right - left, bottom - top),))
+        return Result((image.map(lambda frame: frame[top:bottom, left:right], right - left, bottom - top),))
 
 
 class RepeatImageBatch(Node):
@@ -202,7 +202,7 @@ class RepeatImageBatch(Node):
     outputs = (IMAGE,)
 
     def run(self, context: NodeContext, *, image: Frames, amount: int) -> Result:
-        def again() -> Iterator[Picture]:
+        def again() -> Iterator[Frame]:
             for _ in range(amount):
                 yield from image
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from callsheet.lightbox.frames import Frames, Picture, repeated
+from callsheet.lightbox.frames import Frame, Frames, repeated
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.nodes.images import IMAGE, LoadFile
-from callsheet.lightbox.untrusted_files import opened_picture
+from callsheet.lightbox.untrusted_files import opened_image
 
 MASK = NodeOutput("MASK", "MASK")
 CHANNELS = ("alpha", "red", "green", "blue")
@@ -24,7 +24,7 @@ class LoadImageMask(LoadFile):
     outputs = (MASK,)
 
     def run(self, context: NodeContext, *, image: str, channel: str) -> Result:
-        with opened_picture(context.folders.named_in_graph(image)) as opened:
+        with opened_image(context.folders.named_in_graph(image)) as opened:
             plane = np.asarray(opened.convert("RGBA").getchannel(channel[0].upper()))
         return Result((repeated(255 - plane if channel == "alpha" else plane),))
 
@@ -49,7 +49,7 @@ class InvertMask(Node):
     outputs = (MASK,)
 
     def run(self, context: NodeContext, *, mask: Frames) -> Result:
-        def invert(plane: Picture) -> Picture:
+        def invert(plane: Frame) -> Frame:
             return 255 - plane
 
         return Result((mask.map(invert),))

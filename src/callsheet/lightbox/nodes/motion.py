@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from callsheet.lightbox.clips import Clip
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.video import CATEGORY, VIDEO
 
@@ -40,22 +40,22 @@ class VideoSpeed(Node):
         return Result((Clip(paced, video.rate, sound),))
 
 
-def _paced(frames: Frames, speed: Fraction) -> Iterator[Picture]:
+def _paced(frames: Frames, speed: Fraction) -> Iterator[Frame]:
     """Takes an image at every multiple of `speed`; between two images, a mixture of them."""
     made, count = 0, 0
-    before: Picture | None = None
-    for count, picture in enumerate(frames, 1):
+    before: Frame | None = None
+    for count, image in enumerate(frames, 1):
         while (place := made * speed) <= count - 1:
             share = place - (count - 2)
-            yield picture if before is None or share == 1 else _mixed(before, picture, float(share))
+            yield image if before is None or share == 1 else _mixed(before, image, float(share))
             made += 1
-        before = picture
+        before = image
     while before is not None and made * speed < count:
         yield before
         made += 1
 
 
-def _mixed(before: Picture, after: Picture, share: float) -> Picture:
+def _mixed(before: Frame, after: Frame, share: float) -> Frame:
     return np.asarray(Image.blend(Image.fromarray(before), Image.fromarray(after), share))
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
@@ -40,7 +40,7 @@ def place_at(position: str, width: int, height: int, patch: Image.Image) -> tupl
     return x, y
 
 
-def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callable[[Picture], Picture]:
+def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callable[[Frame], Frame]:
     """Draws an RGBA patch at its place. The rest of the image does not change."""
     x, y = place_at(position, width, height, patch)
     left, top = max(0, x), max(0, y)
@@ -49,8 +49,8 @@ def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callabl
     alpha = pixels[..., 3:]
     weighted, rest = pixels[..., :3] * alpha, 255 - alpha
 
-    def draw(picture: Picture) -> Picture:
-        drawn = picture.copy()
+    def draw(image: Frame) -> Frame:
+        drawn = image.copy()
         region = drawn[top:bottom, left:right]
         region[:] = (weighted + region * rest + 127) // 255
         return drawn

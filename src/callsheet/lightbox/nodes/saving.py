@@ -49,19 +49,19 @@ def _metadata(context: NodeContext) -> PngInfo:
     return info
 
 
-def _save_pictures(context: NodeContext, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
+def _save_images(context: NodeContext, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
     # A constant instead of images fails here, with ComfyUI's text.
     _, height, width = images.shape
     place = context.folders.place_for(prefix, kind, width, height)
     info = _metadata(context)
     shown = []
-    for position, picture in enumerate(images):
+    for position, image in enumerate(images):
         if not images.held:
             # ComfyUI cannot be interrupted here, because its images exist already. Here they may be a long video.
             context.progress(position, images.expected)
         name = place.file_name("png", position)
         with written(place.folder / name) as part:
-            Image.fromarray(picture).save(part, "PNG", pnginfo=info, compress_level=compress_level)
+            Image.fromarray(image).save(part, "PNG", pnginfo=info, compress_level=compress_level)
         shown.append(shown_file(place, name, kind))
     return Result(shown={"images": shown})
 
@@ -79,7 +79,7 @@ class SaveImage(Node):
     }
 
     def run(self, context: NodeContext, *, images: Frames, filename_prefix: str) -> Result:
-        return _save_pictures(context, images, filename_prefix, "output", compress_level=4)
+        return _save_images(context, images, filename_prefix, "output", compress_level=4)
 
 
 class PreviewImage(Node):
@@ -94,7 +94,7 @@ class PreviewImage(Node):
     def run(self, context: NodeContext, *, images: Frames) -> Result:
         # This is not a secret: it separates the previews of several runs.
         mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
-        return _save_pictures(context, images, f"ComfyUI_temp_{mark}", "temp", compress_level=1)
+        return _save_images(context, images, f"ComfyUI_temp_{mark}", "temp", compress_level=1)
 
 
 class SaveImageWebsocket(Node):
@@ -105,8 +105,8 @@ class SaveImageWebsocket(Node):
     inputs: ClassVar = {"images": NodeInput("IMAGE")}
 
     def run(self, context: NodeContext, *, images: Frames) -> Result:
-        for position, picture in enumerate(images):
-            context.progress(position, images.expected, picture, always=True)
+        for position, image in enumerate(images):
+            context.progress(position, images.expected, image, always=True)
         return Result()
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from callsheet.lightbox.clips import MP4, Clip, copy_streams, is_plain_mp4, open_clip, webm, write_clip
 from callsheet.lightbox.folders import Folders, written
-from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.frames import Frame, Frames
 from callsheet.lightbox.node import Node, NodeContext, NodeInput, NodeOutput, Result
 from callsheet.lightbox.nodes.images import IMAGE
 from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, graph_texts, shown_animation
@@ -183,7 +183,7 @@ class VideoFirstFrame(Node):
     outputs = (IMAGE,)
 
     def run(self, context: NodeContext, *, images: Frames) -> Result:
-        first: Picture = images.first()
+        first: Frame = images.first()
         return Result((Frames(images.width, images.height, 1, lambda: iter((first,)), held=True),))
 
 

@@ -69,8 +69,8 @@ class NoPreview(Exception):
 class PreviewSource(io.RawIOBase):
     """The file. The parent sends the requested parts."""
 
-    def __init__(self, answers: BinaryIO, requests: BinaryIO, size: int) -> None:
-        self._answers = answers
+    def __init__(self, responses: BinaryIO, requests: BinaryIO, size: int) -> None:
+        self._responses = responses
         self._requests = requests
         self._size = size
         self._position = 0
@@ -109,8 +109,8 @@ class PreviewSource(io.RawIOBase):
         if found is None:
             start = number * BLOCK_BYTES
             send(self._requests, b"R", WANTED.pack(start, min(BLOCK_BYTES, self._size - start)))
-            (length,) = LENGTH.unpack(self._answers.read(LENGTH.size))
-            found = self._blocks[number] = self._answers.read(length)
+            (length,) = LENGTH.unpack(self._responses.read(LENGTH.size))
+            found = self._blocks[number] = self._responses.read(length)
             if len(self._blocks) > KEPT_BLOCKS:
                 self._blocks.popitem(last=False)
         self._blocks.move_to_end(number)
@@ -303,9 +303,9 @@ class PreviewClip:
             self._stream = self._container.add_stream("libx264", rate=FRAME_RATE, options=options)
             self._stream.width, self._stream.height, self._stream.pix_fmt = *image.size, "yuv420p"
         size = (self._stream.width, self._stream.height)
-        picture = av.VideoFrame.from_image(image if image.size == size else image.resize(size))  # type: ignore[no-untyped-call]
-        picture.pts = place
-        self._container.mux(self._stream.encode(picture))
+        frame = av.VideoFrame.from_image(image if image.size == size else image.resize(size))  # type: ignore[no-untyped-call]
+        frame.pts = place
+        self._container.mux(self._stream.encode(frame))
 
     def finished(self) -> bytes:
         self._container.mux(self._stream.encode(None))
@@ -348,10 +348,10 @@ def previews_of(kind: str, source: io.RawIOBase, side: int, seconds: float) -> t
 
 
 def main() -> int:
-    answers, target = sys.stdin.buffer, sys.stdout.buffer
-    task = json.loads(answers.readline())
+    responses, target = sys.stdin.buffer, sys.stdout.buffer
+    task = json.loads(responses.readline())
     _limit(task["cpu_seconds"], task["niceness"])
-    source = PreviewSource(answers, target, task["size"])
+    source = PreviewSource(responses, target, task["size"])
     try:
         made, facts = previews_of(task["kind"], source, task["side"], task["seconds"])
     except NoPreview as reason:

@@ -11,7 +11,7 @@ from callsheet.media.previews.maker import CONTENT_TYPES
 from callsheet.media.previews.sandbox import MOST_BYTES
 from callsheet.media.previews.urls import PATH, PreviewUrls
 from callsheet.media.storage import Storage
-from callsheet.media.storage.responses import answer_headers, plan_answer
+from callsheet.media.storage.responses import plan_response, response_headers
 from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import NotFound, SignatureInvalid
 
@@ -46,8 +46,8 @@ def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
         if found is None:
             raise NotFound("There is no such preview.")
         info, content = found
-        plan = plan_answer(request.headers, info)
-        headers = {**answer_headers(info, plan, None), "cache-control": CACHED}
+        plan = plan_response(request.headers, info)
+        headers = {**response_headers(info, plan, None), "cache-control": CACHED}
         return Response(content[plan.start : plan.end], plan.status, headers)
 
     return router

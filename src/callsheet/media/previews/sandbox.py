@@ -157,7 +157,7 @@ class _Conversation:
             payload = await self.source.readexactly(length)
             match letter:
                 case b"R" if length == WANTED.size:
-                    await self._answer(*WANTED.unpack(payload))
+                    await self._response(*WANTED.unpack(payload))
                 case b"F":
                     self._keep(payload)
                 case b"I":
@@ -167,7 +167,7 @@ class _Conversation:
                 case _:
                     raise NoPreview("the decoder crashed")
 
-    async def _answer(self, start: int, length: int) -> None:
+    async def _response(self, start: int, length: int) -> None:
         self.read_bytes += length
         if length > BLOCK_BYTES or self.read_bytes > MOST_READ_BYTES:
             raise NoPreview(f"the preview needs more than {MOST_READ_BYTES} bytes of the file")

@@ -34,7 +34,7 @@ class Plan:
     end: int
 
 
-def plan_answer(request_headers: Mapping[str, str], info: ObjectInfo) -> Plan:
+def plan_response(request_headers: Mapping[str, str], info: ObjectInfo) -> Plan:
     """Follows RFC 9110: If-None-Match, then If-Range, then Range; raises RangeNotSatisfiable."""
     if _names(request_headers.get("if-none-match"), info.etag):
         return Plan(304, 0, 0)
@@ -73,7 +73,7 @@ def http_date(info: ObjectInfo) -> str:
     return format_datetime(info.modified_at, usegmt=True)
 
 
-def answer_headers(info: ObjectInfo, plan: Plan, download_name: str | None) -> dict[str, str]:
+def response_headers(info: ObjectInfo, plan: Plan, download_name: str | None) -> dict[str, str]:
     headers = {
         "etag": info.etag,
         "last-modified": http_date(info),

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from callsheet.media.storage.local import LocalStorage, OpenObject
 from callsheet.media.storage.port import ObjectInfo
-from callsheet.media.storage.responses import Plan, answer_headers, plan_answer
+from callsheet.media.storage.responses import Plan, plan_response, response_headers
 from callsheet.media.storage.signed_urls import PATH, Grant
 from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound
@@ -60,8 +60,8 @@ def storage_router(storage: LocalStorage) -> APIRouter:
             raise NotFound()
         try:
             info = _served_as(opened.info, grant)
-            plan = plan_answer(request.headers, info)
-            headers = answer_headers(info, plan, grant.download_name)
+            plan = plan_response(request.headers, info)
+            headers = response_headers(info, plan, grant.download_name)
             return ObjectResponse(storage, opened, plan, headers)
         except BaseException:
             opened.close()
@@ -81,8 +81,8 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         if info is None:
             raise NotFound()
         conditions = {name: value for name, value in request.headers.items() if name == "if-none-match"}
-        plan = plan_answer(conditions, info)
-        headers = answer_headers(_served_as(info, grant), plan, grant.download_name)
+        plan = plan_response(conditions, info)
+        headers = response_headers(_served_as(info, grant), plan, grant.download_name)
         return Response(status_code=plan.status, headers=headers)
 
     @router.put(

@@ -196,12 +196,12 @@ class S3Storage:
         validate_key(key)
         lifetime = self._lifetime(seconds)
         expires_at = self._clock.now() + timedelta(seconds=lifetime)
-        answered = {}
+        responded = {}
         if content_type is not None:
-            answered["response-content-type"] = validate_content_type(content_type)
+            responded["response-content-type"] = validate_content_type(content_type)
         if download_name is not None:
-            answered["response-content-disposition"] = content_disposition(download_name)
-        url = self._signer.get_as(key, lifetime, answered) if answered else self._signer.get(key, lifetime)
+            responded["response-content-disposition"] = content_disposition(download_name)
+        url = self._signer.get_as(key, lifetime, responded) if responded else self._signer.get(key, lifetime)
         return SignedRequest("GET", url, {}, expires_at)
 
     def presign_put(

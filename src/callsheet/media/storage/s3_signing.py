@@ -48,7 +48,7 @@ def store_of(settings: S3Settings, credentials: ReadOnlyCredentials) -> S3Store:
 
 
 class S3Signer:
-    """obstore signs in 10 µs but cannot bind headers or answer names; botocore's signer, used directly, can, in 60 µs.
+    """obstore signs in 10 µs but cannot bind headers or names of downloads; botocore's signer can, in 60 µs.
 
     A poll hands out mostly plain reads, so each does what it is good at. (boto3's own presigning takes 300 µs.)
     """
@@ -67,9 +67,9 @@ class S3Signer:
             self._signed_for, self._store = credentials, store_of(self._settings, credentials)
         return obstore.sign(self._store, "GET", key, timedelta(seconds=seconds))
 
-    def get_as(self, key: str, seconds: int, answered: Mapping[str, str]) -> str:
-        """`answered`: headers of the answer, by their parameters."""
-        return self._sign("GET", key, seconds, {}, answered)
+    def get_as(self, key: str, seconds: int, response_headers: Mapping[str, str]) -> str:
+        """`response_headers`: headers of the response, by the names of their parameters."""
+        return self._sign("GET", key, seconds, {}, response_headers)
 
     def put(self, key: str, seconds: int, headers: Mapping[str, str], size: int | None) -> str:
         length = {} if size is None else {"Content-Length": str(size)}

@@ -41,13 +41,13 @@ class Binaries:
         return self.directory.parent / "share"
 
     def major_version(self) -> int:
-        answer = subprocess.run(  # noqa: S603
+        response = subprocess.run(  # noqa: S603
             [self.postgres, "--version"], capture_output=True, text=True, env=ENVIRONMENT, check=False
         )
-        found = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
+        found = re.search(r"\(PostgreSQL\) (\d+)", response.stdout)
         if found is None:
             raise EmbeddedPostgresError(
-                f"The PostgreSQL program {self.postgres} does not run on this machine: {answer.stderr.strip()} "
+                f"The PostgreSQL program {self.postgres} does not run on this machine: {response.stderr.strip()} "
                 "Install the missing libraries, or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
             )
         return int(found[1])

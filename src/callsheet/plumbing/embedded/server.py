@@ -161,7 +161,7 @@ async def _release(claim: FileLock, layout: Layout) -> None:
 async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
     """The port of a server that responds and has a keeper. Called under the start lock and with a claim."""
     port = layout.recorded_port()
-    if port is not None and await _answers(layout, port):
+    if port is not None and await _responses(layout, port):
         return port
     await _stop_orphan(layout)
     binaries = find_binaries()
@@ -174,7 +174,7 @@ async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
         forget_reused_pid(layout)
         log_offset = layout.log.stat().st_size
         await _to_the_end(spawn_keeper, layout, binaries, account, port, start_lock)
-        if await _answers(layout, port):
+        if await _responses(layout, port):
             return port
         log = layout.log_since(log_offset)
         if Setback.in_log(log) is None or time.monotonic() > deadline:
@@ -194,7 +194,7 @@ async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
         raise
 
 
-async def _answers(layout: Layout, port: int) -> bool:
+async def _responses(layout: Layout, port: int) -> bool:
     """Waits for a response as long as the keeper runs: the server may be starting or recovering."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while is_held(layout.keeper_lock):

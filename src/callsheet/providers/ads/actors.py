@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from callsheet.providers.actor import Deferred, Done, Plan, Task
 from callsheet.providers.ads.copywriting import NAME as COPYWRITING
 from callsheet.providers.ads.copywriting import Copywriter, ModelWriter, TemplateWriter
-from callsheet.providers.ads.prompts import ProviderRequest, film_asked, picture_asked, speech_asked
+from callsheet.providers.ads.prompts import ProviderRequest, film_asked, image_asked, speech_asked
 from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError
@@ -88,7 +88,7 @@ class CopyActor:
         read(CopyInput, payload)
         seconds = int(self._config.request_seconds) + MARGIN_SECONDS
         limit = Concurrency(COPYWRITING, self._config.max_concurrent) if self.paid else None
-        return Plan(self._writer.provider, Finish.SYNC, limit, seconds, makes_pictures=False)
+        return Plan(self._writer.provider, Finish.SYNC, limit, seconds, makes_images=False)
 
     async def run(self, task: Task) -> Done:
         return Done(await self._writer.write(read_again(CopyInput, task.payload)))
@@ -111,7 +111,7 @@ class ScrapeActor:
         # Time for the rules of two sites, the page, and the parsing of the page.
         seconds = int(3 * self._config.timeout_seconds + self._config.read_seconds) + MARGIN_SECONDS
         limit = Concurrency(self.name, self._config.max_concurrent)
-        return Plan(concurrency=limit, run_limit_seconds=seconds, makes_pictures=False)
+        return Plan(concurrency=limit, run_limit_seconds=seconds, makes_images=False)
 
     async def run(self, task: Task) -> Done:
         url = read_again(ScrapeInput, task.payload).url
@@ -128,7 +128,7 @@ class _CallingBack(Generic[Input]):
     promised: ClassVar[tuple[str, ...]]
     # The provider itself declares this.
     paid: ClassVar[bool] = False
-    makes_pictures: ClassVar[bool] = True
+    makes_images: ClassVar[bool] = True
 
     def __init__(self, context: BuiltInContext):
         self._context = context
@@ -144,7 +144,7 @@ class _CallingBack(Generic[Input]):
             concurrency=provider.concurrency(generation),
             run_limit_seconds=provider.run_limit_seconds,
             action=generation.action,
-            makes_pictures=self.makes_pictures,
+            makes_images=self.makes_images,
         )
 
     async def run(self, task: Task) -> Deferred:
@@ -190,7 +190,7 @@ class StaticAdActor(_CallingBack[StaticAdInput]):
     promised = ("image/*",)
 
     def asked(self, wanted: StaticAdInput) -> ProviderRequest:
-        return picture_asked(wanted)
+        return image_asked(wanted)
 
 
 class VideoActor(_CallingBack[VideoInput]):
@@ -213,7 +213,7 @@ class SpeechActor(_CallingBack[SpeechInput]):
     model = SpeechInput
     # A video container with only sound cannot be distinguished from a video by its first bytes.
     promised = ("audio/*", "video/mp4", "video/webm")
-    makes_pictures = False
+    makes_images = False
 
     def asked(self, wanted: SpeechInput) -> ProviderRequest:
         return speech_asked(wanted)

@@ -57,8 +57,8 @@ class ModelWriter:
             "messages": messages_of(wanted),
             "max_tokens": TOKENS[wanted.length],
         }
-        answer = await self._service.call("POST", "/chat/completions", body)
-        text = text_of(answer)
+        response = await self._service.call("POST", "/chat/completions", body)
+        text = text_of(response)
         if text is None:
             message = "The service that writes texts returned no text."
             raise ProviderError("provider_answer", message, details={"provider": NAME})
@@ -86,10 +86,10 @@ def facts_of(product: ProductFields) -> str:
     return "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
 
 
-def text_of(answer: object) -> str | None:
+def text_of(response: object) -> str | None:
     """The text of a chat response; None if it has none."""
     try:
-        content = answer["choices"][0]["message"]["content"]  # type: ignore[index]
+        content = response["choices"][0]["message"]["content"]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):
         return None
     if not isinstance(content, str):

@@ -23,7 +23,7 @@ class ProviderRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def picture_asked(wanted: StaticAdInput) -> ProviderRequest:
+def image_asked(wanted: StaticAdInput) -> ProviderRequest:
     words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the image."
     prompt = f"Advertising photograph, style: {wanted.style}. {about(wanted.product)} {words}"
     extra = {"image": first_image(wanted.product), "style": wanted.style, "headline": wanted.headline}

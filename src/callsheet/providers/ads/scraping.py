@@ -65,18 +65,18 @@ class Scraper:
         """The robots.txt of the site of this page; None if the site has none, or if the settings ignore robots.txt."""
         if not self._config.robots:
             return None
-        answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
+        response = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
         # RFC 9309: a site without rules allows everything. A site whose server fails allows nothing.
-        if answer.status >= 500:
-            retryable = answer.status in PASSING
+        if response.status >= 500:
+            retryable = response.status in PASSING
             raise ProviderError(
-                "page_refused", f"The server of {_host(url)} failed with status {answer.status}.", retryable=retryable
+                "page_refused", f"The server of {_host(url)} failed with status {response.status}.", retryable=retryable
             )
-        if answer.status >= 300:
+        if response.status >= 300:
             return None
         # This runs in a thread: the largest files take half a second, in which the process would send no other
         # response.
-        return await asyncio.to_thread(_parsed, answer.content)
+        return await asyncio.to_thread(_parsed, response.content)
 
     async def _fetch(self, url: str, max_bytes: int) -> Response:
         headers = {"user-agent": self._config.user_agent, "accept": "text/html,application/xhtml+xml,text/plain;q=0.5"}

@@ -73,8 +73,8 @@ class ComfyCloud:
 
     def __init__(self, url: str, api_key: str, *, patience: Patience | None = None):
         self._patience = patience or Patience()
-        self._http = EngineHttp(url, {"X-API-Key": api_key}, seconds=self._patience.answer)
-        self._keyless = EngineHttp(url, seconds=self._patience.answer)
+        self._http = EngineHttp(url, {"X-API-Key": api_key}, seconds=self._patience.response)
+        self._keyless = EngineHttp(url, seconds=self._patience.response)
         self._api_key = api_key
         address = f"{socket_address(url)}/ws?clientId={uuid.uuid4().hex}&token={quote(api_key, safe='')}"
         self._socket = EngineSocket(address)
@@ -96,22 +96,22 @@ class ComfyCloud:
     async def describe(self) -> EngineDescription:
         if self._refusal is not None and time.monotonic() - self._refusal[0] < REFUSED_SECONDS:
             raise self._refusal[1]
-        answer = await self._http.call("GET", "/api/jobs?limit=1")
-        if answer.status_code in _REFUSALS:
-            raise refused(answer.status_code)
-        if answer.status_code >= 500:
-            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=answer.status_code)
+        response = await self._http.call("GET", "/api/jobs?limit=1")
+        if response.status_code in _REFUSALS:
+            raise refused(response.status_code)
+        if response.status_code >= 500:
+            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=response.status_code)
         return EngineDescription("Comfy Cloud v1")
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         # The service stores files by content: folders are ignored, and the returned name counts.
         fields = {"type": "input", "overwrite": "true"}
-        answer = await self._http.upload("/api/upload/image", fields, name, path, self._patience.retries)
-        body = json_of(answer)
-        if answer.status_code in _REFUSALS:
-            raise refused(answer.status_code)
-        if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
-            raise upload_refused(answer.status_code)
+        response = await self._http.upload("/api/upload/image", fields, name, path, self._patience.retries)
+        body = json_of(response)
+        if response.status_code in _REFUSALS:
+            raise refused(response.status_code)
+        if response.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
+            raise upload_refused(response.status_code)
         return str(body["name"])
 
     async def share(self, path: Path, name: str) -> str:
@@ -124,8 +124,8 @@ class ComfyCloud:
 
     async def _has(self, reference: str) -> bool:
         query = view_query(Output("", reference, "", "input"))
-        async with self._http.stream("GET", f"/api/view?{query}", follow_redirects=False) as answer:
-            return answer.status_code == 200 or answer.status_code in _REDIRECTS
+        async with self._http.stream("GET", f"/api/view?{query}", follow_redirects=False) as response:
+            return response.status_code == 200 or response.status_code in _REDIRECTS
 
     async def run(self, run: EngineRun, watcher: Watcher) -> Sequence[Output]:
         while True:
@@ -152,7 +152,7 @@ class ComfyCloud:
             # If the response to a submission was lost, its run may have ended without a message to this socket.
             if following.has_begun:
                 await self._socket.hear_out(following, self._patience.last_messages)
-        outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
+        outputs = [*following.images(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
         return outputs
@@ -194,12 +194,12 @@ class ComfyCloud:
 
     async def _fetch(self, output: Output, target: Path) -> FetchedOutput:
         path = f"/api/view?{view_query(output)}"
-        async with self._http.stream("GET", path, follow_redirects=False) as answer:
-            if answer.status_code == 200:
-                return await save_body(answer, target)
-            location = answer.headers.get("location", "")
-            if answer.status_code not in _REDIRECTS or not location:
-                raise unreadable(answer.status_code)
+        async with self._http.stream("GET", path, follow_redirects=False) as response:
+            if response.status_code == 200:
+                return await save_body(response, target)
+            location = response.headers.get("location", "")
+            if response.status_code not in _REDIRECTS or not location:
+                raise unreadable(response.status_code)
         return await self._keyless.save(urljoin(f"{self._http.url}{path}", location), target, follow_redirects=True)
 
     async def _send(self, run: EngineRun) -> str:
@@ -208,14 +208,14 @@ class ComfyCloud:
             self._doubtful.add(run.id)
         self._sent.add(run.id)
         extra = {**marked_extra_data(run.extra_data, run.id), "api_key_comfy_org": self._api_key}
-        answer = await self._http.call(
+        response = await self._http.call(
             "POST", "/api/prompt", json={"prompt": self._marks.put(run), "extra_data": extra}
         )
-        if answer.status_code in _REFUSALS:
-            self._refusal = (time.monotonic(), refused(answer.status_code))
+        if response.status_code in _REFUSALS:
+            self._refusal = (time.monotonic(), refused(response.status_code))
             raise self._refusal[1]
-        body = json_of(answer)
-        refuse_unless_taken(answer.status_code, body, run)
+        body = json_of(response)
+        refuse_unless_taken(response.status_code, body, run)
         assert isinstance(body, dict)
         if not body.get("prompt_id"):
             raise EngineUnreachable("Comfy Cloud did not return the id of the run.")
@@ -240,10 +240,10 @@ class ComfyCloud:
 
     async def _is_taken_out(self, remote: str) -> bool:
         await self._http.call("POST", "/api/queue", json={"delete": [remote]})
-        answer = await self._http.call("GET", f"/api/job/{quote(remote, safe='')}/status")
-        body = json_of(answer)
+        response = await self._http.call("GET", f"/api/job/{quote(remote, safe='')}/status")
+        body = json_of(response)
         status = str(body.get("status")) if isinstance(body, dict) else ""
-        return answer.status_code == 404 or status in _OVER or status.startswith("cancel")
+        return response.status_code == 404 or status in _OVER or status.startswith("cancel")
 
     async def _finished(self, following: Following, own_id: str) -> Mapping[str, Any]:
         reached = queued = time.monotonic()
@@ -279,16 +279,16 @@ class ComfyCloud:
     async def _ended(self, following: Following, waits: bool) -> str | Mapping[str, Any]:
         """The ended job, or its progress. `waits`: until now the run was only seen waiting."""
         run_id = following.run.id
-        answer = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
-        body = json_of(answer)
-        if answer.status_code == 404:
+        response = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
+        body = json_of(response)
+        if response.status_code == 404:
             if waits and not following.has_begun:
                 raise lost_in_queue(run_id)
             return told_by_socket(following)
-        if answer.status_code in _REFUSALS:
-            raise refused(answer.status_code)
-        if answer.status_code != 200 or not isinstance(body, dict):
-            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=answer.status_code)
+        if response.status_code in _REFUSALS:
+            raise refused(response.status_code)
+        if response.status_code != 200 or not isinstance(body, dict):
+            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=response.status_code)
         status = str(body.get("status"))
         if status in _RUNNING:
             following.begun()
@@ -304,9 +304,9 @@ class ComfyCloud:
         return status
 
     async def _job(self, run_id: str) -> Mapping[str, Any]:
-        answer = await self._http.call("GET", f"/api/jobs/{quote(run_id, safe='')}")
-        body = json_of(answer)
-        if answer.status_code == 200 and isinstance(body, dict):
+        response = await self._http.call("GET", f"/api/jobs/{quote(run_id, safe='')}")
+        body = json_of(response)
+        if response.status_code == 200 and isinstance(body, dict):
             return body
         # This is deprecated, but used if the newer route does not exist yet.
         older = await self._http.get_object(f"/api/history_v2/{quote(run_id, safe='')}")

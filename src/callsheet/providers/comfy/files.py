@@ -61,15 +61,15 @@ class EngineFiles:
         folder, _, name = reference.rpartition("/")
         address = f"/view?{view_query(Output('', name, folder, 'input'))}"
         plain = {"Accept-Encoding": "identity"}
-        answer = await again(lambda: self._http.call("HEAD", address, headers=plain), self._retries)
-        return answer.status_code == 200 and answer.headers.get("content-length") == str(size)
+        response = await again(lambda: self._http.call("HEAD", address, headers=plain), self._retries)
+        return response.status_code == 200 and response.headers.get("content-length") == str(size)
 
     async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
         await self._refuse_too_large((await asyncio.to_thread(path.stat)).st_size)
-        answer = await self._http.upload("/upload/image", fields, name, path, self._retries)
-        body = json_of(answer)
-        if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
-            raise upload_refused(answer.status_code)
+        response = await self._http.upload("/upload/image", fields, name, path, self._retries)
+        body = json_of(response)
+        if response.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
+            raise upload_refused(response.status_code)
         # The engine may have chosen another name.
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
 
@@ -77,9 +77,9 @@ class EngineFiles:
         """Refuses before gigabytes are sent. Asks for the limit each time, because a restart may have changed it."""
         if size < ASKED_FROM_BYTES:
             return
-        answer = await again(lambda: self._http.call("GET", "/features"), self._retries)
-        body = json_of(answer)
-        limit = body.get("max_upload_size") if answer.status_code == 200 and isinstance(body, dict) else None
+        response = await again(lambda: self._http.call("GET", "/features"), self._retries)
+        body = json_of(response)
+        limit = body.get("max_upload_size") if response.status_code == 200 and isinstance(body, dict) else None
         if isinstance(limit, int | float) and size + FORM_BYTES > limit:
             raise upload_refused(errors.TOO_LARGE, size=size, limit=int(limit))
 

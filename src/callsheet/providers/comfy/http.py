@@ -50,9 +50,9 @@ class EngineHttp:
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The whole response, for any status."""
-        async with self.stream(method, path, **options) as answer:
-            await _read(answer)
-        return answer
+        async with self.stream(method, path, **options) as response:
+            await _read(response)
+        return response
 
     async def upload(
         self, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
@@ -67,19 +67,21 @@ class EngineHttp:
 
     async def get_object(self, path: str) -> dict[str, Any]:
         """A JSON object. Raises EngineUnreachable otherwise: a failing engine returns 500 in plain text."""
-        answer = await self.call("GET", path)
-        body = json_of(answer)
-        if answer.status_code != 200 or not isinstance(body, dict):
-            raise EngineUnreachable("The engine returned an unexpected response.", path=path, status=answer.status_code)
+        response = await self.call("GET", path)
+        body = json_of(response)
+        if response.status_code != 200 or not isinstance(body, dict):
+            raise EngineUnreachable(
+                "The engine returned an unexpected response.", path=path, status=response.status_code
+            )
         return body
 
     async def get_small(self, path: str, most_bytes: int) -> object:
         """A JSON value; None if there is no such path, or if the response is not JSON or too large."""
         content = bytearray()
-        async with self.stream("GET", path) as answer:
-            if answer.status_code != 200:
+        async with self.stream("GET", path) as response:
+            if response.status_code != 200:
                 return None
-            async for piece in answer.aiter_bytes(PIECE):
+            async for piece in response.aiter_bytes(PIECE):
                 content += piece
                 if len(content) > most_bytes:
                     return None
@@ -96,9 +98,9 @@ class EngineHttp:
         address = path if "://" in path else f"{self.url}{path}"
         shown = path.partition("?")[0]
         try:
-            async with self._client.stream(method, address, **options) as answer:
-                self._note(method, shown, answer.status_code, started)
-                yield answer
+            async with self._client.stream(method, address, **options) as response:
+                self._note(method, shown, response.status_code, started)
+                yield response
         except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
             self._note(method, shown, type(error).__name__, started)
             raise EngineUnreachable(
@@ -110,10 +112,10 @@ class EngineHttp:
 
     async def save(self, path: str, target: Path, **options: Any) -> FetchedOutput:
         """Saves the body of a response as a file, piece by piece, and returns its checksum."""
-        async with self.stream("GET", path, **options) as answer:
-            if answer.status_code != 200:
-                raise unreadable(answer.status_code)
-            return await save_body(answer, target)
+        async with self.stream("GET", path, **options) as response:
+            if response.status_code != 200:
+                raise unreadable(response.status_code)
+            return await save_body(response, target)
 
     def _note(self, method: str, path: str, result: int | str, started: float) -> None:
         note = log.debug if method == "GET" and path.startswith(_POLLED) else log.info
@@ -141,10 +143,10 @@ async def again(call: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
     return await call()
 
 
-async def save_body(answer: httpx.Response, target: Path) -> FetchedOutput:
+async def save_body(response: httpx.Response, target: Path) -> FetchedOutput:
     digest, size = hashlib.sha256(), 0
     with target.open("wb") as file:
-        async for piece in answer.aiter_bytes(PIECE):
+        async for piece in response.aiter_bytes(PIECE):
             # This runs in a thread: hashing and writing a gigabyte would delay every heartbeat for seconds.
             await asyncio.to_thread(_keep, file.write, digest.update, piece)
             size += len(piece)
@@ -161,17 +163,17 @@ def unreadable(status: int) -> EngineError:
     )
 
 
-def json_of(answer: httpx.Response) -> object:
+def json_of(response: httpx.Response) -> object:
     """The body, or None. Python's parser accepts the bare NaN and Infinity that custom nodes produce."""
     try:
-        body: object = answer.json()
+        body: object = response.json()
     except ValueError:
         return None
     return body
 
 
-async def _read(answer: httpx.Response) -> None:
-    await answer.aread()
+async def _read(response: httpx.Response) -> None:
+    await response.aread()
 
 
 def _keep(write: Any, update: Any, piece: bytes) -> None:

@@ -34,7 +34,7 @@ class Following:
         self._watcher = watcher
         self._socket_images = socket_images
         self._keep_as = run.id
-        self._pictures: list[Output] = []
+        self._images: list[Output] = []
         self._promised: dict[str, int] = {}
         self._started = False
         self._done: set[str] = set()
@@ -90,18 +90,18 @@ class Following:
             self._started = True
             self._watcher.started()
 
-    def previewed(self, mime_type: str, picture: bytes, node: str | None = None) -> None:
+    def previewed(self, mime_type: str, image: bytes, node: str | None = None) -> None:
         self.alive()
         node = node or self._current or ""
         if self._label(node) == SENDS_PICTURES:
-            number = sum(each.node_id == node for each in self._pictures) + 1
+            number = sum(each.node_id == node for each in self._images) + 1
             name = f"picture-{node}-{number:05}.{_ENDINGS.get(mime_type, 'bin')}"
-            kept = self._socket_images.keep(self._keep_as, picture)
-            self._pictures.append(Output(node, name, kept=kept))
-        self._watcher.previewed(mime_type, picture)
+            kept = self._socket_images.keep(self._keep_as, image)
+            self._images.append(Output(node, name, kept=kept))
+        self._watcher.previewed(mime_type, image)
 
     @property
-    def sends_pictures(self) -> list[str]:
+    def sends_images(self) -> list[str]:
         """The nodes whose images come over the socket, if their outputs are wanted."""
         return [
             node_id
@@ -109,12 +109,12 @@ class Following:
             if self._label(node_id) == SENDS_PICTURES and self.run.output_node in (None, node_id)
         ]
 
-    def pictures(self) -> list[Output]:
+    def images(self) -> list[Output]:
         """The images that came over the socket instead of being saved, of the wanted node or of all. A lost
         connection may have lost some of them, and ComfyUI cannot send them again.
         """
-        wanted = self.sends_pictures
-        found = [each for each in self._pictures if each.node_id in wanted]
+        wanted = self.sends_images
+        found = [each for each in self._images if each.node_id in wanted]
         promised = sum(self._promised.get(node_id, 0) for node_id in wanted)
         if wanted and (self.missed or len(found) < promised):
             raise EngineError(

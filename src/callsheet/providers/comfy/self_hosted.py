@@ -80,7 +80,7 @@ class Patience:
     # While runs of other clients are ahead of our run.
     queue: float = 900.0
     # Until the next piece of a response.
-    answer: float = 60.0
+    response: float = 60.0
     # Until the next message of a run that has ended.
     last_messages: float = 10.0
     # How often an upload or a fetch is repeated after its connection failed.
@@ -101,7 +101,7 @@ class ComfyUI:
     ):
         self.url = url
         self._patience = patience or Patience()
-        self._http = EngineHttp(url, seconds=self._patience.answer)
+        self._http = EngineHttp(url, seconds=self._patience.response)
         self._directory = directory
         self._asset_days = asset_days
         self._previews = previews
@@ -142,10 +142,10 @@ class ComfyUI:
     async def inventory(self) -> Inventory:
         stats = await self._http.get_object("/system_stats")
         # The response has megabytes, so it is parsed in a thread, and heartbeats continue.
-        answer = await self._http.call("GET", "/object_info")
-        info = await asyncio.to_thread(json_of, answer)
-        if answer.status_code != 200 or not isinstance(info, dict):
-            raise EngineUnreachable("The engine does not list its nodes.", status=answer.status_code)
+        response = await self._http.call("GET", "/object_info")
+        info = await asyncio.to_thread(json_of, response)
+        if response.status_code != 200 or not isinstance(info, dict):
+            raise EngineUnreachable("The engine does not list its nodes.", status=response.status_code)
         system = stats.get("system")
         version = system.get("comfyui_version") if isinstance(system, dict) else None
         models = await asyncio.to_thread(models_of_object_info, info)
@@ -199,7 +199,7 @@ class ComfyUI:
         error = errors.of_history(entry)
         if error is not None:
             raise error
-        outputs = [*following.pictures(), *outputs_of(entry.get("outputs"), run.output_node)]
+        outputs = [*following.images(), *outputs_of(entry.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
         self._earlier.check(outputs, run, errors.cached_nodes(entry) | following.cached)
@@ -271,9 +271,9 @@ class ComfyUI:
             # By default, a sampler draws no previews.
             "extra_data": {"preview_method": self._previews, **checked_extra_data(run.extra_data)},
         }
-        answer = await self._http.call("POST", "/prompt", json=body)
-        taken = json_of(answer)
-        refuse_unless_taken(answer.status_code, taken, run)
+        response = await self._http.call("POST", "/prompt", json=body)
+        taken = json_of(response)
+        refuse_unless_taken(response.status_code, taken, run)
         if isinstance(taken, dict) and taken.get("prompt_id") not in (None, run.id):
             # This includes an engine that does not report its version.
             await self._http.call("POST", "/queue", json={"delete": [taken["prompt_id"]]})
@@ -347,7 +347,7 @@ class ComfyUI:
         last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
         silent = time.monotonic() - last
         doubt = (limit if following.is_at_node else patience.idle) / 2
-        may_ask = place.is_running and not self._socket.carries_pictures
+        may_ask = place.is_running and not self._socket.carries_images
         if may_ask and silent > doubt and signs.is_first_doubt(last):
             # ComfyUI sends the current node of the run to a new connection.
             await self._socket.reopen()

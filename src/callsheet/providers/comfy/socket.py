@@ -94,9 +94,9 @@ class EngineSocket:
         return self._connected.is_set()
 
     @property
-    def carries_pictures(self) -> bool:
+    def carries_images(self) -> bool:
         """Whether images come over the socket that are not stored elsewhere and would be lost with it."""
-        return any(each.sends_pictures for each in self._runs.values())
+        return any(each.sends_images for each in self._runs.values())
 
     def is_settled(self, seconds: float) -> bool:
         """Whether the socket has been open long enough to receive the message with the current node."""
@@ -171,7 +171,7 @@ class EngineSocket:
 
     def _heard(self, message: str | bytes) -> None:
         if isinstance(message, bytes):
-            self._picture(message)
+            self._image(message)
         else:
             self._message(message)
 
@@ -212,8 +212,8 @@ class EngineSocket:
         for following in self._runs.values():
             following.shown_at(node)
 
-    def _picture(self, message: bytes) -> None:
-        found = picture_in(message)
+    def _image(self, message: bytes) -> None:
+        found = image_in(message)
         if found is None:
             return
         run_id = found.run_id or self._current or ""
@@ -234,7 +234,7 @@ class Picture:
     node_id: str | None = None
 
 
-def picture_in(message: bytes) -> Picture | None:
+def image_in(message: bytes) -> Picture | None:
     if len(message) < 8:
         return None
     event, number = struct.unpack(">II", message[:8])

@@ -43,13 +43,13 @@ class SocketImages:
     def __init__(self) -> None:
         self._files: dict[str, IO[bytes]] = {}
 
-    def keep(self, run_id: str, picture: bytes) -> StoredImage:
+    def keep(self, run_id: str, image: bytes) -> StoredImage:
         file = self._files.get(run_id)
         if file is None:
             file = self._files[run_id] = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the run is forgotten)
         start = file.seek(0, 2)
-        file.write(picture)
-        return StoredImage(file, start, len(picture))
+        file.write(image)
+        return StoredImage(file, start, len(image))
 
     def forget(self, run_id: str) -> None:
         file = self._files.pop(run_id, None)

@@ -25,7 +25,7 @@ async def submitted(
     """The engine's id of the run. `find` returns the id of a run that the engine has, and None otherwise. If the
     engine is unreachable, this waits, because the engine may be starting.
     """
-    attempt, lost_answers, since = 1, 0, time.monotonic()
+    attempt, lost_responses, since = 1, 0, time.monotonic()
     while True:
         try:
             return await send()
@@ -34,8 +34,8 @@ async def submitted(
                 found = await _looked_for(find, absent_seconds)
                 if found is not None:
                     return found
-                lost_answers, since = lost_answers + 1, time.monotonic()
-                if lost_answers == SUBMIT_ATTEMPTS:
+                lost_responses, since = lost_responses + 1, time.monotonic()
+                if lost_responses == SUBMIT_ATTEMPTS:
                     raise
             elif time.monotonic() - since > absent_seconds:
                 raise _not_taken(lost) from lost

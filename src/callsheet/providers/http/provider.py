@@ -131,21 +131,21 @@ class HttpProvider:
     async def _submit(self, action: HttpAction, values: Values) -> str:
         for attempt in range(1, SUBMIT_ATTEMPTS + 1):
             try:
-                answer = await self._call(action, values)
+                response = await self._call(action, values)
                 break
             except ProviderUnavailable as busy:
                 pause = pause_asked_for(busy)
                 if pause is None or attempt == SUBMIT_ATTEMPTS:
                     raise
                 await asyncio.sleep(pause)
-        return self._id_in(answer, action)
+        return self._id_in(response, action)
 
-    def _id_in(self, answer: Any, action: HttpAction) -> str:
-        [found, *_] = [*dug(answer, action.id), None]
+    def _id_in(self, response: Any, action: HttpAction) -> str:
+        [found, *_] = [*dug(response, action.id), None]
         text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
         # An id of dots alone would change the URL that contains it, and half a surrogate pair cannot be in a URL.
         if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
-            reason = self._service.reason_in(answer, self._config.poll.error)
+            reason = self._service.reason_in(response, self._config.poll.error)
             message = f"{self.name} accepted the request but returned no id{f': {reason}' if reason else '.'}"
             raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})
         return text
@@ -157,8 +157,8 @@ class HttpProvider:
         while True:
             pause = poll.every_seconds
             try:
-                answer = await self._call(poll, {"id": job_id})
-                status = self._status_in(answer)
+                response = await self._call(poll, {"id": job_id})
+                status = self._status_in(response)
                 heard, known = time.monotonic(), True
             except ProviderError as error:
                 # The service may need a moment until it knows a job that it has accepted.
@@ -169,30 +169,30 @@ class HttpProvider:
                 pause = max(pause, min(LONGEST_PAUSE_SECONDS, error.details.get("retry_after_seconds") or 0.0))
             else:
                 if status in poll.done:
-                    return status, self._urls_in(answer)
+                    return status, self._urls_in(response)
                 if status in poll.failed:
-                    raise self._failed(answer, status)
-                say(self._percent_in(answer), self._service.presentable(status))
+                    raise self._failed(response, status)
+                say(self._percent_in(response), self._service.presentable(status))
             await asyncio.sleep(pause)
 
-    def _percent_in(self, answer: Any) -> float | None:
+    def _percent_in(self, response: Any) -> float | None:
         path = self._config.poll.progress
-        return percent_of(next(iter(dug(answer, path)), None)) if path else None
+        return percent_of(next(iter(dug(response, path)), None)) if path else None
 
-    def _status_in(self, answer: Any) -> str:
-        [found, *_] = [*dug(answer, self._config.poll.status), None]
+    def _status_in(self, response: Any) -> str:
+        [found, *_] = [*dug(response, self._config.poll.status), None]
         if not isinstance(found, str | int | bool):
             raise ProviderUnavailable(self.name, f"{self.name} does not report the job's progress.")
         text = str(found).lower() if isinstance(found, bool) else str(found)
         return text if len(text) <= 100 else f"{text[:99]}…"
 
-    def _failed(self, answer: Any, status: str) -> ProviderError:
-        reason = self._service.reason_in(answer, self._config.poll.error)
+    def _failed(self, response: Any, status: str) -> ProviderError:
+        reason = self._service.reason_in(response, self._config.poll.error)
         message = f"{self.name} failed{f': {reason}' if reason else '.'}"
         return ProviderError("provider_failed", message, details={"provider": self.name, "status": status})
 
-    def _urls_in(self, answer: Any) -> list[str]:
-        urls = dug_texts(answer, self._config.poll.outputs)
+    def _urls_in(self, response: Any) -> list[str]:
+        urls = dug_texts(response, self._config.poll.outputs)
         details = {"provider": self.name, "outputs": len(urls)}
         if not urls:
             raise ProviderError("no_output", f"{self.name} ended without a result.", details=details)

@@ -55,8 +55,8 @@ def params_of(generation: Generation) -> dict[str, Any]:
     return with_defaults(PARAMETERS[generation.action], generation.params)
 
 
-def graph_of(generation: Generation, picture: str | None) -> tuple[Graph, str | None]:
-    """The graph, and the node whose files count. `picture`: the engine's name of the given image."""
+def graph_of(generation: Generation, image: str | None) -> tuple[Graph, str | None]:
+    """The graph, and the node whose files count. `image`: the engine's name of the given image."""
     if generation.action == GRAPH:
         return checked_graph(generation.params["graph"]), generation.params.get("output_node")
     params = params_of(generation)
@@ -66,7 +66,7 @@ def graph_of(generation: Generation, picture: str | None) -> tuple[Graph, str | 
         graph = {"draw": _node("LightboxTextToImage", **words, **size), SAVE: _saved("draw")}
         return graph, SAVE
     graph = {
-        "load": _node("LoadImage", image=picture),
+        "load": _node("LoadImage", image=image),
         "draw": _node("LightboxTextToImage", **words, width=768, height=512),
         "blend": _node(
             "ImageBlend",

@@ -46,8 +46,8 @@ class Lightbox:
     def __init__(self, config: LightboxProviderConfig, clients: Clients):
         self._config = config
         self._engine: Engine | None = None if config.url is None else ComfyUI(config.url)
-        self._pictures = clients.guarded()
-        self._own_pictures = clients.trusted()
+        self._images = clients.guarded()
+        self._own_images = clients.trusted()
 
     @property
     def actions(self) -> frozenset[str]:
@@ -107,18 +107,18 @@ class Lightbox:
     ) -> list[MadeFile]:
         # This checks whether the engine can take a run, and whether one run can be stopped without the others.
         await engine.describe()
-        picture = None
+        image = None
         if generation.action == IMG2IMG:
-            picture = await self._picture_at_engine(engine, run_id, generation, directory)
-        graph, output_node = graph_of(generation, picture)
+            image = await self._image_at_engine(engine, run_id, generation, directory)
+        graph, output_node = graph_of(generation, image)
         run = EngineRun(run_id, with_own_outputs(graph, run_id), output_node)
         outputs = await engine.run(run, _Watching(say))
         return await _fetched(engine, outputs[:MOST_FILES], directory)
 
-    async def _picture_at_engine(self, engine: Engine, run_id: str, generation: Generation, directory: Path) -> str:
+    async def _image_at_engine(self, engine: Engine, run_id: str, generation: Generation, directory: Path) -> str:
         url = generation.params["image_url"]
         is_own = url == generation.own_url
-        client = self._own_pictures if is_own else self._pictures
+        client = self._own_images if is_own else self._images
         limits = DownloadLimits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
         try:
             given = await download(
@@ -149,7 +149,7 @@ class _Watching:
     def progressed(self, percent: float | None, message: str | None) -> None:
         self._say(percent, message)
 
-    def previewed(self, mime_type: str, picture: bytes) -> None:
+    def previewed(self, mime_type: str, image: bytes) -> None:
         """Does nothing: tasks show no previews."""
 
     def at_node(self, node_id: str, state: NodeState) -> None:

@@ -179,9 +179,9 @@ class Replicate:
 
     async def _ask_for_key(self) -> bytes:
         self._key_asked = time.monotonic()
-        answer = await self._call("GET", "/webhooks/default/secret")
+        response = await self._call("GET", "/webhooks/default/secret")
         try:
-            return key_of(answer["key"])
+            return key_of(response["key"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ProviderUnavailable(NAME, "Replicate did not return its signing secret.") from None
 

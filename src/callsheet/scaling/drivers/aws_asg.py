@@ -228,8 +228,8 @@ class AwsAsg:
             )
 
     async def _groups(self, options: AwsAsgOptions) -> list[Group]:
-        answer = await self._call(options, "describe_auto_scaling_groups", AutoScalingGroupNames=list(options.groups))
-        found = {each["AutoScalingGroupName"]: Group.read(each) for each in answer["AutoScalingGroups"]}
+        response = await self._call(options, "describe_auto_scaling_groups", AutoScalingGroupNames=list(options.groups))
+        found = {each["AutoScalingGroupName"]: Group.read(each) for each in response["AutoScalingGroups"]}
         for name in options.groups:
             if name not in found:
                 raise DriverError(f"AWS knows no Auto Scaling group {name!r} in this account and region.")
