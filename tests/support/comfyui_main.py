@@ -29,10 +29,10 @@ parser.add_argument("--disable-auto-launch", action="store_true")
 parser.add_argument("--max-upload-size", type=int, default=100)
 
 
-class Deadly(Node):
+class EndsExecutor(Node):
     """Ends the executor's thread before the first node, as a graph with a broken node does that no output needs."""
 
-    name = "ProbeDeadly"
+    name = "ProbeEndsExecutor"
     category = probes.CATEGORY
     inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = probes.ProbeSleep.outputs
@@ -78,5 +78,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    probes.NODES = (*probes.NODES, Deadly, Held)
+    probes.NODES = (*probes.NODES, EndsExecutor, Held)
     asyncio.run(main())

@@ -268,11 +268,11 @@ class Core:
         assert await drained(self.databases) == []
 
 
-def open_core(databases: Databases, told: Notify | None = None, **settings: Any) -> Core:
-    """A room over these databases; open several for several control planes. `told` gets the notifications."""
+def open_core(databases: Databases, notify: Notify | None = None, **settings: Any) -> Core:
+    """A room over these databases; open several for several control planes. `notify` gets the notifications."""
     notifications: list[tuple[str, str]] = []
-    notify = told or (lambda *message: notifications.append(message))
-    return Core(databases, open_jobs(databases, notify, JobSettings(**settings)), notifications)
+    record = notify or (lambda *message: notifications.append(message))
+    return Core(databases, open_jobs(databases, record, JobSettings(**settings)), notifications)
 
 
 def report(started: StartedLease, worker: str | None = None) -> LeaseReport:

@@ -5,7 +5,7 @@ The recordings' own ids and folders are replaced by those of the run; everything
 async with replaying() as engine:
     engine.scenario = "SaveImage_batch3"          # a shape of output_shapes.json, or one of the words of ENDINGS
     engine.scenario = "held"; …; engine.release.set()
-    engine.scenario = "deaf"                      # held, and does not hear that it shall stop
+    engine.scenario = "uninterruptible"           # held, and cannot be interrupted
     engine.scenario = "wedged_between"            # its executor dies after the first node
     engine.scenario = "late"                      # its messages come after the response that has the result
 """
@@ -398,7 +398,7 @@ class ReplayingEngine:
             return
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
-        if scenario in ("held", "deaf"):
+        if scenario in ("held", "uninterruptible"):
             # This node never checks for interruptions, so it cannot be interrupted.
             ends = (self.release, item.interrupted) if scenario == "held" else (self.release,)
             waits = [asyncio.create_task(each.wait()) for each in ends]

@@ -44,7 +44,7 @@ async def violations(databases: Databases) -> list[str]:
         hidden = await connection.fetch(HIDDEN)
         homes = {row["id"]: row["db_pool"] for row in await connection.fetch("SELECT id, db_pool FROM tenants")}
     found = _queue(hot, history)
-    found.extend(f"G1 {row['dispatch_id']} is queued below its lane's mark: nobody would find it" for row in hidden)
+    found.extend(f"G1 {row['dispatch_id']} is queued below its lane's mark: no lease would find it" for row in hidden)
     dispatches = {_key(row): row for row in hot}
     for pool in databases.pools:
         found.extend(f"G2 {finding}" for finding in await audit(pool))
@@ -95,15 +95,19 @@ async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> li
         found += [
             f"G2 an output of a job that did not complete: {row['id']}" for row in await connection.fetch(STRAY_OUTPUTS)
         ]
-        found += [f"G2 a product nobody found: {row['id']}" for row in await connection.fetch(STRAY_PRODUCTS)]
-    told = {(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in outbox if row["action"] == "dispatch"}
+        found += [f"G2 a product without its scrape: {row['id']}" for row in await connection.fetch(STRAY_PRODUCTS)]
+    announced = {
+        (row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in outbox if row["action"] == "dispatch"
+    }
     of_job, of_user = defaultdict(list), defaultdict(list)
     for event in events:
         of_job[event["tenant_id"], event["job_id"]].append(event)
         of_user[event["tenant_id"], event["user_id"]].append(event["user_seq"])
     for job in jobs:
         key = (job["tenant_id"], job["id"], job["charge_cycle"])
-        found.extend(f"{problem}: {pool.name} {job['id']}" for problem in _life(job, dispatches.get(key), key in told))
+        found.extend(
+            f"{problem}: {pool.name} {job['id']}" for problem in _life(job, dispatches.get(key), key in announced)
+        )
         found.extend(f"G8 {problem}: {job['id']}" for problem in _history(job, of_job[job["tenant_id"], job["id"]]))
     counted = {(row["tenant_id"], row["user_id"]): row["last_seq"] for row in counters}
     for user, numbers in of_user.items():
@@ -123,11 +127,11 @@ async def _strangers(pool: Database, homes: Mapping[Any, str]) -> list[str]:
     ]
 
 
-def _life(job: Row, dispatch: Row | None, told: bool) -> list[str]:
+def _life(job: Row, dispatch: Row | None, is_announced: bool) -> list[str]:
     found = []
-    if job["status"] in ACTIVE and dispatch is None and not told:
+    if job["status"] in ACTIVE and dispatch is None and not is_announced:
         found.append("G1 an active job that nothing will ever run")
-    if job["status"] == JobStatus.QUEUED and told and dispatch is None:
+    if job["status"] == JobStatus.QUEUED and is_announced and dispatch is None:
         found.append("G1 queued without a dispatch")
     if dispatch is not None:
         if job["lease_seq"] > dispatch["lease_seq"]:

@@ -40,11 +40,11 @@ _QUERY = re.compile(r"\?expires=.*$")
 def rendered(path: str, body: Json, response: httpx.Response) -> str:
     header = "X-Fleet-Secret: …" if path.endswith("/register") else f"Authorization: Bearer {TOKEN}"
     status = HTTPStatus(response.status_code)
-    told = f"{status.value} {status.phrase}"
+    response_text = f"{status.value} {status.phrase}"
     if response.content:
-        told += f"\nContent-Type: {response.headers['content-type']}\n\n{_shown(response.json())}"
-    asked = f"POST {path}\n{header}\nContent-Type: application/json\n\n{_shown(body)}"
-    return f"```http\n{asked}\n```\n```http\n{told}\n```\n"
+        response_text += f"\nContent-Type: {response.headers['content-type']}\n\n{_shown(response.json())}"
+    request_text = f"POST {path}\n{header}\nContent-Type: application/json\n\n{_shown(body)}"
+    return f"```http\n{request_text}\n```\n```http\n{response_text}\n```\n"
 
 
 def with_examples(document: str, examples: dict[str, str]) -> str:

@@ -32,18 +32,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    told = getattr(session.config, "workeroutput", None)
-    if told is not None:
-        told["peak"] = peak_megabytes()
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["peak"] = peak_megabytes()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     # A process that crashed reports nothing.
-    told = getattr(node, "workeroutput", {})
-    if "peak" in told:
+    output = getattr(node, "workeroutput", {})
+    if "peak" in output:
         peaks = node.config.stash.setdefault(_peaks, {})  # type: ignore[attr-defined]
-        peaks[node.gateway.id] = told["peak"]  # type: ignore[attr-defined]
+        peaks[node.gateway.id] = output["peak"]  # type: ignore[attr-defined]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -69,7 +69,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
         assert ["GPU 0 secret None" in logs[0], "GPU 1 secret None" in logs[1]] == [True, True]
 
         person = await agent_harness.person()
-        wedging = await agent_harness.submit(person, workflow=made(("ProbeDeadly", {})), output_node_id="save")
+        wedging = await agent_harness.submit(person, workflow=made(("ProbeEndsExecutor", {})), output_node_id="save")
         await capacity_is(agent_harness, 1)
         await agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{wedging}/cancel")
         await capacity_is(agent_harness, 2)

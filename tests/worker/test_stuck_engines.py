@@ -128,13 +128,13 @@ async def test_an_executor_that_died_between_two_nodes_gets_the_short_limit() ->
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(tmp_path: Path) -> None:
-    with patch.object(probes, "NODES", (*probes.NODES, Deadly)):
+    with patch.object(probes, "NODES", (*probes.NODES, EndsExecutor)):
         async with lightbox_here(tmp_path) as lightbox:
             engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=0.3, absent=120, poll=0.02))
             watcher = Starting()
             with pytest.raises(EngineStuck) as stuck:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    await engine.run(EngineRun(str(uuid.uuid4()), made(("ProbeDeadly", {})), "save"), watcher)
+                    await engine.run(EngineRun(str(uuid.uuid4()), made(("ProbeEndsExecutor", {})), "save"), watcher)
             assert watcher.starts == 1
             assert (stuck.value.details["idle"], "node_id" in stuck.value.details) == (True, False)
             async with httpx.AsyncClient(base_url=lightbox.url, trust_env=False) as client:
@@ -143,7 +143,7 @@ async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("scenario", "is_stuck"), [("wedged_at_start", True), ("deaf", False)])
+@pytest.mark.parametrize(("scenario", "is_stuck"), [("wedged_at_start", True), ("uninterruptible", False)])
 async def test_a_new_socket_learns_again_whether_a_node_runs(scenario: str, is_stuck: bool) -> None:
     async with replaying() as server:
         server.scenario = scenario
@@ -198,7 +198,7 @@ async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
             await engine.run(new_run(), Deaf())
             # Open, and not in the engine's table any more.
             server.sockets.clear()
-        server.scenario = "deaf"
+        server.scenario = "uninterruptible"
         run = new_run()
         if socket == "for pictures":
             run.graph["4"] = node("SaveImageWebsocket", images=["1", 0])
@@ -234,7 +234,7 @@ async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time
     agent_harness: AgentHarness,
 ) -> None:
     # As a node that raises SystemExit: it was started, no message follows, and the run stays in queue_running.
-    agent_harness.engine.scenario = "deaf"
+    agent_harness.engine.scenario = "uninterruptible"
     engine = ComfyUI(agent_harness.engine.url, patience=Patience(stall=0.5, idle=3600, absent=120, poll=0.05))
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
@@ -295,7 +295,7 @@ async def test_a_run_that_cannot_be_stopped_does_not_fail_the_next_run(
     agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.providers.comfy.self_hosted.CANCEL_ATTEMPTS", 1)
-    agent_harness.engine.scenario = "deaf"
+    agent_harness.engine.scenario = "uninterruptible"
     await agent_harness.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     person = await agent_harness.person()
     first, second = [await agent_harness.submit(person) for _ in range(2)]
@@ -409,11 +409,11 @@ def made(*steps: Step) -> Graph:
     return graph
 
 
-class Deadly(Node):
+class EndsExecutor(Node):
     """Ends the executor's thread while it looks into its cache, as a graph with a broken node does that no output
     needs."""
 
-    name = "ProbeDeadly"
+    name = "ProbeEndsExecutor"
     category = probes.CATEGORY
     inputs: ClassVar = {"image": NodeInput("IMAGE")}
     outputs = probes.ProbeSleep.outputs
@@ -482,7 +482,7 @@ async def test_files_of_a_run_that_did_not_stop_are_removed_when_it_has_ended(
 ) -> None:
     monkeypatch.setattr(self_hosted, "CANCEL_ATTEMPTS", 1)
     async with replaying() as server:
-        server.scenario = "deaf"
+        server.scenario = "uninterruptible"
         engine = ComfyUI(server.url, patience=Patience(stall=3600, absent=120, poll=0.02), directory=tmp_path)
         running = asyncio.create_task(engine.run(run := new_run(), Deaf()))
         await until(lambda: server.running)

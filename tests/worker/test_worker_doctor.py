@@ -39,7 +39,7 @@ async def test_doctor_describes_the_worker_if_every_check_passes(agent_harness: 
     assert found["worker"].message == "Worker gpu-1 serves the fleet gpus."
     assert agent_harness.engine.version in found["engine"].message
     assert not (tmp_path / "not").exists()
-    assert await agent_harness.workers() == [], "it registers nobody"
+    assert await agent_harness.workers() == [], "no worker is registered"
     assert agent_harness.worker_harness.secret not in str(found)
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.redirects import refuse_astray
+from callsheet.toolbox.redirects import refuse_unsafe_redirect
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Effect
@@ -31,7 +31,7 @@ from callsheet.wire.tasks import Task
 from callsheet.wire.wallet import Credit, CreditResponse, Wallet
 
 Model = TypeVar("Model", bound=BaseModel)
-Told = JobEvent | JobProgress
+StreamItem = JobEvent | JobProgress
 Counted = Callable[[int], object]
 
 PIECE = 262_144
@@ -82,7 +82,7 @@ class Client:
         options: dict[str, Any] = {"timeout": SECONDS, "trust_env": False, "verify": certificates()}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, **options)
         # A signed URL is enough, and the API key must not be sent to storage.
-        hooks = {"response": [refuse_astray]}
+        hooks = {"response": [refuse_unsafe_redirect]}
         self._storage = httpx.AsyncClient(follow_redirects=True, event_hooks=hooks, **options)
 
     async def __aenter__(self) -> Self:
@@ -193,7 +193,7 @@ class Client:
 
         await _written(target, all_of_it)
 
-    async def events(self, job_id: str | UUID) -> AsyncGenerator[Told, None]:
+    async def events(self, job_id: str | UUID) -> AsyncGenerator[StreamItem, None]:
         """Yields everything that a job reports until it has ended. Continues at the last position if the connection
         breaks (G9).
         """
@@ -215,7 +215,9 @@ class Client:
             failures += 1
             await _pause(failures)
 
-    async def _stream(self, job_id: str | UUID, last: str | None) -> AsyncGenerator[tuple[str | None, Told], None]:
+    async def _stream(
+        self, job_id: str | UUID, last: str | None
+    ) -> AsyncGenerator[tuple[str | None, StreamItem], None]:
         headers = {"last-event-id": last} if last else {}
         path = f"/api/ai-jobs/{_quoted(str(job_id))}/stream"
         async with self._http.stream("GET", path, headers=headers, timeout=SILENT_SECONDS) as response:

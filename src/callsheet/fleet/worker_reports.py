@@ -185,7 +185,7 @@ class WorkerReports:
         try:
             await self.gate.record(CallReport(happened, settled, *error))
         except DATABASE_AWAY as error:  # The report was recorded, and the gate reads the missed outcome from the rows.
-            log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
+            log.warning("gate.not_notified", dispatch_id=settled.dispatch_id, error=repr(error))
 
     async def _log_report(
         self,

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
+from callsheet.toolbox.origins import authority_in, is_ip_or_localhost, name_in
 
 log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ def accepts_host(host: str, names: Collection[str], *, is_local: bool) -> bool:
         return False
     if name in names or is_loopback(name):
         return True
-    return not is_local and (is_what_it_says(name) or "." not in name)
+    return not is_local and (is_ip_or_localhost(name) or "." not in name)
 
 
 def query_number(request: web.Request, name: str, default: int | None) -> int | None:

@@ -51,7 +51,7 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
         raise OperatorError(f"Lightbox cannot use the directory {directory}: {error.strerror}.") from None
     max_upload = settings.max_upload_megabytes * MEGABYTE
     known = features(max_upload)
-    sockets = Sockets(known, everybody_hears=settings.as_cloud)
+    sockets = Sockets(known, all_listen=settings.as_cloud)
     registry = build_registry(settings.probes)
     executor = Executor(registry, folders, PromptQueue(), sockets)
     prompts, files = PromptRoutes(executor, registry, ACCOUNT if settings.as_cloud else None), FileRoutes(folders)

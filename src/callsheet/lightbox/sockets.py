@@ -64,13 +64,13 @@ class _Listener:
 class Sockets:
     """All methods run in the server's loop; `publish` from another thread by `call_soon_threadsafe`."""
 
-    def __init__(self, features: Mapping[str, Any], everybody_hears: bool = False) -> None:
+    def __init__(self, features: Mapping[str, Any], all_listen: bool = False) -> None:
         self._features = features
         # Set by a message that is not JSON, for example if a node shows a number of numpy. ComfyUI's process ends then,
         # and so does this one (comfyui-api.md §8).
         self.broke = asyncio.Event()
         # Comfy Cloud ignores the client id: every socket of the account gets every message.
-        self._everybody_hears = everybody_hears
+        self._all_listen = all_listen
         self._listeners: dict[str, _Listener] = {}
         self._open: set[web.WebSocketResponse] = set()
 
@@ -81,7 +81,7 @@ class Sockets:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         client = request.query.get("clientId", "") or uuid.uuid4().hex
-        if self._everybody_hears:
+        if self._all_listen:
             client = uuid.uuid4().hex
         listener = self._listeners[client] = _Listener(socket)
         self._open.add(socket)
@@ -118,8 +118,8 @@ class Sockets:
 
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
         """Sends a message to one client, or to all clients if none is given."""
-        hearing = self._hearing(client)
-        if not hearing or self.broke.is_set():
+        listeners = self._listeners_of(client)
+        if not listeners or self.broke.is_set():
             return
         try:
             # Only if a client listens: the state of a long graph is a long message, and is sent once per node.
@@ -128,17 +128,17 @@ class Sockets:
             log.error("message_is_no_json", type=event, reason=str(error))
             self.broke.set()
             return
-        for listener in hearing:
+        for listener in listeners:
             listener.put(message)
 
     def publish_preview(self, preview: PreviewFrame, client: str | None, with_metadata: bool) -> None:
         """Sends the preview to the clients that asked for metadata, or to those that did not."""
-        for listener in self._hearing(client):
+        for listener in self._listeners_of(client):
             if listener.wants_metadata is with_metadata:
                 listener.put(preview.packed(with_metadata))
 
-    def _hearing(self, client: str | None) -> list[_Listener]:
-        if client is None or self._everybody_hears:
+    def _listeners_of(self, client: str | None) -> list[_Listener]:
+        if client is None or self._all_listen:
             return list(self._listeners.values())
         return [self._listeners[client]] if client in self._listeners else []
 

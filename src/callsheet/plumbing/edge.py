@@ -79,7 +79,7 @@ class Edge:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._check_caller = check_caller or _nobody
+        self._check_caller = check_caller or _refuse_caller
         self._cors = Cors(settings)
         self._in_progress = in_progress or RequestsInProgress(settings)
         self._own = own
@@ -216,7 +216,7 @@ class _Answer:
             await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
 
 
-async def _nobody(request: Request) -> None:
+async def _refuse_caller(request: Request) -> None:
     raise NotAuthenticated("Sign in to send a body of this size.")
 
 

@@ -156,7 +156,7 @@ class Listener:
                 await connection.add_listener(channel, self._received)
                 listening.add(channel)
                 # Messages that were sent before this moment are lost.
-                self._tell(channel, None)
+                self._notify_subscribers(channel, None)
             for channel in listening - wanted:
                 await connection.remove_listener(channel, self._received)
                 listening.remove(channel)
@@ -176,9 +176,9 @@ class Listener:
                 task.cancel()
 
     def _received(self, connection: object, pid: int, channel: str, payload: object) -> None:
-        self._tell(channel, str(payload))
+        self._notify_subscribers(channel, str(payload))
 
-    def _tell(self, channel: str, payload: str | None) -> None:
+    def _notify_subscribers(self, channel: str, payload: str | None) -> None:
         for subscriber in tuple(self._subscribers.get(channel, ())):
             try:
                 subscriber(payload)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from callsheet.settings import Settings
 from callsheet.toolbox.addresses import is_loopback
-from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
+from callsheet.toolbox.origins import authority_in, is_ip_or_localhost, name_in
 
 
 class OwnAddresses:
@@ -32,4 +32,4 @@ class OwnAddresses:
         if origin.lower() in self._origins:
             return True
         authority = authority_in(origin)
-        return authority == host.lower() and is_what_it_says(name_in(authority) or "")
+        return authority == host.lower() and is_ip_or_localhost(name_in(authority) or "")

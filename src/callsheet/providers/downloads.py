@@ -40,7 +40,7 @@ async def download(
     """Downloads to a new file in `directory`, named `stem` with the extension of its type. Raises ProviderError."""
     unnamed = directory / f"{stem}.part"
     try:
-        with _told_as_provider_errors(provider):
+        with _as_provider_errors(provider):
             async with client.stream(
                 "GET",
                 url,
@@ -93,7 +93,7 @@ async def _write(file: IO[bytes], waiting: bytearray) -> None:
 
 
 @contextmanager
-def _told_as_provider_errors(provider: str) -> Iterator[None]:
+def _as_provider_errors(provider: str) -> Iterator[None]:
     try:
         yield
     except AddressRefused as refused:

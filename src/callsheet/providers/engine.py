@@ -103,7 +103,7 @@ class Inventory:
 
 
 @runtime_checkable
-class TellsInventory(Protocol):
+class HasInventory(Protocol):
     """An engine that can list its node classes and models."""
 
     async def inventory(self) -> Inventory:

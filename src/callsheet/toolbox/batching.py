@@ -62,7 +62,7 @@ class Batcher(Generic[Item, Result]):
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
                 # The caller was canceled before it could take its result.
-                await asyncio.shield(self._tell(item, future.result()))
+                await asyncio.shield(self._report_abandoned(item, future.result()))
             raise
 
     def _is_worth_another(self, running: int) -> bool:
@@ -110,9 +110,9 @@ class Batcher(Generic[Item, Result]):
             else:
                 future.set_result(result)
         for item, result in untaken:
-            await self._tell(item, result)
+            await self._report_abandoned(item, result)
 
-    async def _tell(self, item: Item, result: Result) -> None:
+    async def _report_abandoned(self, item: Item, result: Result) -> None:
         if self._abandoned is None:
             return
         try:

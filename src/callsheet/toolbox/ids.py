@@ -48,7 +48,7 @@ def _layout(milliseconds: int, counter: int, random: int) -> uuid.UUID:
 
 
 _by_the_clock = _Sequence(forwards_only=True)
-_as_told = _Sequence(forwards_only=False)
+_by_given_time = _Sequence(forwards_only=False)
 
 
 def uuid7(now_ms: int | None = None) -> uuid.UUID:
@@ -59,7 +59,7 @@ def uuid7(now_ms: int | None = None) -> uuid.UUID:
     if now_ms is not None:
         if not 0 <= now_ms <= _MAX_MILLISECONDS:
             raise ValueError("now_ms must be milliseconds since 1970")
-        return _as_told.next(now_ms)
+        return _by_given_time.next(now_ms)
     if sys.version_info >= (3, 14):
         return uuid.uuid7()
     return _by_the_clock.next(time.time_ns() // 1_000_000)

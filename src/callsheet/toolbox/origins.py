@@ -30,7 +30,7 @@ def authority_in(origin: str) -> str:
     return authority.lower() if mark and scheme.lower() in ("http", "https") else ""
 
 
-def is_what_it_says(name: str) -> bool:
+def is_ip_or_localhost(name: str) -> bool:
     """Whether no DNS server decides where the name leads: it is an IP address, or localhost."""
     if name == "localhost":
         return True

@@ -5,11 +5,11 @@ from __future__ import annotations
 import httpx
 
 
-class LedAstray(httpx.RequestError):
+class RedirectNotAllowed(httpx.RequestError):
     """A redirect that a signed URL must not follow: to a service of the own network, or to an unencrypted URL."""
 
 
-async def refuse_astray(response: httpx.Response) -> None:
+async def refuse_unsafe_redirect(response: httpx.Response) -> None:
     """A hook for clients that follow redirects. Storage services redirect to another region over https. Any other
     redirect must stay at the requested host.
     """
@@ -18,4 +18,4 @@ async def refuse_astray(response: httpx.Response) -> None:
     here, there = response.url, response.url.join(response.headers["location"])
     stays = there.host == here.host and here.scheme == there.scheme
     if there.scheme != "https" and not stays:
-        raise LedAstray(f"{here.host} redirects to a URL that is not allowed", request=response.request)
+        raise RedirectNotAllowed(f"{here.host} redirects to a URL that is not allowed", request=response.request)

@@ -74,7 +74,7 @@ class Agent:
         self._warm = WarmModels()
         self._supervision = supervision_of(list(self._engines), supervised)
         # Capacity in the last successful poll since registration; None before the first.
-        self._told_capacity: int | None = None
+        self._reported_capacity: int | None = None
         self._use_reported = -math.inf
         self._identity = Identity()
         self._plane = ControlPlaneClient(
@@ -163,7 +163,7 @@ class Agent:
             if not self._engines.providers:
                 await self._be_unwell(place)
                 continue
-            if not self._offer().wants and self._told_capacity == self._engines.capacity:
+            if not self._offer().wants and self._reported_capacity == self._engines.capacity:
                 await self._wait_for_change(None)
                 continue
             began = time.monotonic()
@@ -213,7 +213,7 @@ class Agent:
                 if not asking.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
                     return None
             response = asking.result()
-            self._told_capacity = offer.capacity
+            self._reported_capacity = offer.capacity
             return response
         finally:
             asking.cancel()
@@ -321,7 +321,7 @@ class Agent:
         if self._engines.providers and not self._plane.is_registered:
             await self._environment.read()
             await self._plane.enter()
-            self._told_capacity = None
+            self._reported_capacity = None
 
     async def _take_back_poll(self, place: Workplace) -> None:
         """Requeues the job of a poll that was just abandoned; otherwise the job would wait until its lease expires.

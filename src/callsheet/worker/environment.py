@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from callsheet.providers.engine import Engine, EngineError, Inventory, TellsInventory
+from callsheet.providers.engine import Engine, EngineError, HasInventory, Inventory
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.environment import LONGEST_NAME, MOST_MODELS, MOST_NODE_CLASSES, Environment, ReportedModel
 from callsheet.worker.control_plane import ControlPlaneClient
@@ -191,4 +191,4 @@ def _hashes_in(file: Path) -> dict[str, str | None]:
 
 
 async def _inventory_of(engine: Engine) -> Inventory | None:
-    return await engine.inventory() if isinstance(engine, TellsInventory) else None
+    return await engine.inventory() if isinstance(engine, HasInventory) else None

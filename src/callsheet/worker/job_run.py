@@ -128,7 +128,7 @@ class JobRun:
     async def _send_report(self, report: QueuedReport | None) -> bool:
         """Sends the report. Returns False if the files must be uploaded again."""
         if report is None:
-            self._place.reports.tear_up(self.job)
+            self._place.reports.delete(self.job)
             log.info("job.dropped", reason=self._keeper.ending)
             return True
         before, self.stage = self.stage, "reporting"
@@ -152,7 +152,7 @@ class JobRun:
         over = asyncio.create_task(self._keeper.over.wait())
         try:
             await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() and (not self._keeper.over.is_set() or self._is_worth_telling(work)):
+            if work.done() and (not self._keeper.over.is_set() or self._finished_before_stop(work)):
                 return self._report_of(work)
             return await self._stopped(work)
         finally:
@@ -160,7 +160,7 @@ class JobRun:
                 task.cancel()
             await asyncio.gather(work, over, return_exceptions=True)
 
-    def _is_worth_telling(self, work: asyncio.Task[QueuedReport]) -> bool:
+    def _finished_before_stop(self, work: asyncio.Task[QueuedReport]) -> bool:
         """Whether the run finished at the same moment as it was stopped."""
         return self._keeper.ending in ("interrupted", "run_limit") and work.exception() is None
 

@@ -59,7 +59,7 @@ class LeaseKeeper:
         self.run_limit_seconds = min(job.run_limit_seconds, run_limit_seconds or job.run_limit_seconds)
         self._ttl = job.lease_ttl_seconds
         self._began: float | None = None
-        self._told_start = False
+        self._start_is_reported = False
         self._progress: Body | None = None
         self._preview: Body | None = None
         # When each part of the run happened, and the node that runs now.
@@ -155,7 +155,7 @@ class LeaseKeeper:
             sent = time.monotonic()
             request = self._with_news()
             try:
-                self._hear(await self._plane.heartbeat(request))
+                self._apply_response(await self._plane.heartbeat(request))
                 failures = 0
             except Unreachable as error:
                 failures += 1
@@ -179,12 +179,12 @@ class LeaseKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(usual):
                 await self._news.wait()
-                if self._told_start or self._began is None:
+                if self._start_is_reported or self._began is None:
                     await asyncio.sleep(max(0.0, sent + self._progress_seconds - time.monotonic()))
 
     def _with_news(self) -> Body:
         self._news.clear()
-        starts = self._began is not None and not self._told_start
+        starts = self._began is not None and not self._start_is_reported
         waits = self._limit is None
         request = self._message(
             run_started=starts or None, run_waiting=waits or None, progress=self._progress, preview=self._preview
@@ -192,9 +192,9 @@ class LeaseKeeper:
         self._progress = self._preview = None
         return request
 
-    def _hear(self, response: HeartbeatResponse) -> None:
+    def _apply_response(self, response: HeartbeatResponse) -> None:
         self._ttl = response.lease_ttl_seconds or self._ttl
-        self._told_start = self._told_start or self._began is not None
+        self._start_is_reported = self._start_is_reported or self._began is not None
         if response.cancel_requested:
             self.end("canceled")
 

@@ -22,7 +22,7 @@ def started_at(pid: int) -> str | None:
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in ENDED else f"{fields[19]} {_boot_id()}"
     except (OSError, IndexError):
-        return None if PROC.joinpath("self").exists() else _told_by_ps(pid)
+        return None if PROC.joinpath("self").exists() else _start_time_from_ps(pid)
 
 
 def is_group_alive(group: int) -> bool:
@@ -79,7 +79,7 @@ def _boot_id() -> str:
     return ""
 
 
-def _told_by_ps(pid: int) -> str | None:
+def _start_time_from_ps(pid: int) -> str | None:
     with suppress(OSError, subprocess.SubprocessError):
         said = subprocess.run(  # noqa: S603 (fixed words and a number)
             ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=PS_SECONDS, check=True

@@ -64,7 +64,7 @@ class ReportBox:
         except OSError as error:  # A full disk must not prevent the report.
             log.error("report.not_kept", dispatch_id=job.dispatch_id, reason=str(error))
 
-    def tear_up(self, job: WorkerJob) -> None:
+    def delete(self, job: WorkerJob) -> None:
         """Removes the report of a lost lease: the control plane needs none."""
         self._path(job).unlink(missing_ok=True)
 

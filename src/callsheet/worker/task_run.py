@@ -69,7 +69,7 @@ class TaskRun:
         try:
             report = await self._outcome()
             if report is not None:
-                await self._tell(report)
+                await self._send_report(report)
             else:
                 log.info("task.dropped", job_id=str(self.job.job_id), reason=self._keeper.ending)
         finally:
@@ -174,7 +174,7 @@ class TaskRun:
                 return failure(self.job, ProviderError("canceled", "The task was canceled."))
         return None
 
-    async def _tell(self, report: QueuedReport) -> None:
+    async def _send_report(self, report: QueuedReport) -> None:
         """Sends the report. Retries until the control plane responds, as long as the lease is held."""
         failures, is_bare = 0, False
         while True:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from callsheet.toolbox.certificates import certificates
-from callsheet.toolbox.redirects import refuse_astray
+from callsheet.toolbox.redirects import refuse_unsafe_redirect
 
 PIECE = 262_144
 SECONDS = httpx.Timeout(60.0, connect=10.0)
@@ -31,7 +31,7 @@ class TransferFailed(Exception):
 
 class Transfers:
     def __init__(self) -> None:
-        hooks = {"response": [refuse_astray]}
+        hooks = {"response": [refuse_unsafe_redirect]}
         self._client = httpx.AsyncClient(
             timeout=SECONDS, trust_env=False, verify=certificates(), follow_redirects=True, event_hooks=hooks
         )

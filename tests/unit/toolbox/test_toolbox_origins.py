@@ -1,6 +1,6 @@
 import pytest
 
-from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
+from callsheet.toolbox.origins import authority_in, is_ip_or_localhost, name_in
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_an_authority_is_found_in_an_origin(origin: str, authority: str) -> None
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1", "192.168.1.5", "203.0.113.9", "2001:db8::1"])
 def test_ip_addresses_and_localhost_always_lead_to_the_same_host(name: str) -> None:
-    assert is_what_it_says(name)
+    assert is_ip_or_localhost(name)
 
 
 @pytest.mark.parametrize("name", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "127.1", "", "studio"])
 def test_names_can_be_pointed_to_another_host(name: str) -> None:
-    assert not is_what_it_says(name)
+    assert not is_ip_or_localhost(name)

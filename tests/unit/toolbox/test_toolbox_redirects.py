@@ -8,7 +8,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from callsheet.toolbox.redirects import LedAstray, refuse_astray
+from callsheet.toolbox.redirects import RedirectNotAllowed, refuse_unsafe_redirect
 from callsheet.worker.transfers import TransferFailed, Transfers
 
 
@@ -28,10 +28,10 @@ from callsheet.worker.transfers import TransferFailed, Transfers
 async def test_a_redirect_must_stay_on_its_host_or_use_https(here: str, there: str, allowed: bool) -> None:
     response = httpx.Response(307, headers={"location": there}, request=httpx.Request("GET", here))
     if allowed:
-        await refuse_astray(response)
+        await refuse_unsafe_redirect(response)
     else:
-        with pytest.raises(LedAstray):
-            await refuse_astray(response)
+        with pytest.raises(RedirectNotAllowed):
+            await refuse_unsafe_redirect(response)
 
 
 async def test_a_worker_does_not_follow_an_unsafe_redirect_of_storage(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class Blob:
         """
         if self.is_named:
             return
-        for place in ((INCOMING,), _shelf(self.name)):
+        for place in ((INCOMING,), _folder_of_blob(self.name)):
             with suppress(OSError), folder(self._root, *place) as parent:
                 os.unlink(self.name, dir_fd=parent)
 
@@ -128,9 +128,12 @@ class Draft(Blob):
         os.utime(self._file.fileno())
         os.fsync(self._file.fileno())
         self._file.close()
-        with folder(self._root, INCOMING) as incoming, folder(self._root, *_shelf(self.name), create=True) as shelf:
-            os.rename(self.name, self.name, src_dir_fd=incoming, dst_dir_fd=shelf)
-            os.fsync(shelf)
+        with (
+            folder(self._root, INCOMING) as incoming,
+            folder(self._root, *_folder_of_blob(self.name), create=True) as blob_folder,
+        ):
+            os.rename(self.name, self.name, src_dir_fd=incoming, dst_dir_fd=blob_folder)
+            os.fsync(blob_folder)
 
     def discard(self) -> None:
         if self._file is not None:
@@ -196,7 +199,7 @@ class Disk:
 
     def open(self, key: str) -> tuple[Pointer, FileIO] | None:
         """The pointer and its bytes, held open, which stay readable also when the object is replaced."""
-        return self._follow(self._enter, key, lambda pointer, shelf: open_file(shelf, pointer.blob))
+        return self._follow(self._enter, key, lambda pointer, blob_folder: open_file(blob_folder, pointer.blob))
 
     def copy(
         self,
@@ -237,10 +240,10 @@ class Disk:
                         if pointer.id is None:
                             raise _OldPointer
                         half_made()
-                        with enter(*_shelf(pointer.blob)) as shelf:
-                            _link(shelf, blob_name(pointer.id, source), pointer.blob)
-                            beginning = read_file(shelf, pointer.blob, peek) if peek else b""
-                            yield Unsynced((shelf, parent))
+                        with enter(*_folder_of_blob(pointer.blob)) as blob_folder:
+                            _link(blob_folder, blob_name(pointer.id, source), pointer.blob)
+                            beginning = read_file(blob_folder, pointer.blob, peek) if peek else b""
+                            yield Unsynced((blob_folder, parent))
                             return pointer, beginning
                     except (Exception, asyncio.CancelledError):
                         with suppress(OSError):
@@ -270,14 +273,14 @@ class Disk:
         """The copy has a pointer of its own, which may replace another."""
         blob: Blob | None = None
 
-        def make_link(pointer: Pointer, shelf: int) -> bytes:
+        def make_link(pointer: Pointer, blob_folder: int) -> bytes:
             """The bytes of the object as a second blob: they never change, so a copy takes no space and no time. In
             the same folder, which is open."""
             nonlocal blob
             blob = Blob(self.root, target, beside=pointer.blob)
-            os.utime(pointer.blob, dir_fd=shelf, follow_symlinks=False)
-            _link(shelf, pointer.blob, blob.name)
-            return read_file(shelf, blob.name, peek) if peek else b""
+            os.utime(pointer.blob, dir_fd=blob_folder, follow_symlinks=False)
+            _link(blob_folder, pointer.blob, blob.name)
+            return read_file(blob_folder, blob.name, peek) if peek else b""
 
         try:
             found = self._follow(enter, source, make_link)
@@ -286,8 +289,8 @@ class Disk:
             assert blob is not None
             pointer = found[0]._replace(blob=blob.name, modified_at=modified_at, id=blob.id)
             half_made()
-            with enter(*_shelf(blob.name)) as shelf:
-                yield from self.point(enter, target, pointer, blob, unsynced=(shelf,))
+            with enter(*_folder_of_blob(blob.name)) as blob_folder:
+                yield from self.point(enter, target, pointer, blob, unsynced=(blob_folder,))
         except (Exception, asyncio.CancelledError):
             if blob is not None:
                 blob.discard()
@@ -299,8 +302,8 @@ class Disk:
         seen: Pointer | None = None
         while (pointer := self.find(key, enter)) is not None:
             try:
-                with enter(*_shelf(pointer.blob)) as shelf:
-                    return pointer, use(pointer, shelf)
+                with enter(*_folder_of_blob(pointer.blob)) as blob_folder:
+                    return pointer, use(pointer, blob_folder)
             except FileNotFoundError:
                 # Replaced between the two reads: the new pointer leads to the new bytes. Twice the same one does not.
                 if pointer == seen:
@@ -361,11 +364,11 @@ def _unlink_pointer(parent: int, name: str, key: str) -> str | None:
 
 
 def _unlink_blob(enter: EnterFolder, blob: str) -> None:
-    with suppress(FileNotFoundError), enter(*_shelf(blob)) as shelf:
-        os.unlink(blob, dir_fd=shelf)
+    with suppress(FileNotFoundError), enter(*_folder_of_blob(blob)) as blob_folder:
+        os.unlink(blob, dir_fd=blob_folder)
 
 
-def _shelf(blob: str) -> tuple[str, str]:
+def _folder_of_blob(blob: str) -> tuple[str, str]:
     return BLOBS, blob[:2]
 
 

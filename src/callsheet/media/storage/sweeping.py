@@ -33,17 +33,17 @@ def _sweep_blobs(disk: Disk, older_than: float) -> int:
     if orphans:
         orphans -= {pointer.blob for _, pointer in disk.entries("")}
     for blob in orphans:
-        with suppress(FileNotFoundError), folder(disk.root, BLOBS, blob[:2]) as shelf:
-            os.unlink(blob, dir_fd=shelf)
+        with suppress(FileNotFoundError), folder(disk.root, BLOBS, blob[:2]) as blob_folder:
+            os.unlink(blob, dir_fd=blob_folder)
     return len(orphans)
 
 
 def _old_blobs(disk: Disk, older_than: float) -> set[str]:
     found: set[str] = set()
     with suppress(FileNotFoundError), folder(disk.root, BLOBS) as blobs:
-        for _, shelf, name in files_below(blobs):
+        for _, blob_folder, name in files_below(blobs):
             with suppress(FileNotFoundError):
-                if os.stat(name, dir_fd=shelf, follow_symlinks=False).st_mtime < older_than:
+                if os.stat(name, dir_fd=blob_folder, follow_symlinks=False).st_mtime < older_than:
                     found.add(name)
     return found
 

@@ -88,7 +88,7 @@ def _keep(directory: str, server: int, wakeup: int) -> None:
     users = os.open(os.path.join(directory, "users.lock"), os.O_RDWR | os.O_CLOEXEC)
     stop_mark = os.path.join(directory, "stop")
     while not _ended(server):
-        if _told_to_stop(wakeup) or os.path.exists(stop_mark) or _nobody_left(users):
+        if _received_stop_signal(wakeup) or os.path.exists(stop_mark) or _is_unused(users):
             # `users` stays locked to the end: a process that comes now waits until the server is down, then starts a
             # new one.
             _shut_down(server)
@@ -98,7 +98,7 @@ def _keep(directory: str, server: int, wakeup: int) -> None:
         select.select([wakeup], [], [], POLL_SECONDS)
 
 
-def _told_to_stop(wakeup: int) -> bool:
+def _received_stop_signal(wakeup: int) -> bool:
     try:
         received = os.read(wakeup, 4096)
     except BlockingIOError:
@@ -106,7 +106,7 @@ def _told_to_stop(wakeup: int) -> bool:
     return signal.SIGTERM in received or signal.SIGINT in received
 
 
-def _nobody_left(users: int) -> bool:
+def _is_unused(users: int) -> bool:
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

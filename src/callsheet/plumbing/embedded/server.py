@@ -232,7 +232,7 @@ async def _stop_orphan(layout: Layout) -> bool:
 async def _wait_for_keeper_to_end(layout: Layout, *, until_claimed: bool = False) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while is_held(layout.keeper_lock):
-        if until_claimed and _somebody_uses(layout):
+        if until_claimed and _is_in_use(layout):
             return
         if time.monotonic() > deadline:
             raise layout.failure(
@@ -242,7 +242,7 @@ async def _wait_for_keeper_to_end(layout: Layout, *, until_claimed: bool = False
         await asyncio.sleep(ASK_AGAIN_SECONDS)
 
 
-def _somebody_uses(layout: Layout) -> bool:
+def _is_in_use(layout: Layout) -> bool:
     """Whether a process has a claim. The keeper's exclusive lock, which it takes to shut down, does not count."""
     lock = FileLock(layout.users_lock)
     try:

@@ -22,7 +22,7 @@ from callsheet.providers.comfy.graphs import marked_extra_data
 from callsheet.providers.comfy.http import EngineHttp, again, json_of, pause, save_body, unreadable
 from callsheet.providers.comfy.marks import Marks
 from callsheet.providers.comfy.outputs import outputs_of
-from callsheet.providers.comfy.responses import no_output, refuse_unless_taken, still_queued, told_by_socket
+from callsheet.providers.comfy.responses import no_output, outcome_from_socket, refuse_unless_taken, still_queued
 from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.self_hosted import Patience, socket_address
 from callsheet.providers.comfy.shared_files import SharedFiles
@@ -151,7 +151,7 @@ class ComfyCloud:
             job = await self._finished(following, run.id)
             # If the response to a submission was lost, its run may have ended without a message to this socket.
             if following.has_begun:
-                await self._socket.hear_out(following, self._patience.last_messages)
+                await self._socket.wait_for_last_messages(following, self._patience.last_messages)
         outputs = [*following.images(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
@@ -284,7 +284,7 @@ class ComfyCloud:
         if response.status_code == 404:
             if waits and not following.has_begun:
                 raise lost_in_queue(run_id)
-            return told_by_socket(following)
+            return outcome_from_socket(following)
         if response.status_code in _REFUSALS:
             raise refused(response.status_code)
         if response.status_code != 200 or not isinstance(body, dict):

@@ -18,7 +18,7 @@ LONGEST_TRACEBACK = 20_000
 LONGEST_VALUE = 200
 NOT_IN_LIST = "value_not_in_list"
 # The text of this error lists every choice, including model files.
-_TELLING = frozenset({NOT_IN_LIST, "exception_during_validation", "exception_during_inner_validation"})
+_WITH_FILE_NAMES = frozenset({NOT_IN_LIST, "exception_during_validation", "exception_during_inner_validation"})
 _MISSING_CLASS = re.compile(r"Cannot execute because node (?P<name>.+) does not exist\.")
 _NODE_ID = re.compile(r"#(?P<id>[^'\s]+)")
 # For operators.
@@ -176,7 +176,7 @@ def _node_problems(node_errors: object) -> list[str]:
 def _problem(error: Mapping[str, Any]) -> str:
     message, details = _text(error.get("message")), _text(error.get("details"))
     extra = error.get("extra_info")
-    if error.get("type") in _TELLING:
+    if error.get("type") in _WITH_FILE_NAMES:
         known = extra if isinstance(extra, dict) else {}
         name, value = _text(known.get("input_name")), known.get("received_value")
         if error.get("type") == NOT_IN_LIST and name and isinstance(value, str | int | float):

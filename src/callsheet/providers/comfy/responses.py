@@ -33,7 +33,7 @@ def still_queued(seconds: float) -> NotBegun:
     return NotBegun("engine_busy", message, queue_seconds=seconds)
 
 
-def told_by_socket(following: Following) -> Mapping[str, Any]:
+def outcome_from_socket(following: Following) -> Mapping[str, Any]:
     """The end of a run that is in neither queue nor history. If all messages of the run came by the socket, a person
     cleared the history.
     """

@@ -166,7 +166,7 @@ class Following:
         self._shown = self._current if shown is None else str(shown)
         if self._running is not None:
             self._running.add(self._current)
-        self._tell(self._label(self._current))
+        self._report_progress(self._label(self._current))
 
     def _executed(self, data: Mapping[str, Any]) -> None:
         node, output = data.get("node"), data.get("output")
@@ -183,7 +183,7 @@ class Following:
         self._parts[str(node)] = value / most
         if str(node) not in self._done:
             self._start_timing(str(node))
-        self._tell(f"{self._label(str(node))} {value:g}/{most:g}")
+        self._report_progress(f"{self._label(str(node))} {value:g}/{most:g}")
 
     def _progress_state(self, nodes: object) -> None:
         if not isinstance(nodes, dict):
@@ -218,7 +218,7 @@ class Following:
                 self._timed.discard(node)
                 self._watcher.at_node(node, "finished")
 
-    def _tell(self, message: str) -> None:
+    def _report_progress(self, message: str) -> None:
         graph = self.run.graph
         done = len(self._done & graph.keys()) + sum(
             min(1.0, max(0.0, part)) for node, part in self._parts.items() if node in graph and node not in self._done

@@ -27,7 +27,13 @@ from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.comfy.packages import INSTALLED_PATHS, MOST_LIST_BYTES, versions_of_installed
-from callsheet.providers.comfy.responses import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
+from callsheet.providers.comfy.responses import (
+    no_output,
+    outcome_from_socket,
+    refuse_unless_taken,
+    still_queued,
+    waits_in,
+)
 from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.shared_files import remove_unused
 from callsheet.providers.comfy.socket import EngineSocket
@@ -195,7 +201,7 @@ class ComfyUI:
             await submitted(lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent)
             entry = await self._finished(following)
             await self._give_up_silent_socket(following)
-            await self._socket.hear_out(following, self._patience.last_messages)
+            await self._socket.wait_for_last_messages(following, self._patience.last_messages)
         error = errors.of_history(entry)
         if error is not None:
             raise error
@@ -305,7 +311,7 @@ class ComfyUI:
             if misses > 1:
                 if waits_in(signs.place, following):
                     raise errors.lost_while_queued(run_id, was_connected=not following.missed)
-                return told_by_socket(following)
+                return outcome_from_socket(following)
             if place is not None:
                 await self._look_after(following, place, signs)
 

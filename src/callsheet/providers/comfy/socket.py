@@ -108,7 +108,7 @@ class EngineSocket:
         """
         return self._connected.is_set() and self._heard_at < since
 
-    async def hear_out(self, following: Following, seconds: float) -> None:
+    async def wait_for_last_messages(self, following: Following, seconds: float) -> None:
         """Waits for the last messages of a run whose end was seen elsewhere, until none came for this many seconds.
 
         On a busy machine the history entry exists before the messages are read: a graph of 200 nodes sends 8 MB. The
