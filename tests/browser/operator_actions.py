@@ -6,12 +6,16 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from playwright.async_api import Locator, Page, ViewportSize, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import DESKTOP
+from tests.browser.job_history import databases_of
 from tests.browser.stack import Stack
 from tests.support.waiting import until
 
@@ -71,6 +75,25 @@ async def retry_a_thousand(page: Page) -> Locator:
     await expect(running).to_contain_text("of 1,000 done")
     await expect(running.get_by_text(re.compile(r"^[1-9]\d* of 1,000 done"))).to_be_visible()
     return running
+
+
+@asynccontextmanager
+async def holding(stack: Stack, workflow: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Yields a function that locks the jobs of the workflow that were not retried yet: their retry waits until the
+    block ends. Without it a fast machine would retry all jobs before a test stops it."""
+    ids = [UUID(job["id"]) for job in await listed(stack, workflow=workflow)]
+    async with databases_of(stack) as (_, pool), pool.transaction():
+
+        async def hold() -> None:
+            untouched = "SELECT id FROM ai_jobs WHERE id = ANY($1) AND charge_cycle = 1 FOR UPDATE SKIP LOCKED"
+            assert await pool.fetch(untouched, ids)
+
+        yield hold
+
+
+async def stop_retry(page: Page, running: Locator) -> None:
+    async with page.expect_response(re.compile(r"/api/admin/bulk-actions/[^/]+/stop$")):
+        await running.get_by_role("button", name="Stop Retry").click()
 
 
 class StoppedRetry(NamedTuple):

@@ -11,7 +11,16 @@ from playwright.async_api import Browser, Page, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.failing_jobs import failed_jobs
-from tests.browser.operator_actions import PHONE, audited, fits, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.operator_actions import (
+    PHONE,
+    audited,
+    fits,
+    holding,
+    retry_a_thousand,
+    rows_of,
+    stop_retry,
+    stopped_retry,
+)
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
@@ -227,9 +236,11 @@ async def test_a_bulk_retry_of_a_thousand_jobs_is_stopped_half_way(
     assert len(ids) == 1000
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs?status=failed&workflow={slug}")
-    running = await retry_a_thousand(page)
-    await screenshots.take(page, "operate-bulk-running")
-    await running.get_by_role("button", name="Stop Retry").click()
+    async with holding(stack, slug) as hold:
+        running = await retry_a_thousand(page)
+        await hold()
+        await screenshots.take(page, "operate-bulk-running")
+        await stop_retry(page, running)
     await expect(running).to_contain_text("Stopped by")
     await expect(running).to_contain_text("untouched")
     await assert_accessible(page)

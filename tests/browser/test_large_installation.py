@@ -29,7 +29,14 @@ from tests.browser.catalog import (
 )
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.large_installation import JOBS, PATIENCE_SECONDS, LargeInstallation, Truth, large_installation
-from tests.browser.operator_actions import audited, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.operator_actions import (
+    audited,
+    holding,
+    retry_a_thousand,
+    rows_of,
+    stop_retry,
+    stopped_retry,
+)
 from tests.browser.page_errors import Watch
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run, waits
 from tests.browser.screenshots import Screenshots
@@ -223,8 +230,10 @@ async def test_a_bulk_retry_is_stopped_half_way_and_both_control_planes_show_it(
     async with another_browser(chromium, stack, watch) as other:
         await stack.sign_in(other, await stack.new_account(role="operator"))
         await other.goto("/operate/jobs?view=actions")
-        running = await retry_a_thousand(page)
-        await running.get_by_role("button", name="Stop Retry").click()
+        async with holding(stack, large.failing) as hold:
+            running = await retry_a_thousand(page)
+            await hold()
+            await stop_retry(page, running)
         await expect(running).to_contain_text("Stopped by")
         await expect(running).to_contain_text("untouched")
         await assert_accessible(page)
