@@ -43,7 +43,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-# The least work for an engine: one image in, one image out.
+# The smallest amount of work for an engine: one input image, one output image.
 TRIVIAL: Graph = {
     "load": node("LoadImage", image=INPUT),
     "change": node("ImageInvert", image=["load", 0]),
@@ -66,7 +66,7 @@ class RunningProduct:
     admin: httpx.AsyncClient
 
     async def offer(self, slug: str, graph: Graph, extension: str = "png", mime_type: str = "image/png") -> None:
-        """A workflow and an effect of the same name, with an image of the user where the graph takes one."""
+        """A workflow and an effect of the same name, with an image of the user as the input of the graph."""
         taken = {"key": "input", "type": "image", "placeholder": INPUT, "required": True, "is_primary_input": True}
         workflow = {
             "slug": slug,
@@ -155,8 +155,10 @@ async def open_product(
 async def lightbox(
     home: Path, directory: str = "lightbox", variables: Mapping[str, str] | None = None
 ) -> AsyncIterator[str]:
-    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`. Returns its URL. The engine has
-    the `directory` of the home for itself."""
+    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`. Returns its URL.
+
+    Only this engine uses the `directory` in the home.
+    """
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.lightbox", "lightbox", "--probes", "--port", str(port)),

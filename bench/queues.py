@@ -1,4 +1,4 @@
-"""Our dispatch room without jobs or money, and the bare statements that are its ceiling."""
+"""Our dispatch room without jobs or money, and the bare statements, which are its ceiling."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import asyncpg
 from bench.installation import BenchInstallation
 from callsheet.dispatch.facts import DispatchEnd
 
-# Tenants that wait: each has a lane of its own, and its turn.
+# The number of waiting tenants. Each has its own lane.
 TENANTS = 1000
-# From tomorrow: lanes without a job are removed a minute after they were opened.
+# In the future, because lanes without a job are removed one minute after they were opened.
 OPEN_LANES = """
 INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority, tenant_id, user_id, opened_at)
 SELECT $1, 'production', 'self_hosted', 0, t, u, now() + interval '1 day'
@@ -38,7 +38,7 @@ FROM generate_series(1, $1::integer) AS n JOIN lane ON lane.number = n % cardina
 
 
 class OurQueue:
-    """Lease and close, one job per call, so many callers at once; the jobs are of many tenants."""
+    """Leases and closes one job per call, with several concurrent callers. The jobs belong to many tenants."""
 
     def __init__(self, installation: BenchInstallation, callers: int):
         self._ground = installation
@@ -81,7 +81,7 @@ CREATE TABLE bare_jobs (
 CREATE INDEX ON bare_jobs (lane_id, id) WHERE status = 'queued'
 """
 BARE_FILL = "INSERT INTO bare_jobs (lane_id, tenant_id) SELECT 1, $1 FROM generate_series(1, $2::integer)"
-# With the mark, because without it a drain of 20,000 jobs is walking over dead index entries for half of its time.
+# The mark is used, because without it a drain of 20,000 jobs spends half of its time on dead index entries.
 BARE_LEASE = """
 UPDATE bare_jobs SET status = 'leased', worker_id = $1, lease_token = gen_random_uuid(),
     lease_expires_at = clock_timestamp() + interval '900 s'
@@ -110,7 +110,7 @@ MARK_DISTANCE = 1000
 
 
 class BareQueue:
-    """The simplest queue there is: SKIP LOCKED on a table of its own, straight on asyncpg connections."""
+    """The simplest queue: SKIP LOCKED on a separate table, directly on asyncpg connections."""
 
     def __init__(self, connections: list[asyncpg.Connection[asyncpg.Record]], at_once: int):
         self._connections = connections

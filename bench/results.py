@@ -1,4 +1,4 @@
-"""What a benchmark reports, where it ran, and how both are shown and kept."""
+"""The figures of a benchmark and its machine, and how they are printed and saved."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PACKAGES = (
 class Result:
     """One figure. A ceiling or a peer was measured in the same run, in slices that take turns with ours.
 
-    The machine's mood moves both alike, so the ratios can be compared between runs; the figures themselves cannot.
+    Other load on the machine affects both alike, so ratios can be compared between runs. The figures cannot.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _ratio(value: float, other: float | None) -> float | None:
 
 
 def _rounded(value: float) -> float:
-    """Four digits: the fifth is noise on any machine."""
+    """Rounds to four digits, because the fifth is noise on any machine."""
     return float(f"{value:.4g}")
 
 

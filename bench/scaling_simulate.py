@@ -1,8 +1,8 @@
 """How many jobs a simulation replays in a second of one core's time.
 
 Ten million jobs a year with an office's day curve, of 300 tenants, on up to 60 workers that follow the queue. The
-ceiling is the least a simulation can do: the same arrivals and run times through as many workers, in the order of
-arrival, with nothing but a heap. Both are timed by the processor, so that other programs count little.
+ceiling is the minimum that a simulation must do: the same arrivals and run times through as many workers, in the order
+of arrival, with only a heap. Both are measured in processor time, so that other programs have little effect.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from bench.product import FLEET_SECRET, INPUT
 
 
 class SequentialWorker:
-    """`look_seconds` is how often it asks the engine whether a run has ended."""
+    """`look_seconds` is the interval at which it polls the engine for the end of a run."""
 
     def __init__(self, plane: str, engine: str, workflow: str, look_seconds: float):
         self._plane = httpx.AsyncClient(base_url=plane, trust_env=False, timeout=60)
@@ -33,7 +33,7 @@ class SequentialWorker:
             await client.aclose()
 
     async def work(self, jobs: int) -> None:
-        """Until so many are done."""
+        """Works until this many jobs are done."""
         while jobs:
             job = (await self._ask("poll", {"current_load": 0, "max_concurrency": 1, "wait_seconds": 5}))["job"]
             if job is not None:

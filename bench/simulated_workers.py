@@ -1,8 +1,9 @@
-"""Workers that render nothing, a process of their own: each sends its next request as soon as it has the response.
+"""Workers that render nothing, in a separate process. Each sends its next request as soon as it has the response.
 
-An order on standard input, a report on standard output. `pairs`: every worker polls until the round's jobs are out,
-then all outputs are uploaded (not timed: in production those bytes pass the control plane by), then all are completed.
-`drain`: each worker polls, uploads, completes, until the queue is empty.
+The process reads an order from standard input and writes a report to standard output. With `pairs`, every worker polls
+until the round's jobs are leased. Then all outputs are uploaded (not measured: in production these bytes do not go
+through the control plane), and then all jobs are completed. With `drain`, each worker polls, uploads and completes
+until the queue is empty.
 """
 
 from __future__ import annotations

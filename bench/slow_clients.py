@@ -1,10 +1,8 @@
-"""Slow clients without credentials, in a process of their own: each holds a connection for as long as the server lets
-it, then opens another.
+"""Slow clients without credentials, in a separate process.
 
-They are slow, not many: who is refused comes back after ten seconds.
-
-An order on standard input: host, port and how many. `open` on standard output when all are connected; they end with
-standard input.
+Each holds a connection for as long as the server allows, then opens another. They are slow, not many: a client that is
+refused tries again after ten seconds. The process reads host, port and the number of clients from standard input, and
+writes `open` when all are connected. The clients end when standard input ends.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ AT_ONCE = 100
 BREATH_SECONDS, AWAY_SECONDS = 1.0, 10.0
 LOGIN = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 SUBMIT = b"POST /api/ai-jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-# Each kind sends this, and then a byte a second: nothing, headers without end, a small body that never ends, a large
-# body without credentials, the same without a length.
+# The start that each kind of client sends before it continues with one byte per second: nothing, endless headers, an
+# endless small body, a large body without credentials, and the same without a length.
 OPENINGS = (
     b"",
     b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Endless: " + b"a" * 30_000,

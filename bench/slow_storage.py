@@ -1,4 +1,4 @@
-"""Storage that is far away: passes requests on to the control plane, each after a wait."""
+"""Simulates distant storage: forwards each request to the control plane after a delay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 262_144
 
 @asynccontextmanager
 async def slow_storage(target: str, port: int, seconds: float) -> AsyncIterator[None]:
-    """On `port`, until the block ends. Bytes pass through as they come."""
+    """Listens on `port` until the block ends. Bytes are forwarded as they arrive."""
     async with httpx.AsyncClient(base_url=target, trust_env=False, timeout=START_SECONDS) as client:
 
         async def pass_on(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Readers of live streams, a process of their own: each on its own connection, counting what it gets and how late.
+"""Readers of live streams, in a separate process. Each has its own connection, and counts its events and their delays.
 
 An order on standard input: host, port, key, jobs, and how many readers connect at once. `open` on standard output when
 all streams are; then, once standard input ends, a report: what each job's reader saw, and how long after it happened.
@@ -22,7 +22,7 @@ AT_ONCE = 100
 @dataclass(slots=True)
 class Reader:
     job_id: str
-    # Position in the job's history → seconds after the event was written. Before `counting`, there is no hurry.
+    # Position in the job's history → seconds after the event was written. Before `counting`, no delay is recorded.
     seen: dict[int, float | None] = field(default_factory=dict)
 
     async def open(self, host: str, port: int, key: str) -> asyncio.StreamReader:
@@ -34,7 +34,7 @@ class Reader:
         response = await stream.readuntil(b"\r\n\r\n")
         if not response.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(f"the stream was refused: {response[:200]!r}")
-        # The reference is kept, because the connection would be closed as soon as it is garbage.
+        # The reference is kept, because the connection is closed when it is garbage-collected.
         self._writer = writer
         return stream
 

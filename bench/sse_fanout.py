@@ -1,4 +1,4 @@
-"""Thousands of people watching: every one on a stream of its own, through one control-plane process.
+"""Thousands of users watch live streams, each on a separate stream, through one control-plane process.
 
 Events are written by another process, as a second control plane would. No reader may miss one or get it twice; the
 delay is from the clock in the event, set before its commit, to the reader's socket.
@@ -37,7 +37,7 @@ name = "sse.fanout"
 seconds = 60.0
 short = {"clients": 50, "per_second": 50}
 CLIENTS, PER_SECOND = 5000, 500
-# Events are written in such steps: often enough to be spread out, seldom enough not to be all of the work.
+# The interval between batches of events: short enough to spread them, long enough to cost little.
 STEP_SECONDS = 0.02
 SETTINGS = {
     "CALLSHEET_JOBS__ACTIVE_PER_USER": "100000",
@@ -69,7 +69,7 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
                 before, began = cpu_seconds(plane.pid), time.monotonic()
                 expected = await write_events(room, tenant_id, jobs, seconds, per_second)
                 took = time.monotonic() - began
-                # What was written last is on its way; nothing is waited for longer than it may take.
+                # The last events may still be in transit.
                 await asyncio.sleep(2.0)
                 busy = (cpu_seconds(plane.pid) - before) / took
                 report = await readers.report()
@@ -81,7 +81,7 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
 async def write_events(
     room: JobsRoom, tenant_id: UUID, jobs: list[UUID], seconds: float, per_second: int
 ) -> dict[UUID, int]:
-    """Leases that come and go, one job after the other. Returns how many events each job has."""
+    """Writes events by leasing and requeueing one job after the other. Returns the number of events per job."""
     events, leases = dict.fromkeys(jobs, 2), dict.fromkeys(jobs, 0)
     until, written, turn = time.monotonic() + seconds, 0, 0
     began = time.monotonic()
@@ -169,7 +169,7 @@ def results(
 
 
 def peak_mb(pid: int) -> float:
-    """As much as the process ever had in memory."""
+    """The peak memory of the process."""
     status = Path(f"/proc/{pid}/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) / 1000

@@ -29,7 +29,7 @@ COLD_TARGET, SECOND_TARGET, MEMORY_TARGET = 20.0, 5.0, 150.0
 
 
 async def run(seconds: float) -> list[Result]:
-    """Starts a fixed number of times, whatever `seconds` says."""
+    """Starts a fixed number of times. `seconds` has no effect."""
     cold, second = [], []
     for number in range(COLD_STARTS):
         with fresh_home() as home:

@@ -77,7 +77,7 @@ def _botocore_client() -> Any:
 
 
 def _take_turns(signers: dict[str, Sign], seconds: float) -> dict[str, float]:
-    """Calls per second of CPU time: whatever else the machine does meanwhile does not count."""
+    """Calls per second of CPU time, so that other programs have no effect."""
     calls = dict.fromkeys(signers, 0)
     spent = dict.fromkeys(signers, 0.0)
     slice_seconds = seconds / (ROUNDS * len(signers))

@@ -1,6 +1,6 @@
-"""Tasks that do nothing, from submit to completed: twenty submit at once, the control plane's own loop runs twenty.
+"""Tasks that do nothing, from submit to completed: 20 concurrent clients submit, and the control plane runs 20 at once.
 
-The peer is Procrastinate with the same numbers in the same process: twenty defer at once, one worker runs twenty.
+The peer is Procrastinate with the same numbers in the same process: 20 concurrent defers, and one worker that runs 20.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class OurTasks:
     def __init__(self, plane: ControlPlane, tenant_id: UUID):
         self._plane = plane
         self._pool = plane.databases.pools[0]
-        # One for each that submits: a person's tasks are counted one after the other.
+        # One user per client, because the tasks of one user are counted one after the other.
         self._people = [_person(tenant_id, self._pool.name) for _ in range(AT_ONCE)]
 
     async def fill(self, jobs: int) -> None:
-        """Nothing: submitting is part of what is measured."""
+        """Does nothing, because submitting is part of the measurement."""
         await analyze(self._pool.dsn)
 
     async def drain(self, jobs: int) -> int:

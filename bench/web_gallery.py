@@ -1,6 +1,6 @@
 """How soon a person who is signed in sees the gallery of a demo: its largest contentful paint in a real browser.
 
-The ceiling is what the browser itself needs: a page of one word, from a server that does nothing else.
+The ceiling is the time of the browser itself: a page with one word, from a server that does nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ name = "web.gallery"
 short = {"visits": 1}
 TARGET_MS = 1000.0
 WORD = b"<!doctype html><title>word</title><p>word</p>"
-# What was painted before a user clicked or scrolled; asked for when nothing was loaded for half a second.
+# The paint before any click or scroll. It is read 1.5 seconds after the page is loaded.
 LARGEST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => resolve(
     Math.max(...list.getEntries().map((entry) => entry.startTime))
 )).observe({ type: "largest-contentful-paint", buffered: true }))"""
@@ -46,7 +46,7 @@ async def run(seconds: float, visits: int = 10) -> list[Result]:
 
 async def _paint(page: Page, url: str) -> float:
     await page.goto(url)
-    # The stream of events stays open, so there is no end of all requests to wait for.
+    # The stream of events stays open, so the browser never reports that all requests have ended.
     await page.wait_for_load_state("load")
     await page.wait_for_timeout(1500)
     milliseconds: float = await page.evaluate(LARGEST_PAINT)

@@ -1,4 +1,4 @@
-"""The list of a user's jobs, as the library page asks for it: 10,000 of a million jobs are the user's, spread among
+"""The list of a user's jobs, as the library page requests it: 10,000 of a million jobs are the user's, spread among
 those of others. Beside each: one page of the same user by key, without filters."""
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ async def _measure(
         ".nothing": page(Filters(text="clay nowhere")),
         ".filters": page(Filters(text="moon fox", statuses=[JobStatus.FAILED], media=[Medium.IMAGE])),
         ".counts": lambda: lists.counts(principal, Filters(text="fox")),
-        # As operators ask: the jobs of all tenants.
+        # Requests of operators: the jobs of all tenants.
         ".all": of_all(),
         ".all.failed": of_all(status=["failed"]),
         ".all.nothing": of_all(q="clay nowhere"),
@@ -183,7 +183,7 @@ async def _fill(installation: BenchInstallation, user_id: UUID, jobs: int) -> No
 
 
 async def _vacuum(dsn: str) -> None:
-    """What autovacuum does when a twentieth of the table is new."""
+    """Does what autovacuum does when 5 % of the table is new."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute("VACUUM (ANALYZE) ai_jobs, job_descriptions, files", timeout=600)

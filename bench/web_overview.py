@@ -3,7 +3,8 @@
 `web.overview.1h` and so on are how long each request of the page takes, one after the other; beside it `/api/me`, which
 reads one row by key. `.page` sends all requests of the page of a month at once and ends with the last response.
 `.cpu` is the processor time of one round of these requests, in the control plane and in PostgreSQL.
-`web.overview.keeping` is what counting and sampling take of one processor: the work of a minute over sixty seconds.
+`web.overview.keeping` is the share of one processor that counting and sampling need: the work of a minute over sixty
+seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ REQUESTS = {
 PAGE = ("1h", "30d", "metrics", "alerts")
 PLAIN = "/api/me"
 TARGET_MS = 100.0
-# Of one processor.
+# The share of one processor.
 TARGET_PERCENT = 1.0
 MINUTES = 10
 WARM_UP = 3
@@ -128,7 +129,7 @@ async def _catch_up(installation: BenchInstallation) -> None:
 
 
 async def _keep(installation: BenchInstallation, workers: int) -> Result:
-    """The processor time of a minute's work: one tick that samples, five that only count, and one of the spending."""
+    """The processor time of one minute: one tick that samples, five that only count, and one tick of the spending."""
     clock = processor_clock(installation)
     spending = SpendKeeper(installation.databases)
     sampling_ticks: list[float] = []
@@ -137,12 +138,12 @@ async def _keep(installation: BenchInstallation, workers: int) -> Result:
     while len(sampling_ticks) < MINUTES:
         minute = await _minute_without_sample(installation)
         sampled = await _sampled_minutes(installation)
-        # A new one has not sampled yet.
+        # A new object has not sampled yet.
         keeper = StatisticsKeeper(installation.databases, days=400)
         times = [await _cost(clock, keeper) for _ in range(6)]
         times.append(await _cost(clock, spending))
         if datetime.now(UTC) >= minute + timedelta(minutes=1):
-            # The next minute has started meanwhile, so that an unknown tick has sampled.
+            # The next minute has started in the meantime, so it is not known which tick sampled.
             continue
         if await _sampled_minutes(installation) != sampled + workers:
             raise RuntimeError("the tick did not sample all workers")
@@ -160,7 +161,7 @@ async def _cost(clock: Callable[[], float], keeper: StatisticsKeeper | SpendKeep
 
 
 async def _minute_without_sample(installation: BenchInstallation) -> datetime:
-    """This minute, as it is before its first tick."""
+    """Restores the state of this minute before its first tick."""
     async with installation.central.connection() as connection:
         minute: datetime = await connection.fetchval("SELECT date_trunc('minute', clock_timestamp())")
         for table in ("fleet_samples", "queue_samples"):

@@ -1,4 +1,4 @@
-"""How a run feels in a real browser: its tree of 5,000 candidates with thumbnails, votes, and the demo's pipeline.
+"""Speed of a run in a real browser: its tree of 5,000 candidates with thumbnails, votes, and the demo's pipeline.
 
 A frame is the time between two frames of the page while a pointer drags the tree or zooms into it. A vote is the time
 from the key to the frame that shows the next pair with both images decoded.
@@ -22,16 +22,16 @@ from bench.results import Result
 
 name = "web.runs"
 short = {"bases": 4, "leaves": 3, "votes": 3}
-# 26 candidates each: 4,992.
+# With 26 candidates each, 4,992 in all.
 BASES = 192
 LEAVES = 12
 VOTES = 20
 FRAME_TARGET_MS, VOTE_TARGET_MS, TREE_TARGET_SECONDS = 16.7, 100.0, 60.0
 PIPELINE = "demo-landscapes"
 PATIENCE_MS = 600_000
-# The first frames show what was there before the pointer moved.
+# The first frames show the state before the pointer moved.
 SKIPPED = 5
-# Images that are in sight are requested after a moment, in batches.
+# Visible images are requested after a short delay, in batches.
 LOADING_MS = 1000
 MOST_STEPS = 60
 
@@ -88,7 +88,7 @@ def _operator(url: str, home: Path) -> httpx.AsyncClient:
 
 
 async def _grow(page: Page, client: httpx.AsyncClient, url: str, leaves: int) -> tuple[str, float]:
-    """From the start of a run of the demo's pipeline until the page shows its whole tree."""
+    """Measures from the start of a run of the demo's pipeline until the page shows its whole tree."""
     body = {"name": "Measured", "budget": 1000, "prompt": "dunes at dawn", "seed": 7, "target_leaves": leaves}
     started = time.perf_counter()
     response = await client.post(f"/api/pipelines/{PIPELINE}/runs", json=body)
@@ -107,7 +107,7 @@ async def _vote(page: Page, url: str, votes: int) -> Result:
     for number in range(1, votes + 1):
         await page.keyboard.press("ArrowLeft" if number % 2 else "ArrowRight")
         await page.wait_for_function(NEXT_OR_LAST, arg=number)
-        # After the last pair there is no next one.
+        # After the last pair there is no next pair.
         if await page.locator("[data-pair]").count() == 0:
             break
     times: list[float] = await page.evaluate("window.votes")
@@ -157,8 +157,7 @@ def _frame_result(part: str, frames: list[float], what: str) -> Result:
 
 
 async def _zoom_to_thumbnails(page: Page, thumbnails: list[str], x: float, y: float) -> None:
-    """As far as candidates are drawn with their images, which is where most images are in sight; until these are
-    loaded."""
+    """Zooms until candidates are drawn with their images. Most images are visible then. Waits for them."""
     await page.mouse.move(x, y)
     for _ in range(MOST_STEPS):
         await page.mouse.wheel(0, -40)

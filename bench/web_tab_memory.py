@@ -1,4 +1,4 @@
-"""How much memory a tab uses that is left open on a busy installation: the overview, the jobs of all, and a live run.
+"""Memory of tabs that stay open on a busy installation: the overview, the jobs of all tenants, and a live run.
 
 After a forced garbage collection, thirty times in the time given: what scripts use, nodes of documents (detached ones
 included), listeners. The result is the mean of the last third over that of the first.
@@ -25,7 +25,7 @@ name = "web.tab_memory"
 seconds = 1800.0
 short = {"samples": 6}
 SAMPLES = 30
-# Noise of what happens to be shown at that moment; a leak of a few kB with each response is far more in half an hour.
+# Tolerates noise of the current content. A leak of a few kB per response is far more in half an hour.
 TARGET = 1.1
 MEASURED = {"JSHeapUsedSize": "heap", "Nodes": "nodes", "JSEventListeners": "listeners"}
 
@@ -37,7 +37,7 @@ class Tab:
     series: dict[str, list[float]] = field(default_factory=lambda: {key: [] for key in MEASURED})
 
     async def measure(self) -> None:
-        # What the first collection finalizes is collected by the second.
+        # The second collection frees the objects that the first one finalized.
         for _ in range(2):
             await self.session.send("HeapProfiler.collectGarbage")
         metrics = (await self.session.send("Performance.getMetrics"))["metrics"]
@@ -72,7 +72,7 @@ async def run(seconds: float, samples: int = SAMPLES) -> list[Result]:
 
 
 async def _open(running: Browser, url: str, home: Path, paths: Mapping[str, str]) -> list[Tab]:
-    """Each in a profile of its own: tabs of one profile may share a process."""
+    """Opens each tab in its own profile, because tabs of one profile may share a process."""
     tabs = []
     for key, path in paths.items():
         context = await signed_in(running, url, home)
@@ -89,7 +89,7 @@ async def _open(running: Browser, url: str, home: Path, paths: Mapping[str, str]
 def _results(tab: Tab, minutes: str) -> list[Result]:
     unit = f"times in {minutes}"
     heap = tab.series["JSHeapUsedSize"]
-    # The tree of a run that grows has more candidates to show.
+    # The tree of a growing run has more and more candidates to show.
     target = None if tab.name == "run" else TARGET
     return [
         Result(name=f"{name}.{tab.name}", value=tab.growth("JSHeapUsedSize"), unit=unit, target=target),

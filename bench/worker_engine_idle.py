@@ -33,16 +33,16 @@ STORAGE_SECONDS = 0.2
 TURN_SECONDS = 12.0
 JOBS = 6
 TARGET_PERCENT = 10.0
-# As the first design has it, and as good as at once.
+# The interval of the first design, and one of almost zero.
 USUAL_LOOK_SECONDS, QUICK_LOOK_SECONDS = 2.0, 0.02
-# For a batch; a job that was lost would be waited for until its lease runs out.
+# The limit of a batch. Otherwise a lost job would block the benchmark until its lease expires.
 BATCH_SECONDS = 120.0
 OVERLAPPING, SEQUENTIAL = "overlapping", "sequential"
 
 
 @dataclass(slots=True)
 class Watch:
-    """When the engine had work: pairs of moments."""
+    """Times at which the engine had work: pairs of start and end."""
 
     spans: list[tuple[float, float]] = field(default_factory=list)
     began: float | None = None
@@ -57,7 +57,7 @@ class Watch:
 
     def idle_percent(self, jobs: int) -> float:
         spans, self.spans = self.spans, []
-        # Two renders without a moment between them are one span.
+        # Two renders without a gap are one span.
         if not 0 < len(spans) <= jobs:
             raise RuntimeError(f"the engine had work {len(spans)} times for {jobs} jobs")
         whole = spans[-1][1] - spans[0][0]
@@ -110,7 +110,7 @@ async def _sequentially(product: RunningProduct, engine: str, jobs: int, look_se
 async def _batch(
     product: RunningProduct, effect: str, jobs: int, work: Callable[[int], Awaitable[None]] | None
 ) -> None:
-    """All jobs are queued before the first one is taken. Each has an image of its own."""
+    """All jobs are queued before the first one is leased. Each has its own image."""
     async with asyncio.timeout(BATCH_SECONDS):
         files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
         submitted = [await product.client.submit(effect, {}, input_file_id=file) for file in files]

@@ -29,7 +29,7 @@ seconds = 60.0
 short = {"most": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02, "storage_seconds": 0.02}
 MOST_ENGINES = 4
 JOBS_EACH = 6
-# One engine keeps the GPU 25 % busy, as ComfyUI did an H200 with a sampler of Stable Diffusion 1.5's size.
+# One engine keeps the GPU 25 % busy. ComfyUI did so on an H200 with a sampler of the size of Stable Diffusion 1.5.
 OWN_SECONDS, GPU_SECONDS = 0.9, 0.3
 STORAGE_SECONDS = 0.2
 ROUND_SECONDS = 60.0
@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one job costs."""
+    """The work of one job."""
 
     own_seconds: float
     gpu_seconds: float
@@ -58,7 +58,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Measured:
     per_second: float
-    # Of each engine.
+    # For each engine.
     idle_percent: Sequence[float]
 
 
@@ -109,8 +109,11 @@ async def run(
 async def _through(
     product: RunningProduct, engines: Sequence[str], watches: Sequence[Watch], jobs_each: int
 ) -> Measured:
-    """One agent with all of them; from the first run to the end of the last. All jobs are queued before it starts, as
-    the runs of the ceiling are: how long it takes to submit them is not its affair."""
+    """Runs one agent with all engines. Measures from the start of the first run to the end of the last.
+
+    All jobs are queued before the agent starts, like the runs of the ceiling, so that the time of submitting does not
+    count.
+    """
     jobs = jobs_each * len(engines)
     files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
     submitted = [await product.client.submit(EFFECT, {}, input_file_id=file) for file in files]
@@ -140,6 +143,6 @@ async def _queue_up(engine: str, load: Load, jobs: int) -> None:
             color = uuid.uuid4().int % 2**24
             graph = load.graph({"load": node("EmptyImage", width=64, height=64, batch_size=1, color=color)})
             (await client.post("/prompt", json={"prompt": graph})).raise_for_status()
-        # The engine is polled, not listened to, as a client without Callsheet may do.
+        # The engine is polled instead of using its socket, as a client without Callsheet may do.
         while (await client.get("/prompt")).json()["exec_info"]["queue_remaining"]:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,7 +1,7 @@
 """Memory of the agent's process: at its start, over many jobs, and while a gigabyte passes through it.
 
-Every job brings its file from storage anew, as the agent keeps none here; the jobs are small, so that there are many.
-The large result is a real file of the engine, fetched, uploaded and checked like any other.
+Every job downloads its file from storage, because the agent caches no files here; the jobs are small, so that there are
+many. The large result is a real file of the engine, fetched, uploaded and checked like any other.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ short = {"jobs": 9, "megabytes": 16, "idle_seconds": 0.2}
 IDLE_SECONDS = 2.0
 JOBS, MEGABYTES = 500, 1000
 TARGET_MB = 80.0
-# Waiting in the queue beside the one that runs: as in production the next is prefetched.
+# Jobs that wait while one runs. As in production, the next job is prefetched.
 QUEUED = 4
 SMALL, LARGE = "small", "large"
 JOB_SECONDS = 180.0
 LARGE_SECONDS = 300.0
-# One agent for both: it must not forget in between how much it took.
+# Both parts use the same agent, without a cache.
 KEEP_NOTHING = {"CALLSHEET_WORKER__CACHE_BYTES": "0"}
 
 
 async def run(
     seconds: float, jobs: int = JOBS, megabytes: int = MEGABYTES, idle_seconds: float = IDLE_SECONDS
 ) -> list[Result]:
-    """So many jobs, whatever `seconds` says."""
+    """Runs a fixed number of jobs. `seconds` has no effect."""
     async with open_product() as product, lightbox(product.home) as engine:
         await product.offer(SMALL, TRIVIAL)
         save = node("BenchLargeFile", megabytes=megabytes, filename_prefix="bench")

@@ -1,6 +1,6 @@
-"""What Callsheet adds to a run: the same small image through the whole product, and straight to the engine.
+"""The time that Callsheet adds to a run: the same small image through the whole product, and directly to the engine.
 
-They take turns, and each turn gives one difference: from submitting a job to hearing that it is completed, less the
+They take turns, and each turn gives one difference: from submitting a job to the event that it is completed, less the
 same prompt at the engine (upload, prompt, its end on the socket, history, view), less the two transfers that only
 Callsheet makes, to and from storage, each timed in the same turn as a bare request with the same bytes.
 """
@@ -28,7 +28,7 @@ name = "worker.overhead"
 seconds = 20.0
 short = {"turns": 2, "warm_up": 1}
 WARM_UP_TURNS = 3
-# A job that was lost would be waited for until its lease runs out.
+# Otherwise a lost job would block the benchmark until its lease expires.
 TURN_SECONDS = 180.0
 TURNS_PER_SECOND = 2.5
 TARGET_MS = 150.0
@@ -37,7 +37,7 @@ EFFECT = "trivial"
 
 @dataclass(slots=True)
 class Turns:
-    """Milliseconds, turn by turn. `steps` shows where our time went, from the job's own history."""
+    """Milliseconds of each turn. `steps` shows how our time is spent, from the job's own history."""
 
     ours: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
@@ -110,7 +110,7 @@ def _note_steps(turns: Turns, started: float, heard: Mapping[str, float]) -> Non
 
 
 async def _upload(product: RunningProduct, content: bytes) -> tuple[str, float]:
-    """The id of an input, and what its bytes took to storage."""
+    """The id of an input, and the time that its upload to storage took."""
     body = {"name": "picture.png", "mime_type": "image/png", "size": len(content)}
     response = await product.admin.post("/api/videos/uploads", json=body)
     created = CreatedUpload.model_validate_json(response.raise_for_status().content)
@@ -148,7 +148,7 @@ class DirectClient:
         await self.http.aclose()
 
     async def run(self, content: bytes) -> float:
-        """Milliseconds from having the input image to having the result."""
+        """Milliseconds from the input image to the result."""
         prompt_id = str(uuid.uuid4())
         started = time.perf_counter()
         fields = {"subfolder": f"direct/{prompt_id}", "type": "input"}

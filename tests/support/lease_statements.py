@@ -13,7 +13,7 @@ from callsheet.plumbing.sql import Connection
 
 
 async def take_leases(connection: Connection, criteria: Criteria, workers: Sequence[str]) -> list[asyncpg.Record]:
-    """Leases from the lanes of the highest priority, as if they were one user's."""
+    """Leases from the lanes of the highest priority, as if all belonged to one user."""
     lanes = await SQL["lanes_with_work"].rows(
         connection,
         workflow_ids=list(criteria.workflow_ids),

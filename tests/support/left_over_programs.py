@@ -1,6 +1,6 @@
-"""No test leaves a program of ours running: what is left at the end of a run is ended, and its test is named.
+"""No test leaves a program of ours running: the end of a run ends programs that are left, and names their tests.
 
-Programs that a test starts with `tied` end with the test run, also when that is killed.
+Programs that a test starts with `tied` end with the test run, also if the test run is killed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pytest
 
 from callsheet.worker import engine_launcher
 
-# In the environment of everything that this process starts, unless a test gives a program another one.
+# Set in the environment of each program that this process starts, unless a test replaces the environment.
 MARK = "TESTS_OF_PROCESS"
-# Programs that were asked to end at the end of the last test, on a machine that is busy.
+# Limit for programs that were asked to end at the end of the last test, on a busy machine.
 SECONDS = 60.0
 
 

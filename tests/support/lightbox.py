@@ -1,4 +1,4 @@
-"""A real Lightbox on a free port, with directories of its own: in this process, or as a process to kill."""
+"""A real Lightbox on a free port, with its own directories: in this process, or as a process to kill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 
 @asynccontextmanager
 async def lightbox_here(directory: Path, **settings: Any) -> AsyncIterator[RunningLightbox]:
-    """In this process: quick to start, and its folders are at hand. Probes are offered."""
+    """Runs in this process, so it starts quickly and a test can read its folders. Has the probe nodes."""
     chosen = LightboxSettings(**{"port": 0, "probes": True, **settings})
     async with running_lightbox(chosen, directory) as running:
         yield running
@@ -32,14 +32,14 @@ async def lightbox_here(directory: Path, **settings: Any) -> AsyncIterator[Runni
 
 @dataclass
 class LightboxProcess:
-    """`callsheet lightbox` as a user starts it; may be killed and started again on the same port."""
+    """`callsheet lightbox` as a user starts it. A test may kill it and start it again on the same port."""
 
     directory: Path
     as_cloud: bool = False
     probes: bool = True
     port: int = field(default_factory=free_port)
     environment: dict[str, str] = field(default_factory=dict)
-    # Its last words.
+    # The last lines of its output.
     said: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     _process: asyncio.subprocess.Process | None = None
     _drain: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class LightboxProcess:
         return code
 
     async def ended(self) -> int:
-        """Of itself."""
+        """Waits until the process ends by itself."""
         assert self._process is not None
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await self._process.wait()
@@ -109,7 +109,7 @@ async def lightbox_process(directory: Path, **options: Any) -> AsyncIterator[Lig
 
 
 async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
-    """The history entry of a prompt, once there is one."""
+    """Waits for the history entry of a prompt."""
     entry: dict[str, Any] = {}
 
     async def is_there() -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "comfyui"
-# Compared word for word wherever they occur: what clients branch on.
+# Compared exactly, because clients decide by these values.
 WORDS = ("type", "status_str", "completed", "class_type", "exception_type", "node_type", "state", "mediaType")
 
 
@@ -18,7 +18,7 @@ def sample(name: str) -> Any:
 
 
 def differences(recorded: Any, given: Any, at: str = "") -> list[str]:
-    """Where keys, types or deciding words differ; empty when the shapes agree."""
+    """The differences of keys, types and values that clients decide by; empty if there are none."""
     if isinstance(recorded, dict) and isinstance(given, dict):
         found = [f"{at}: keys {sorted(recorded)} but {sorted(given)}"] if recorded.keys() != given.keys() else []
         for key in recorded.keys() & given.keys():

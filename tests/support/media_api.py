@@ -1,4 +1,4 @@
-"""Uploads and videos over HTTP for tests: a person's hands, and what lies in storage behind them."""
+"""Uploads and videos over HTTP for tests: what a user does, and the objects in storage."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.support.core import Member, report
 from tests.support.jobs_api import JobsApi
 
 CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
-# 64 by 64 pixels, says its header.
+# The header declares 64 by 64 pixels.
 PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + bytes(range(56))
 
 
 @dataclass(frozen=True, slots=True)
 class MediaApi:
-    """A person with uploads, at a control plane."""
+    """A user of a control plane, with uploads."""
 
     jobs_api: JobsApi
     plane: ControlPlane
@@ -76,7 +76,7 @@ class MediaApi:
         )
 
     async def uploaded(self, content: bytes = CLIP, **changes: Any) -> dict[str, Any]:
-        """A file whose bytes are there, not confirmed."""
+        """A file that is uploaded, but not confirmed."""
         created = (await self.create(content, **changes)).json()
         assert (await self.send(created, content)).status_code == 200
         file: dict[str, Any] = created["file"]
@@ -111,7 +111,7 @@ class MediaApi:
         return await self.complete(await self.jobs_api.start(), *outputs)
 
     async def complete(self, started: StartedLease, *outputs: bytes) -> list[JobOutputFile]:
-        """With outputs that really are in storage."""
+        """Completes the job with outputs that are in storage."""
         made = [await self.put_output(started.lease.job_id, content) for content in outputs]
         result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
         await self.jobs_api.core.room.lease_reports.complete(report(started), result, outputs=made)

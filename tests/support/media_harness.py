@@ -1,4 +1,4 @@
-"""The media room without HTTP and background loops, over the core's databases, with storage of its own."""
+"""The media room without HTTP and background loops, over the core's databases, with its own storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.core import Core, Member
 from tests.support.media_api import CLIP
 
 SECRET = b"a secret of at least thirty-two bytes"
-# Beyond every grace and every hold.
+# Later than every grace period and every hold.
 LATER = timedelta(days=3)
 
 
@@ -62,13 +62,13 @@ class MediaHarness:
         await self.room.deletion.file(self.ann.pool, self.owner, file_id)
 
     async def put_output(self, job_id: UUID) -> JobOutputFile:
-        """An object as a worker uploads it: nothing but its key says whose it is."""
+        """An object as a worker uploads it. Only its key shows the owner."""
         path = f"tenants/{self.ann.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
         await self.room.files.storage.put(path, b"an output", content_type="video/mp4")
         return JobOutputFile(uuid7(), self.room.files.settings.storage.backend, path, "result.mp4", "video/mp4", 9)
 
     async def sweep(self, after: timedelta | None = LATER) -> None:
-        """What the loops do after that time; everything that is due."""
+        """Does what the loops do after that time, until nothing is due."""
         at = None if after is None else datetime.now(UTC) + after
         for pool in self.core.databases.pools:
             while self.room.retention is not None and await self.room.retention.delete_old(pool, at):
@@ -82,7 +82,7 @@ class MediaHarness:
         return {entry.key async for entry in self.room.files.storage.list(folder)}
 
     async def files(self) -> set[UUID]:
-        """Every row, also of files that are deleted."""
+        """Every row, including those of deleted files."""
         rows = await self.core.rows(self.ann.pool, "SELECT id FROM files WHERE tenant_id = $1", self.ann.tenant_id)
         return {row["id"] for row in rows}
 
@@ -93,7 +93,7 @@ async def open_media_harness(
 ) -> AsyncIterator[MediaHarness]:
     """`storage` and `media` are settings of those sections. Open two over the same home for two control planes.
 
-    Without previews, unless `previews` says so."""
+    No previews are made unless `previews` is set."""
     chosen = {"previews": False, **media}
     settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": chosen})
     opened = open_storage(settings, SECRET)

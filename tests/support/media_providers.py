@@ -1,4 +1,4 @@
-"""Providers of media as docs/how-to/add-a-provider.md sets them up, led to a test's server."""
+"""Providers of media as docs/how-to/add-a-provider.md configures them, with the URL of a test's server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def documented_services() -> dict[str, dict[str, Any]]:
 
 
 def service_table(name: str, service: MediaService, **changes: Any) -> dict[str, Any]:
-    """As documented, but here and in a hurry; `poll` and `download` among the changes are laid over the document's."""
+    """The documented table with the URL of the test's server and short waits. `poll` and `download` in the changes
+    replace single values of the documented tables.
+    """
     table = documented_services()[name]
     table |= {"base_url": f"{service.url}/{name}", "secret": SECRET}
     table["poll"]["every_seconds"] = 0.01

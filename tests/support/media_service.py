@@ -34,10 +34,10 @@ class Asked:
 class MediaService:
     polls_until_done: int = 2
     outputs: list[str] = field(default_factory=list)
-    # Instead of success, in the end.
+    # The final status instead of success.
     failure: str | None = None
     faults: dict[Call, list[Fault]] = field(default_factory=dict)
-    # Every call of this kind gets this response, for ever.
+    # Every call of this kind gets this response.
     always: dict[Call, Fault] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -155,14 +155,14 @@ async def with_a_page(request: web.Request) -> web.Response:
 
 
 async def dropped(request: web.Request) -> web.StreamResponse:
-    """The connection ends before any answer."""
+    """The connection ends before a response."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 async def cut_off(request: web.Request) -> web.StreamResponse:
-    """More is declared than is sent."""
+    """The declared length is more than is sent."""
     response = web.StreamResponse(headers={"Content-Length": "100000"})
     await response.prepare(request)
     await response.write(PNG)

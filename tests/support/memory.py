@@ -1,4 +1,4 @@
-"""Memory that a test process gives back to the system after a file of tests."""
+"""Returns memory of a test process to the system after each test file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import resource
 import sys
 from pathlib import Path
 
-# A process that is larger than this gives memory back. If it stays larger, it does so again when it has grown.
+# A process that uses more than this returns memory. If it still uses more, it tries again after it has grown.
 LARGE_MEGABYTES = 300.0
 GROWTH_MEGABYTES = 30.0
 
@@ -18,7 +18,7 @@ class Memory:
         self._limit = LARGE_MEGABYTES
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
         if self._libc is not None:
-            # glibc keeps what a thread had for the next one it starts: 19 MB for each that ever looked at a password.
+            # glibc keeps the memory of a thread for the next one: 19 MB for each thread that ever checked a password.
             most_arenas, smallest_of_its_own = -8, -3
             self._libc.mallopt(most_arenas, 2)
             self._libc.mallopt(smallest_of_its_own, 1024 * 1024)

@@ -1,4 +1,4 @@
-"""A provider in memory that calls back. It is reliable, so every fault is one of the product. It makes texts only."""
+"""A provider in memory that calls back. It is reliable, so every error is the product's. It makes texts only."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MemoryProvider:
         return self.predictions[json.loads(body)]
 
     def end(self, prediction_id: str, status: Literal["succeeded", "failed", "canceled"]) -> None:
-        """What has ended stays as it is."""
+        """Ends the job. A job that has ended does not change."""
         found = self.predictions[prediction_id]
         if found.status == "running":
             said = "forty-two" if status == "succeeded" else None

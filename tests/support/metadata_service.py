@@ -9,7 +9,7 @@ from aiohttp import web
 
 
 class MetadataService:
-    """EC2's, version 2: nothing without a token, 404 where nothing is announced."""
+    """Version 2 of EC2's service: it requires a token, and returns 404 if nothing is announced."""
 
     def __init__(self) -> None:
         self.said = {"instance-id": "i-0abc", "instance-type": "g5.xlarge", "instance-life-cycle": "spot"}

@@ -1,4 +1,4 @@
-"""The rules for migrations of CONTRIBUTING.md, as far as a text can be checked: what each breaks, as sentences."""
+"""The rules for migrations of CONTRIBUTING.md, as far as they can be checked in a text. Violations are sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from callsheet.plumbing.migrate import Migration
 from callsheet.plumbing.sql import commands
 
-# (what a command must not be, why and what to do instead). Commands are in capitals, with single spaces.
+# (a forbidden command, the reason and what to do instead). Commands are in capitals, with single spaces.
 REFUSED = [
     (r"^(UPDATE|DELETE|TRUNCATE) ", "changes rows of a table that is in use: write a backfill (plumbing/backfills.py)"),
     (r"^(LOCK|VACUUM|CLUSTER|REINDEX) ", "holds a table for as long as it takes"),
@@ -56,7 +56,7 @@ def broken_rules(migration: Migration) -> list[str]:
 
 
 def plain(command: str) -> str:
-    """In capitals, without comments, strings and function bodies."""
+    """The text in capitals, without comments, strings and function bodies."""
     text = re.sub(
         r"--[^\n]*|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'",
         lambda part: "" if part[0][0] == "-" else "''",

@@ -1,4 +1,4 @@
-"""A slow simulator that looks at everything at every moment, to compare the quick one with. Without interruptions."""
+"""A slow, simple simulator, to compare the fast one with. It has no interruptions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class NaiveMachine:
     starts_at: float
     is_spot: bool
     scheduled: int
-    # Of each job: from, until, and the place among all that was scheduled.
+    # For each job: start, end, and its position in the order of scheduling.
     runs: dict[int, tuple[float, float, int]] = field(default_factory=dict)
     ahead: list[int] = field(default_factory=list)
     is_draining: bool = False
     idle_since: float = 0.0
-    # When it asked for work last; who asked first is served first.
+    # When it last asked for work; the worker that waits longest is served first.
     asked: int = 0
     ended_at: float | None = None
-    # Since the last look: what ended and how long it took; and how many it held then.
+    # Since the last decision: the ended jobs, their duration, and the number of jobs held.
     ended: list[float] = field(default_factory=list)
     held: int = 0
 
@@ -58,7 +58,7 @@ class NaiveSimulation:
         self.asks = 0
         self.scheduled = 0
         self.now = 0.0
-        # (now, workers that take work, wanted), of every look.
+        # (now, workers that take jobs, wanted) at every decision.
         self.looks: list[tuple[float, int, int]] = []
 
     def run(self) -> dict[int, float]:
@@ -89,7 +89,7 @@ class NaiveSimulation:
         return [each for each in self.machines if each.ended_at is None]
 
     def happen(self) -> int:
-        """The one thing that is due and was scheduled first."""
+        """Handles the due event that was scheduled first."""
         runs = [(each.runs[job], each, job) for each in self.there() for job in each.runs]
         due = [(number, each, job) for (_, until, number), each, job in runs if until == self.now]
         due += [(each.scheduled, each, -1) for each in self.there() if not each.asked and each.starts_at == self.now]

@@ -28,7 +28,7 @@ async def away(database: Database) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def closed(database: Database) -> AsyncIterator[None]:
-    """This process has no connection to it, and makes none."""
+    """This process has no connection to the database, and opens none."""
     await database.close()
     try:
         yield
@@ -38,7 +38,7 @@ async def closed(database: Database) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def accepting_no_connections(database: Database) -> AsyncIterator[None]:
-    """The server is there, and an administrator has closed this one database (SQLSTATE 55000)."""
+    """The server runs, but an administrator has closed this database (SQLSTATE 55000)."""
     async with database.connection() as connection:
         name = await connection.fetchval("SELECT quote_ident(current_database())")
     admin = await asyncpg.connect(database.dsn, database="postgres")

@@ -52,7 +52,7 @@ class PipelineHarness:
     room: PipelinesRoom
 
     async def workflow(self, graph: dict[str, Any], cost: int = 10, **changes: Any) -> str:
-        """A workflow that is sold for this."""
+        """A workflow with this price."""
         number = next(_numbers)
         slug = f"step-{number}"
         request = {"slug": slug, "name": slug, "graph": graph, "output_node_id": "9"}
@@ -100,7 +100,7 @@ class PipelineHarness:
         return started
 
     async def deliver(self, started: StartedLease, images: int = 1, content: bytes = PNG) -> None:
-        """As a worker and the protocol's routes do."""
+        """Delivers as a worker does over the protocol's routes."""
         lease = started.lease
         outputs = []
         for number in range(images):
@@ -122,13 +122,13 @@ class PipelineHarness:
         return worked
 
     async def tick(self) -> None:
-        """What the loops do, once."""
+        """Does once what the loops do."""
         while await self.room.collector.tick(NOW):
             pass
         await self.room.scheduler.tick(NOW)
 
     async def finish(self, run: Run, fails: Fails = lambda started: False, *, most: int = 500) -> Run:
-        """Goes on until there is nothing to do."""
+        """Repeats until there is nothing to do."""
         for _ in range(most):
             await self.tick()
             if not await self.work(fails):
@@ -137,7 +137,7 @@ class PipelineHarness:
         raise AssertionError("it does not end")
 
     async def due(self, run: Run) -> None:
-        """As if its time had come."""
+        """Makes the run due now."""
         await self.core.rows(self.ann.pool, "UPDATE pipeline_runs SET due_at = '2000-01-01' WHERE id = $1", run.id)
 
     async def candidates(self, run: Run) -> list[Row]:
@@ -148,7 +148,7 @@ class PipelineHarness:
         return await self.core.rows(self.ann.pool, query, run.id)
 
     async def shape(self, run: Run) -> Counter[int]:
-        """How many candidates each step has."""
+        """The number of candidates of each step."""
         return Counter(row["position"] for row in await self.candidates(run))
 
     async def family(self, run: Run) -> list[tuple[int, int | None, int]]:
@@ -189,7 +189,7 @@ class PipelineHarness:
 
 
 def open_pipeline_harness(core: Core, ann: Member, media: MediaHarness, **settings: Any) -> PipelineHarness:
-    """Open two, over databases of their own, for two control planes."""
+    """Open two, each with its own databases, for two control planes."""
     storage = media.room.files.storage
     catalog = open_catalog(core.databases, storage, 10**9, SECRET)
     room = open_pipelines(core.databases, catalog, media.room, core.room, PipelineSettings(**settings))

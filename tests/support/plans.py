@@ -14,7 +14,7 @@ from tests.support.race_control import rolled_back_transaction
 
 # On an ordinary connection the planner scans a table as long as that costs less than an index of it.
 FEW_ROWS = 50_000
-# After so many PostgreSQL decides whether a plan for all values costs no more.
+# After this many executions PostgreSQL decides whether a generic plan costs no more.
 CUSTOM_PLANS = 5
 
 
@@ -31,7 +31,7 @@ class Seen:
 
 
 def literal(value: object) -> str:
-    """As the argument of an EXECUTE, which takes no parameters: text that PostgreSQL casts to what is wanted."""
+    """The value as an argument of EXECUTE, which has no parameters: a text that PostgreSQL casts to the type."""
     match value:
         case None:
             return "NULL"
@@ -97,7 +97,7 @@ async def explain(connection: Connection, name: str, arguments: list[object], *,
 async def explain_once(
     database: Database, statement: Statement, values: Mapping[str, object], *, may_scan: bool = True
 ) -> Seen:
-    """In a connection that has not planned it before."""
+    """Explains in a connection that has not planned the statement before."""
     async with rolled_back_transaction(database) as connection:
         name = f"once_{statement.name}"
         await prepare(connection, name, statement.text)

@@ -1,5 +1,5 @@
 """A third-party package with a media provider and actors: what docs/how-to/add-a-provider.md describes, as a wheel,
-using nothing of ours but the ports."""
+which uses only the ports of Callsheet."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: callsheet tests\nRoot-Is-Purelib: true\n
 
 
 def plugin_wheel(directory: Path, entry_points: str = ENTRY_POINTS) -> Path:
-    """Writes the wheel; `pip install` takes it without a network, since all it needs is Callsheet."""
+    """Writes the wheel; `pip install` takes it without a network, because it depends only on Callsheet."""
     folder = f"{NAME}-{VERSION}.dist-info"
     files = {
         f"{NAME}.py": MODULE,

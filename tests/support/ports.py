@@ -50,7 +50,7 @@ def _claimed_block(ports: Sequence[int], size: int) -> tuple[socket.socket, Sequ
 
 
 def _endless(values: Sequence[int]) -> Iterator[int]:
-    """All values in turn, from a random one on, again and again."""
+    """All values in turn without end, from a random start."""
     first = secrets.randbelow(len(values))
     return itertools.cycle([*values[first:], *values[:first]])
 

@@ -1,4 +1,4 @@
-"""Files on the control plane's storage whose previews a test makes, and files that are made to hurt."""
+"""Files in the control plane's storage for previews, and files that are made to use too much time or memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image
 from callsheet.media.previews.sandbox import FOR_LISTS, ClipSize, Effort, Kind, Previews, make_previews
 from tests.support.clips import make_clip
 
-# For machines that are busy: no verdict depends on how long something takes.
+# A long limit for busy machines: no verdict depends on durations.
 PATIENCE = Effort(seconds=300.0)
 
 
@@ -83,7 +83,7 @@ def with_tracks(mp4: bytes, tracks: int) -> bytes:
 
 
 def square_png(side: int, depth: int, colour: int, row: bytes) -> bytes:
-    """Of one row again and again: decoded it takes hundreds of megabytes, which a test process need not have."""
+    """A PNG that repeats one row. Decoded it needs hundreds of megabytes, so the test does not decode it."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -95,7 +95,7 @@ def square_png(side: int, depth: int, colour: int, row: bytes) -> bytes:
 
 
 def endless_jpeg() -> bytes:
-    """Its last scan, of a few bytes, a hundred thousand times: each goes over all sixteen million pixels."""
+    """A JPEG that repeats its last scan of a few bytes 100,000 times. Each scan covers all 16 million pixels."""
     plain = image(4000, 4000, "JPEG", "red", progressive=True)
     end, scan = plain.rindex(b"\xff\xd9"), plain.rindex(b"\xff\xda")
     return plain[:end] + plain[scan:end] * 100_000 + plain[end:]

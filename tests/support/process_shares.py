@@ -1,4 +1,4 @@
-"""Which files each process of `make test` runs (`--dist each`): a share of its own, of about the same time for all.
+"""Which files each process of `make test` runs (`--dist each`): shares that take about the same time.
 
 Each process collects its share only. To collect all tests takes ten seconds of a processor and 150 MB, and with
 `--dist loadfile` each process does so.
@@ -21,12 +21,12 @@ TESTS = Path(__file__).parents[1]
 SECONDS = Path(__file__).with_name("seconds.json")
 # Files that take less than this are not listed.
 SHORTEST_SECONDS = 0.5
-# Their files share a browser and a demo that runs.
+# The files of these directories share a browser and a running demo.
 TOGETHER = ("browser",)
 
 
 class Shares:
-    """In the process that the others report to."""
+    """Runs in the process that the others report to."""
 
     def __init__(self, processes: int):
         self._processes = processes
@@ -43,7 +43,7 @@ class Shares:
         self._collected += len(ids)
 
     def pytest_runtest_logstart(self) -> None:
-        # xdist takes what the last process collected for all there is.
+        # xdist takes the collection of the last process as the whole.
         self._session.testscollected = self._collected
 
 
@@ -78,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A file that is named on the command line is collected in any case."""
+    """A file that is named on the command line is always collected."""
     items[:] = [item for item in items if _is_of_this_process(item.path, config)]
 
 
@@ -92,7 +92,7 @@ def _is_of_this_process(path: Path, config: pytest.Config) -> bool:
 
 @cache
 def shares(count: int) -> list[set[Path]]:
-    """The longest first, each to the process that has the least."""
+    """Assigns the longest file first, each to the process with the least time."""
     found: list[set[Path]] = [set() for _ in range(count)]
     loads = [0.0] * count
     measured = json.loads(SECONDS.read_text("utf-8"))

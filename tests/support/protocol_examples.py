@@ -48,7 +48,7 @@ def rendered(path: str, body: Json, response: httpx.Response) -> str:
 
 
 def with_examples(document: str, examples: dict[str, str]) -> str:
-    """The document with these examples in their places; one that is not known loses its text."""
+    """The document with these examples in their places. The text of an unknown example is removed."""
 
     def replace(found: re.Match[str]) -> str:
         return f"<!-- example: {found[1]} -->\n{examples.get(found[1], '')}<!-- /example -->"

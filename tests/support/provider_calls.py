@@ -1,4 +1,4 @@
-"""Calls of a provider that calls back, without HTTP of our own: a core, the room of webhooks, and the tests' Replicate.
+"""Calls of a provider that calls back, without HTTP routes: a core, the room of webhooks, and the tests' Replicate.
 
 Nothing happens that the test does not do: `work` is the loop's tick, `hurry` makes everything due.
 """
@@ -40,7 +40,7 @@ COST = 10
 
 @dataclass(frozen=True, slots=True)
 class SubmittedCall:
-    """A job as its worker has it."""
+    """A leased job, with the URL for its callback."""
 
     started: StartedLease
     callback: CallbackAddress
@@ -90,7 +90,7 @@ class CallHarness:
         return await self.hand_over()
 
     async def call(self, handed: SubmittedCall) -> Prediction:
-        """What the actor does: looks where it must, and submits."""
+        """Does what the actor does: checks for an earlier submit, and submits."""
         callback = Callback(handed.callback.url, handed.callback.may_exist)
         found = await self.provider.find(callback) if callback.may_exist else None
         return found or await self.provider.submit(Generation("txt2img", "a cat"), callback)
@@ -103,7 +103,7 @@ class CallHarness:
         return outcome
 
     async def waiting(self, **changes: Any) -> tuple[SubmittedCall, Prediction]:
-        """A job whose prediction is under way."""
+        """A job whose prediction is in progress."""
         self.replicate.scenario, self.replicate.deliver = HELD, "never"
         handed = await self.new_call(**changes)
         prediction = await self.call(handed)
@@ -147,7 +147,7 @@ class CallHarness:
         return refused.value.code
 
     async def work(self) -> None:
-        """Everything that is due, and what follows from it."""
+        """Does everything that is due, and what results from it."""
         for _ in range(4):
             await self.room.calls.tick(datetime.now(UTC))
             await self.room.calls.settled()
@@ -167,7 +167,7 @@ class CallHarness:
         return (await self.core.rows(self.core.databases.central, query, handed.job_id))[0]
 
     async def lines(self, handed: SubmittedCall) -> list[tuple[str, str, int]]:
-        """The callbacks that were kept: status, outcome, how often."""
+        """The recorded callbacks: status, outcome and number of deliveries."""
         query = """SELECT b.status, b.outcome, b.deliveries
                    FROM provider_callbacks b JOIN provider_calls USING (call_id)
                    WHERE job_id = $1 ORDER BY b.received_at"""

@@ -1,4 +1,4 @@
-"""Providers that are services elsewhere, driven as the queue drives them, against the Replicate of the tests."""
+"""Providers that are external services, used as the queue uses them, with the Replicate of the tests."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from callsheet.providers.media import Callback, Finish, Generation, MediaProvide
 from callsheet.toolbox.http_client import GuardedClient
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
 
-# Only this one: other processes may use the rest of 127.0.0.0/8.
+# Only this IP address: other processes may use the rest of 127.0.0.0/8.
 LOCAL = ip_network("127.0.0.1/32")
-# Of the downloads: no file of a service that is well takes longer, on however slow a machine.
+# Timeout of downloads that must succeed: long enough for a slow machine.
 MOST_BYTES, PATIENCE_SECONDS = 1_000_000, 60.0
-# Of those that are given up in any case.
+# Timeout of downloads that must fail.
 HASTE_SECONDS = 0.5
 
 
 def service_settings(server: ReplicateServer) -> ProvidersConfig:
-    """Replicate itself, and the same service as one that is described in the settings and polled: once with patience
-    for its files, and once without."""
+    """Replicate itself, and the same server as a polled HTTP service of the settings: once with a long
+    download timeout, and once with a short one.
+    """
     described: dict[str, Any] = {
         "base_url": server.url,
         "secret": TOKEN,
@@ -64,7 +65,7 @@ def service_settings(server: ReplicateServer) -> ProvidersConfig:
 
 @dataclass
 class CallbackReceiver:
-    """Where callbacks arrive."""
+    """Receives the callbacks."""
 
     url: str = ""
     received: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -88,7 +89,7 @@ class CallbackReceiver:
 
 @dataclass
 class ServiceSetup:
-    """A provider that is a service elsewhere, the server behind it and the receiver of its callbacks."""
+    """A provider that is an external service, its server, and the receiver of its callbacks."""
 
     server: ReplicateServer
     callback_receiver: CallbackReceiver
@@ -105,7 +106,7 @@ class ServiceSetup:
         return Callback(f"{self.callback_receiver.url}/{secrets.token_urlsafe(16)}", may_exist)
 
     async def make(self, scenario: Scenario | None = None, **params: Any) -> list[bytes]:
-        """As the queue does it: what may be tried again is, three times in all."""
+        """Makes the result as the queue does: retryable errors are retried, with three attempts in all."""
         callback = self.callback()
         for _ in range(2):
             try:

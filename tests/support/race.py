@@ -1,4 +1,4 @@
-"""Two control planes, a user whose jobs are raced for, and a bystander in the other pool with the same job ids."""
+"""Two control planes, a user whose jobs both use at once, and a bystander in the other pool with the same job ids."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Race:
     two: Core
     ann: Member
     bob: Member
-    # A workflow no worker of these tests serves: there the bystander's job stays where it is.
+    # A workflow that no worker of these tests serves, so the bystander's job stays in the queue.
     aside: int
 
     @property
     def central(self) -> Database:
-        """As the second control plane sees it: what holds a lock here does so in a connection of its own."""
+        """The central database of the second control plane. Locks here are held in a separate connection."""
         return self.two.databases.central
 
     @property
@@ -43,7 +43,7 @@ class Race:
         return found
 
     async def submit(self, **changes: Any) -> Job:
-        """A job of ann, and one with the same id of bob, in the other pool."""
+        """Submits a job of ann, and a job of bob with the same id in the other pool."""
         job_id = uuid7()
         with job_ids(job_id, job_id):
             await self.one.submit(self.bob, workflow_id=self.aside)
@@ -56,7 +56,7 @@ class Race:
     async def is_as(
         self, job_id: UUID, steps: Sequence[str], ledger: Sequence[tuple[int, str, int]], hot: str | None = None
     ) -> None:
-        """The job's history, money and queue row (`hot`: its status) are these; nothing crossed to the other pool."""
+        """Checks the job's history, tokens and queue row (`hot`: its status), and that the other pool is unchanged."""
         assert await self.one.steps(self.ann, job_id) == list(steps)
         assert await self.one.ledger(self.ann, job_id) == list(ledger)
         rows = await self.one.rows(
@@ -81,7 +81,7 @@ class Race:
         return [(row["charge_cycle"], row["status"]) for row in rows]
 
     async def entry(self, job: Job, **changes: Any) -> QueueEntry:
-        """What the relay would ask the queue for."""
+        """The entry that the relay would enqueue."""
         row = await self.one.job(self.ann, job.id)
         names = set(QueueEntry.__slots__) - {"job_id"}
         return QueueEntry(**{name: row[name] for name in names} | {"job_id": job.id} | changes)

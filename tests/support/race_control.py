@@ -20,7 +20,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 
 @asynccontextmanager
 async def paused_at(point: Failpoint, work: Coroutine[Any, Any, Result]) -> AsyncIterator[asyncio.Task[Result]]:
-    """Runs `work` up to the failpoint, and lets it go on when the block ends; await the task afterwards."""
+    """Runs `work` up to the failpoint, and lets it continue when the block ends; await the task afterwards."""
     reached, released = asyncio.Event(), asyncio.Event()
 
     async def stall(_: Failpoint) -> None:
@@ -47,7 +47,7 @@ async def open_transaction(database: Database, query: str, *values: object) -> A
 
 @asynccontextmanager
 async def rolled_back_transaction(database: Database) -> AsyncIterator[Connection]:
-    """A transaction that is undone when the block ends."""
+    """A transaction that is rolled back when the block ends."""
     async with database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
@@ -58,7 +58,7 @@ async def rolled_back_transaction(database: Database) -> AsyncIterator[Connectio
 
 
 async def start_blocked(database: Database, *works: Coroutine[Any, Any, Result]) -> list[asyncio.Task[Result]]:
-    """Starts them one after the other, each until it waits for a lock in this database."""
+    """Starts the coroutines one after the other. Each must wait for a lock in this database before the next starts."""
     tasks: list[asyncio.Task[Result]] = []
     for work in works:
         task = asyncio.create_task(work)

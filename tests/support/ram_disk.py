@@ -1,4 +1,4 @@
-"""Where the tests keep the databases they make and drop by the hundred."""
+"""The directory for the hundreds of databases that tests create and drop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "callsheet-tests-"
 
 @contextmanager
 def quick_directory(otherwise: Path) -> Iterator[Path]:
-    """A directory in memory where there is room for one, and `otherwise` elsewhere (macOS, a container's 64 MB).
+    """A directory in memory if there is enough space, else `otherwise` (macOS, a container's 64 MB).
 
     Every test with an installation of its own makes and drops three databases of three hundred files. ext4 does not
     give out an inode again for some seconds after its file was deleted, and looks through all of those for each new
@@ -28,7 +28,7 @@ def quick_directory(otherwise: Path) -> Iterator[Path]:
         return
     _sweep()
     directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=MEMORY))
-    # Others may pass: as root, PostgreSQL runs as another user.
+    # Other users may enter: as root, PostgreSQL runs as another user.
     directory.chmod(0o711)
     try:
         yield directory
@@ -41,7 +41,7 @@ def _has_room() -> bool:
 
 
 def _sweep() -> None:
-    """A run that was killed leaves its own behind, and memory does not come back by itself."""
+    """Removes the directories of killed test runs, which would keep their memory."""
     for left in MEMORY.glob(f"{_PREFIX}*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not _lives(int(owner)):

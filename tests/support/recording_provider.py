@@ -1,4 +1,4 @@
-"""A provider that calls back in name only: it remembers what was asked of it."""
+"""A provider that never calls back: it records the requests that it got."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ class RecordingProvider:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """There is nothing to close."""

@@ -1,8 +1,7 @@
-"""The draws of a run, drawn again from what was there when they were drawn.
+"""Repeats the draws of a run from the candidates and votes that existed at each draw.
 
-With one job at a time the n-th draw sees what the jobs before it have made, and the votes that were given until then.
-Which votes these were is known but for those that came in the moment of the draw: one of the few possible sets of votes
-must lead to what was drawn.
+With one job at a time, the n-th draw sees the results of the jobs before it and the votes until then. Only the votes at
+the moment of the draw are uncertain. One of the few possible sets of votes must lead to the same draw.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Row = Mapping[str, Any]
 def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
     """Draws that no possible set of votes explains. The votes were given one after the other, and none was taken back.
 
-    `while_it_drew`: whether that was while the run went on; otherwise there is one set of votes for each draw.
+    `while_it_drew`: whether votes were given while the run was active. Otherwise each draw has one set of votes.
     """
     votes = sorted(tree.votes, key=lambda vote: vote["created_at"])
     for place, slot in enumerate(tree.slots):
@@ -43,7 +42,7 @@ def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
 
 
 class Snapshot:
-    """What a look at a run showed after some of its jobs and some of its votes."""
+    """A run after some of its jobs and some of its votes."""
 
     def __init__(self, tree: Tree, settled: Sequence[Row], votes: Sequence[Row]):
         self._tree = tree
@@ -58,7 +57,7 @@ class Snapshot:
             self._elo[vote["loser_id"]] -= vote["elo_change"]
 
     def leads_to(self, slot: Row, later: Snapshot) -> bool:
-        """Whether the step follows from this one, and the parent from a second look."""
+        """Whether the step results from this snapshot, and the parent from a later one."""
         choice = next_group(self._state())
         draw = Draw(self._tree.run["seed"], slot["draw"])
         if choice.mode is Mode.BASE_GENERATION:

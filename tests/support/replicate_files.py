@@ -1,4 +1,4 @@
-"""What the Replicate of the tests made: real files, and things that only claim to be."""
+"""Outputs of the Replicate of the tests: real files, and responses that only claim to be files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.clips import make_clip
 
 HTML = b"<!doctype html><html><head><title>Sign in</title></head><body>Please sign in.</body></html>"
 PIECE = bytes(65_536)
-# Name to the type it is sent with.
+# Maps each name to the type that it is sent with.
 FILES = {
     "picture.png": "image/png",
     "picture-2.png": "image/png",
@@ -30,15 +30,15 @@ FILES = {
     "page.html": "text/html",
     "empty.png": "image/png",
     "missing.png": "",
-    # 500 the first time.
+    # The first request gets a 500.
     "flaky.png": "image/png",
-    # One byte now and then, without end.
+    # Slow and without end: one byte at a time.
     "slow.png": "image/png",
     # Without end, and without a length.
     "endless.png": "image/png",
     # Declares a length that is too large to read.
     "huge.png": "image/png",
-    # Breaks off in the middle.
+    # The connection ends in the middle.
     "broken.png": "image/png",
 }
 

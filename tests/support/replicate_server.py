@@ -1,9 +1,9 @@
-"""A server that responds like Replicate, signs like Replicate, and lies where a test asks it to.
+"""A server that responds and signs like Replicate, and sends wrong data if a test requests it.
 
 async with replicate_server() as replicate:
     replicate.scenario = Scenario(output=replicate.file("sound.wav"))     # of predictions submitted from now on
     replicate.deliver = "twice"                                           # or never, once, reversed, badly signed
-    replicate.refuse(2, 429); replicate.lose_answers(1)                   # of calls to come
+    replicate.refuse(2, 429); replicate.lose_responses(1)                   # of calls to come
     await replicate.call_back(prediction_id, age_seconds=900)             # a callback out of order; its response
 
 By hand: `python -m tests.support.replicate_server --port 8700`, then `providers.replicate.url = http://127.0.0.1:8700/v1`.
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 TOKEN = "r8_token_of_the_test_that_must_stay_secret"
 SECRET = "whsec_" + base64.b64encode(b"a webhook secret of 32 bytes !!!").decode()
 Outcome = Literal["succeeded", "failed", "canceled", "aborted"]
-# once: start and completed, in order. reversed: completed, then start. The rest speak for themselves.
+# once: start and completed, in order. reversed: completed, then start. The other names are literal.
 Delivery = Literal[
     "once", "twice", "never", "reversed", "wrong_signature", "old", "of_another_prediction", "only_start"
 ]
@@ -45,14 +45,14 @@ _UNSENT = ("webhook", "webhook_events_filter")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What becomes of a prediction."""
+    """The outcome of a prediction."""
 
     outcome: Outcome = "succeeded"
-    # Where the files are is put in for {files}.
+    # {files} is replaced by the URL of the files.
     output: Any = "{files}/picture.png"
     error: str | None = None
     logs: str = "  0%|          | 0/4\n 50%|█████     | 2/4\n100%|██████████| 4/4\n"
-    # Stays `processing` until `finish`.
+    # The prediction stays `processing` until `finish`.
     held: bool = False
     delay_seconds: float = 0.0
 
@@ -82,10 +82,10 @@ class ReplicateServer:
     page_size: int = 100
     # Older responses of the list had no `webhook`.
     lists_webhooks: bool = True
-    # Where the list says that its next page is, where it lies.
+    # The origin of the next page in the list, if the list gives a wrong one.
     list_origin: str = ""
     models: frozenset[str] | None = None
-    # An error of the input, by the input: None accepts it.
+    # Returns the error of an input; None accepts the input.
     refuses_input: Callable[[Json], str | None] = lambda _: None
     host: str = "127.0.0.1"
     port: int = 0
@@ -93,7 +93,7 @@ class ReplicateServer:
     scenarios: dict[str, Scenario] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     delivered: list[Delivered] = field(default_factory=list)
-    # How often each file was asked for.
+    # The number of requests for each file.
     downloads: dict[str, int] = field(default_factory=dict)
     download_headers: list[dict[str, str]] = field(default_factory=list)
     _faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
@@ -108,7 +108,7 @@ class ReplicateServer:
 
     @property
     def url(self) -> str:
-        """What `providers.replicate.url` must be."""
+        """The value for `providers.replicate.url`."""
         return f"{self.origin}/v1"
 
     def file(self, name: str) -> str:
@@ -124,7 +124,7 @@ class ReplicateServer:
         self._faults += [(calls, status, {name.replace("_", "-"): value for name, value in headers.items()})] * times
 
     def lose_responses(self, times: int) -> None:
-        """The next submissions are taken, and the connection breaks before the answer."""
+        """The next submissions are accepted, but the connection ends before the response."""
         self._lost_responses = times
 
     def called(self, method_and_path: str) -> list[Call]:
@@ -161,7 +161,7 @@ class ReplicateServer:
             await self._client.aclose()
 
     def forget(self) -> None:
-        """Everything that was said and asked for; it goes on listening."""
+        """Forgets all predictions, requests and faults. The server keeps running."""
         fresh = ReplicateServer(self.token, self.secret)
         for name in ("scenario", "deliver", "page_size", "lists_webhooks", "list_origin", "models", "refuses_input"):
             setattr(self, name, getattr(fresh, name))
@@ -171,10 +171,10 @@ class ReplicateServer:
         self.download_headers.clear()
         self._faults.clear()
 
-    # What becomes of predictions
+    # Outcomes of predictions
 
     async def finish(self, prediction_id: str, scenario: Scenario | None = None) -> None:
-        """Ends it, and delivers as `deliver` says."""
+        """Ends the prediction, and sends callbacks according to `deliver`."""
         self.end(prediction_id, scenario)
         await self._deliver(prediction_id)
 
@@ -243,7 +243,7 @@ class ReplicateServer:
                 await self._once(prediction_id, body={**prediction, "id": new_id(), "webhook": "https://other.test/"})
 
     async def _until_taken(self, prediction_id: str) -> None:
-        """As Replicate: the last event is sent again where it was not taken, a few times."""
+        """Like Replicate, repeats the last event a few times if it was not accepted."""
         for attempt in range(4):
             if await self._once(prediction_id):
                 return
@@ -394,7 +394,7 @@ def new_id() -> str:
 
 
 def signed_headers(body: bytes, secret: str, at: float, message_id: str = "msg_test") -> dict[str, str]:
-    """Written from the description of the scheme, not with what it tests."""
+    """Written from the description of the scheme, without the code under test."""
     key = base64.b64decode(secret.partition("_")[2])
     stamp = str(int(at))
     signature = hmac.new(key, f"{message_id}.{stamp}.".encode() + body, hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""What a refusal must look like, and requests that no HTTP client would send."""
+"""Checks of refusals, and requests that no HTTP client would send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.plumbing.edge import REQUEST_ID
 
 
 def assert_refused(response: httpx.Response, status: int, code: str, *fields: str) -> dict[str, Any]:
-    """Checks everything a problem+json promises; `fields` are those that `errors` must name, in order."""
+    """Checks all parts of a problem+json response. `errors` must name exactly these `fields`, in this order."""
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), (
         response.text
     )
@@ -30,7 +30,7 @@ def assert_refused(response: httpx.Response, status: int, code: str, *fields: st
 
 
 async def exchange(url: str, request: bytes, seconds: float = 30) -> httpx.Response:
-    """Sends these very bytes on a connection of their own, and reads one answer."""
+    """Sends exactly these bytes on a new connection, and reads one response."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     try:

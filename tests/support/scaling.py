@@ -20,7 +20,7 @@ from callsheet.wire.scaling import FleetScaling, ScalingRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet_api import join, registry
 
-# Everything at once, and a worker for each job: a look decides by what it sees.
+# No waiting times, and one worker per job: each decision depends only on the current state.
 AT_ONCE = {
     "target_seconds": 1,
     "scale_out_cooldown_seconds": 0,
@@ -32,7 +32,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class MemoryDriver:
-    """A driver whose workers are names in a set. `fault` is called before and after each call acts, with its name."""
+    """A driver whose workers are names in a set. `fault` gets the name of each call, before and after it acts."""
 
     name: str = "cloud"
     workers: dict[int, list[str]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class ScalingHarness:
     numbers: ScalingNumbers
 
     async def fleet(self, slug: str = "gpu", *workflows: int, **rules: Any) -> Fleet:
-        """A fleet of these workflows, or the core's, that is scaled by the cloud."""
+        """A fleet of these workflows, or of the core's workflow, that the cloud scales."""
         ids = list(workflows) or [self.core.workflow]
         rows = await self.rows("SELECT slug FROM workflows WHERE id = ANY ($1) ORDER BY slug", ids)
         request = CreateFleetRequest(slug=slug, workflow_slugs=[row["slug"] for row in rows])
@@ -112,12 +112,12 @@ class ScalingHarness:
         return await self.rules.put(fleet.id, request, "operator")
 
     async def look(self) -> None:
-        """One look of the autoscaler, which leads."""
+        """Runs the autoscaler once. It must be the leader."""
         await self.autoscaler.tick(NOW)
         assert self.autoscaler.leadership.is_held
 
     async def register(self, fleet: Fleet, **changes: Any) -> list[str]:
-        """Every worker of the cloud that is not registered does so."""
+        """Registers every worker of the cloud that is not registered yet."""
         known = await self.registered(fleet)
         new = [name for name in self.cloud.of(fleet.id) if name not in known]
         for name in new:
@@ -129,7 +129,7 @@ class ScalingHarness:
         return [row["worker_id"] for row in rows]
 
     async def leave(self, worker_id: str) -> None:
-        """It says good-bye."""
+        """Removes the worker's registration."""
         await self.rows("DELETE FROM comfyui_workers WHERE worker_id = $1", worker_id)
 
     async def drains(self) -> dict[str, str]:
@@ -137,7 +137,7 @@ class ScalingHarness:
         return {row["worker_id"]: row["drained_by"] for row in rows}
 
     async def causes(self, fleet: Fleet) -> list[tuple[str, int]]:
-        """The decisions, oldest first: cause and wanted."""
+        """Cause and wanted workers of each decision, oldest first."""
         rows = await self.rows("SELECT cause, wanted FROM scaling_decisions WHERE fleet_id = $1 ORDER BY id", fleet.id)
         return [(row["cause"], row["wanted"]) for row in rows]
 
@@ -148,7 +148,7 @@ class ScalingHarness:
 def an_autoscaler(
     databases: Databases, cloud: MemoryDriver, numbers: ScalingNumbers | None = None, most_workers: int = 50
 ) -> Autoscaler:
-    """Of one control plane; open several for several."""
+    """The autoscaler of one control plane. Open several for several control planes."""
     return Autoscaler(
         databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers(), most_workers=most_workers
     )

@@ -1,4 +1,4 @@
-"""A worker in plain httpx, written from docs/protocol.md alone: it knows nothing of Callsheet's code.
+"""A worker in plain httpx, written from docs/protocol.md alone. It does not use Callsheet's code.
 
 worker = await ScriptedWorker(client, "gpu-1").register(secret, workflow_slugs=["face-swap"])
 job = await worker.job(wait_seconds=10)
@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 Json = dict[str, Any]
-# Everything that is said about a lease.
+# The requests about a lease.
 REPORTS = ("heartbeat", "complete", "fail", "requeue", "defer")
 
 
@@ -27,7 +27,7 @@ class ScriptedWorker:
     client: httpx.AsyncClient
     worker_id: str
     token: str = ""
-    # Every request and answer, in order: path, body, answer.
+    # Every request and response, in order: path, body, response.
     exchanges: list[tuple[str, Json, httpx.Response]] = field(default_factory=list)
 
     async def register(self, secret: str, **fields: Any) -> ScriptedWorker:
@@ -56,7 +56,7 @@ class ScriptedWorker:
         return body
 
     async def job(self, **fields: Any) -> Json:
-        """A job that must be there."""
+        """Polls for a job. Fails if there is none."""
         response = await self.poll(**fields)
         assert response["job"] is not None, response
         job: Json = response["job"]
@@ -95,7 +95,7 @@ class ScriptedWorker:
         assert response.status_code == 200, response.text
 
     async def deliver_named(self, job: Json, files: dict[str, tuple[str, bytes]]) -> list[Json]:
-        """Announces and uploads files: name to (type, bytes). Returns them as `complete` takes them."""
+        """Announces and uploads files, given as name to (type, bytes). Returns them in the form for `complete`."""
         outputs = [{"name": name, **described(content, kind)} for name, (kind, content) in files.items()]
         response = await self.heartbeat(job, outputs=outputs)
         assert response.status_code == 200, response.text

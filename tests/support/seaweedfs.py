@@ -1,4 +1,4 @@
-"""A real S3 server for tests: SeaweedFS, started in about a second, stopped for good at the end."""
+"""A real S3 server for tests: SeaweedFS, started in about a second, and stopped at the end."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from botocore.credentials import ReadOnlyCredentials
 from tests.support.ports import is_free
 
 START_SECONDS = 180.0
-# Every port P of SeaweedFS comes with P + 10000 for gRPC, so both must be free and both must exist.
+# SeaweedFS uses port P and P + 10000 for gRPC, so both must be valid and free.
 GRPC_OFFSET = 10_000
-# Below those that systems give out, and so are the neighbours.
+# These ports and their gRPC ports are below the range that systems give out.
 PORTS = range(16_000, 22_000)
 PARTS = ("master", "volume", "filer", "s3", "admin")
 
 
-# Buckets are then also reached as {bucket}.{DOMAIN}, by the Host header.
+# Buckets also have the host name {bucket}.{DOMAIN}, by the Host header.
 DOMAIN = "s3.test"
 REGION = "us-east-1"
 BUCKET = "callsheet-tests"
@@ -84,7 +84,7 @@ def cors_document(rules: Sequence[Mapping[str, Any]]) -> str:
 
 
 class SeaweedFS:
-    """The process, which may be killed, frozen and started again on the same data and the same ports."""
+    """The process. A test may kill it, freeze it, and start it again with the same data and ports."""
 
     def __init__(self, directory: Path):
         self._directory = directory
@@ -107,7 +107,7 @@ class SeaweedFS:
                     "-ip=127.0.0.1",
                     "-ip.bind=127.0.0.1",
                     *(f"-{part}.port={port}" for part, port in self._ports.items()),
-                    # A missing bucket is an error with every other service, so here too.
+                    # A missing bucket is an error, as it is with every other service.
                     "-s3.autoCreateBucket=false",
                     f"-s3.domainName={DOMAIN}",
                     "-s3.port.iceberg=0",
@@ -156,7 +156,7 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports whose gRPC neighbour is free too, none a neighbour of another."""
+    """Ports whose gRPC ports are free too. None is the gRPC port of another."""
     found: list[int] = []
     while len(found) < count:
         port = secrets.choice(PORTS)
@@ -179,7 +179,7 @@ def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes], log: P
     with httpx.Client(timeout=2) as client:
         while process.poll() is None and time.monotonic() < deadline:
             try:
-                # Anything but a 5xx comes from the S3 layer itself; before that the gateway is not wired up.
+                # A status other than 5xx comes from the S3 layer itself. Before that, the gateway is not ready.
                 if client.get(server.url).status_code < 500:
                     return
             except httpx.TransportError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM_LINE = "MIIEpAIBAAKCAQEA7bq2VnYk0xkq9Zc3Jv1Qd8sWmT5uR2aLhE4yFoPiGtKjXwBz"
-# The values have the alphabet and the length of real ones; a repository's scanner must not find them whole.
+# The values have the alphabet and the length of real secrets. A secret scanner must not find them as a whole.
 LETTERS_30 = "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zA0"
 HEX_32 = "0123456789abcdef0123456789abcdef"
 
-# What the text says, and what must not be left of it.
+# A text, and the secret that must be removed from it.
 SECRETS: dict[str, tuple[str, str]] = {
-    # By name.
+    # Found by name.
     "aws_variable": ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
     "colon": ("login failed, password: hunter2secret", "hunter2secret"),
     "assigned_with_blanks": ("api_key = hunter2secret", "hunter2secret"),
@@ -31,7 +31,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "worker_token": (f"worker token {HEX_32}{HEX_32} was refused", HEX_32),
     "lease_token": ("lease_token=0190a5c0-7b1c-7c3e-8d2f-5e6a7b8c9d0e", "0190a5c0"),
     "provider_variable": ("FAL_KEY=hunter2secret", "hunter2secret"),
-    # By header.
+    # Found by header.
     "basic": ("Authorization: Basic dXNlcjpwYXNzd29yZA== was refused", "dXNlcjpw"),
     "bearer": ("authorization: Bearer hunter2secret", "hunter2secret"),
     "token_scheme": ('"Authorization": "Token hunter2secret"', "hunter2secret"),
@@ -44,7 +44,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "cookie": ("Cookie: theme=dark; session=hunter2secret; lang=en", "hunter2secret"),
     "set_cookie": ("Set-Cookie: sid=hunter2secret; Path=/; HttpOnly", "hunter2secret"),
     "basic_alone": ("sent 'Basic dXNlcjpwYXNzd29yZA==' to the proxy", "dXNlcjpw"),
-    # In URLs.
+    # Found in URLs.
     "dsn": ("could not connect to postgresql://app:hunter2@db:5432/app", "hunter2"),
     "dsn_with_slash": ("redis://:hun/ter2@cache:6379/0 refused", "ter2@"),
     "token_as_user": ("fatal: https://hunter2secret@git.example/repo.git", "hunter2secret"),
@@ -54,7 +54,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "own_signed_url": (f"http://localhost:8400/storage/k?expires=1&signature=v1.{LETTERS_30}", LETTERS_30),
     "slack_webhook": ("https://hooks.slack.com/services/T0000/B0000/hunter2secret", "hunter2secret"),
     "curl_user": ("curl -u admin:hunter2secret https://x.example", "hunter2secret"),
-    # By shape.
+    # Found by shape.
     "private_key": (
         f"bad key -----BEGIN RSA PRIVATE KEY-----\n{PEM_LINE}\n-----END RSA PRIVATE KEY----- here",
         PEM_LINE,
@@ -101,7 +101,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "unknown_vendor": (f"the service says {LETTERS_30}{LETTERS_30} is not allowed", LETTERS_30),
 }
 
-# Texts that help the reader, and look a little like the ones above.
+# Harmless texts that look similar to the texts above. They stay.
 ORDINARY = [
     "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.65 GiB total capacity)",
     "password: is too short",

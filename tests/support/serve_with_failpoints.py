@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def program(number: signal.Signals, points: Sequence[Failpoint]) -> tuple[str, ...]:
-    """What Python runs; `ROOT` must be on its path."""
+    """The arguments for Python; `ROOT` must be on its path."""
     return "-m", __name__, number.name, ",".join(points)
 
 
 def stop_at(number: signal.Signals, points: Sequence[Failpoint]) -> None:
-    """At the second only after the first has been reached, and at each once."""
+    """Sends the signal once per failpoint. The second counts only after the first was reached."""
     left = list(points)
 
     async def stop(point: Failpoint) -> None:

@@ -1,4 +1,4 @@
-"""A real SMTP server on loopback that keeps the mails it gets."""
+"""A real SMTP server on loopback that keeps the e-mails it gets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SmtpServer:
 
 @contextmanager
 def smtp_server(port: int | None = None, certificate: Path | None = None) -> Iterator[SmtpServer]:
-    """With `certificate`, a file of key and certificate, it wants STARTTLS and a login."""
+    """With `certificate`, a file with key and certificate, the server requires STARTTLS and a login."""
     server = SmtpServer(port or free_port())
     secured: dict[str, Any] = {}
     if certificate is not None:

@@ -1,7 +1,7 @@
-"""The worker program of the source design, written from its description alone, as a program of its own.
+"""The worker program of the source design, written from its description alone, as a separate program.
 
-It polls, keeps its lease in a thread, renders on a ComfyUI, uploads to `output_url` and reports. It sends no header but
-those the description names, knows no `wait_seconds` and no announced outputs, and reads every answer out of `data`.
+It polls, keeps its lease in a thread, renders on a ComfyUI, uploads to `output_url` and reports. It sends only the
+headers of the description, does not use `wait_seconds` or announced outputs, and reads every response from `data`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKER_ID = os.environ["WORKER_ID"]
 WORKFLOW_SLUGS = os.environ["WORKFLOW_SLUGS"].split(",")
 MAX_CONCURRENCY = 1
 PROVIDERS = ["self_hosted"]
-# 2 seconds in the description.
+# The description has 2 seconds.
 POLL_SECONDS = float(os.environ.get("POLL_SECONDS", "2"))
 HEARTBEAT_INTERVAL_SECONDS = float(os.environ.get("HEARTBEAT_INTERVAL_SECONDS", "30"))
 
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 class Interrupted(Exception):
-    """The machine is taken away."""
+    """The machine is interrupted."""
 
 
 def call(path: str, body: Json, headers: dict[str, str]) -> Json:

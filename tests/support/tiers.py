@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make test-all`: tests marked `thorough`, and most forms of those marked `few_forms`."""
+"""Tests that only `make test-all` runs: tests marked `thorough`, and most forms of those marked `few_forms`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with many forms the first, the one in the middle and the last are ordinary, the others thorough."""
+    """Of a test with many forms, the first, the middle and the last form are ordinary. The others are thorough."""
     forms = defaultdict(list)
     for item in items:
         if item.get_closest_marker("few_forms"):

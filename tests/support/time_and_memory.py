@@ -1,4 +1,4 @@
-"""What the tests cost: those that take too long for `make test`, and how large each process grew.
+"""Reports tests that take too long for `make test`, and the memory of each process.
 
 The report is printed at the end of a run and is never a failure: a verdict must not depend on the machine. Time is that
 of the processor, in the test's own process and in those it started and saw end, because a busy machine lets everything
@@ -71,10 +71,10 @@ def _processor_seconds() -> float:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process ever had."""
+    """The peak memory of this process."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Not from getrusage, which on Linux counts the process that started this one as well.
+        # getrusage is not used: on Linux it includes the process that started this one.
         return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)

@@ -1,4 +1,4 @@
-"""What must hold over the trees of all runs, at any moment at which nothing is being written."""
+"""Invariants of the trees of all runs. They hold whenever no transaction is open."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def _image() -> bytes:
     return content.getvalue()
 
 
-# One that can be shown.
+# An image that can be shown.
 PICTURE = _image()
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All that is known of one run."""
+    """All rows of one run."""
 
     run: Row
     steps: Mapping[int, Row]
@@ -139,7 +139,7 @@ class Tree:
     def _money(self) -> Iterator[str]:
         run = self.run
         kept = [each for each in self.slots if each["status"] in ("open", "made")]
-        # What was completed has been paid for, also where it made nothing.
+        # Completed jobs are paid, even if they made no image.
         paid = [
             each
             for each in self.slots
@@ -165,7 +165,7 @@ class Tree:
                 yield f"candidate {candidate['number']} is rated {counted}, its votes say otherwise"
 
     def unsettled(self) -> Iterator[str]:
-        """What must not be left when the run is over."""
+        """What must not exist after the end of the run."""
         yield from (f"slot {each['draw']} is open" for each in self.slots if each["status"] == "open")
         yield from (f"job {each['id']} is {each['status']}" for each in self.jobs.values() if each["status"] in ACTIVE)
         paid = sum(each["cost"] for each in self.jobs.values() if each["status"] == "completed")
@@ -204,7 +204,7 @@ async def read_trees(pool: Database) -> list[Tree]:
 
 
 async def tree_problems(databases: Databases) -> list[str]:
-    """What is wrong, in words; nothing when every tree is exact."""
+    """The problems as sentences; empty if every tree is exact."""
     trees = [tree for pool in databases.pools for tree in await read_trees(pool)]
     return [f"run {tree.run['id']}: {problem}" for tree in trees for problem in tree.problems()]
 
@@ -212,7 +212,7 @@ async def tree_problems(databases: Databases) -> list[str]:
 async def image_problems(pool: Database, storage: Storage, *, deleted: bool = False) -> list[str]:
     """Every candidate has its image and its thumbnail, both can be shown, and the folders hold nothing else.
 
-    `deleted`: people have deleted some of them.
+    `deleted`: users have deleted some of the images.
     """
     problems = []
     async with pool.connection() as connection:

@@ -6,14 +6,14 @@ import asyncio
 import inspect
 from collections.abc import Callable
 
-# A limit for what never comes: where nothing is wrong it costs nothing, on however slow a machine.
+# The limit for a condition that never becomes true. A test that passes does not wait for it.
 PATIENCE_SECONDS = 180.0
 
 
 async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS, every: float = 0.005) -> None:
-    """Asks again and again; `condition` may be a plain function or answer something to await.
+    """Checks `condition` repeatedly. It may be a plain function or return an awaitable.
 
-    The latter mostly asks a server, which has better things to do: it is asked less and less often.
+    An awaitable usually sends a request to a server, so the interval becomes longer each time.
     """
     async with asyncio.timeout(seconds):
         while True:

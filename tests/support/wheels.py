@@ -1,4 +1,4 @@
-"""Callsheet as others install it: a wheel, in a fresh environment with its base dependencies alone."""
+"""Callsheet as users install it: a wheel, in a fresh environment with only its base dependencies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def built_wheel(directory: Path) -> Path:
-    """What `make package` builds."""
+    """The wheel that `make package` builds."""
     built = run("make", "package", f"DIST={directory}", f"VENV={sys.prefix}", cwd=ROOT)
     assert built.returncode == 0, built.stderr
     [wheel] = directory.glob("*.whl")
@@ -27,11 +27,11 @@ def built_wheel(directory: Path) -> Path:
 
 
 def fresh_environment(venv: Path, *wheels: Path) -> Path:
-    """The `bin` directory of an environment that has the wheels and what they ask for, in the locked versions."""
+    """The `bin` directory of an environment with the wheels and their dependencies, in the locked versions."""
     made = uv("venv", "--python", sys.executable, venv)
     assert made.returncode == 0, made.stderr
     install = ("pip", "install", "--python", venv / "bin" / "python", "--constraint", "locks/server.txt", *wheels)
-    # From uv's cache where the tests themselves were installed from it; from the index elsewhere.
+    # Uses uv's cache if the tests were installed from it, otherwise the index.
     installed = uv(*install, "--offline")
     if installed.returncode != 0:
         installed = uv(*install)

@@ -40,7 +40,7 @@ class WorkerHarness:
         return fleet_secret(self.plane.settings.fleet, master_secret(self.plane.settings))
 
     async def worker(self, **fields: Any) -> ScriptedWorker:
-        """Registered for the harness's own workflow, which the jobs of other tests do not have."""
+        """A worker that is registered for the harness's own workflow. Jobs of other tests do not use that workflow."""
         worker = ScriptedWorker(self.client, f"scripted-{next(_numbers)}")
         await forget_revocations(self.plane)
         await worker.register(self.secret, **{"workflow_slugs": [self.jobs_api.workflow], **fields})
@@ -81,7 +81,7 @@ class WorkerHarness:
         return await self.jobs_api.core.rows(self.plane.databases.central, query, *values)
 
     async def audited(self, worker: ScriptedWorker, *expected: str) -> None:
-        """Waits until these are the lines of the worker's log, in this order: they are written behind its requests."""
+        """Waits until the worker's audit log has these events, in this order. They are written after the responses."""
         query = "SELECT event FROM worker_audit_logs WHERE worker_id = $1 ORDER BY id"
 
         async def are_there() -> bool:
@@ -90,7 +90,7 @@ class WorkerHarness:
         await until(are_there)
 
     async def session(self, worker: ScriptedWorker, **expected: int) -> Row:
-        """The worker's session, as soon as it has counted this."""
+        """Waits until the worker's session has these counts. Returns the session."""
         query = "SELECT * FROM worker_sessions WHERE worker_id = $1 ORDER BY id DESC LIMIT 1"
         found: list[Row] = []
 
@@ -134,6 +134,6 @@ async def open_worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarnes
         jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
         worker_harness = WorkerHarness(plane, client, jobs_api)
         yield worker_harness
-        # The next test's workers count too.
+        # Otherwise the workers of this test would count in the next test.
         for worker in worker_harness.workers:
             await worker.deregister("the test is over")

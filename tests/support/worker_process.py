@@ -1,4 +1,4 @@
-"""`callsheet worker` as a process of its own, to be killed and started again on the same machine."""
+"""`callsheet worker` as a separate process that a test can kill and start again on the same machine."""
 
 from __future__ import annotations
 
