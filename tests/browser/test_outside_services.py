@@ -76,7 +76,7 @@ async def test_an_operator_sends_a_test_alert(services: Services, tab: Page, scr
     await tab.goto("/operate/health")
     panel = tab.get_by_role("region", name="Messages about alerts")
     await panel.get_by_role("button", name="Send a test alert").click()
-    await expect(panel.get_by_role("status")).to_contain_text(f"A test goes to {ON_CALL}")
+    await expect(panel.get_by_role("status")).to_contain_text(f"A test alert is sent to {ON_CALL}")
     await until(lambda: any(mail["To"] == ON_CALL for mail in services.mail.mails))
     [subject] = [str(mail["Subject"]) for mail in services.mail.mails if mail["To"] == ON_CALL]
     assert subject == "Callsheet test of alerts: This is a test. Nothing is wrong."
@@ -95,7 +95,7 @@ async def test_an_email_that_failed_for_good_is_sent_again(
     await tab.goto("/operate/users")
     await tab.get_by_role("radio", name="Unsent e-mails").click()
     row = tab.get_by_role("region", name="Unsent e-mails").get_by_role("row").filter(has_text="carla@acme.example")
-    await expect(row.get_by_text("Failed for good").last).to_be_visible()
+    await expect(row.get_by_text("Failed permanently").last).to_be_visible()
     await expect(row).to_contain_text("550")
     await expect(row).to_contain_text("No such user")
     await fits(tab)

@@ -53,9 +53,9 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     # The question covers the list, so that the list is hidden before the link is revoked.
     async with page.expect_response(lambda response: response.request.method == "DELETE"):
         await page.get_by_role("dialog", name="Revoke this link?").get_by_role("button", name="Revoke").click()
-    await expect(dialog.get_by_role("heading", name="Links that work now")).to_be_hidden()
+    await expect(dialog.get_by_role("heading", name="Active links")).to_be_hidden()
     await public.reload()
-    await expect(public.get_by_role("heading", level=1, name="This link shows nothing")).to_be_visible()
+    await expect(public.get_by_role("heading", level=1, name="This link does not work")).to_be_visible()
     await assert_accessible(public)
     await strangers.close()
 
@@ -77,7 +77,7 @@ async def test_the_url_of_a_job_page_shows_nothing_to_a_person_without_an_accoun
     await page.goto(f"/jobs/{job_id}")
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Copy link to this page").click()
-    await expect(page.get_by_text("It works for your account alone.")).to_be_visible()
+    await expect(page.get_by_text("Only your account can open it.")).to_be_visible()
     # Pasted as people do it.
     await page.goto("/jobs")
     await page.get_by_role("searchbox").fill("")

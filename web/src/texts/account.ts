@@ -15,7 +15,7 @@ export const walletTexts = {
   held: "Held",
   heldHint: (count: number) => (count === 0 ? "No job is active" : count === 1 ? "For 1 active job" : `For ${count} active jobs`),
   holds: "Held for active jobs",
-  holdsText: "These tokens are spent when the job completes, and come back if it does not.",
+  holdsText: "When a job completes, its tokens are spent. Otherwise they come back to your balance.",
   history: "History",
   what: "What",
   when: "When",
@@ -26,17 +26,17 @@ export const walletTexts = {
   untitled: (ending: string) => `Job …${ending}`,
   payment: (id: string) => `Payment ${id}`,
   more: "Show more",
-  noHistory: "Nothing has happened yet",
-  noHistoryText: "Payments and what jobs cost are listed here.",
+  noHistory: "No transactions yet",
+  noHistoryText: "Payments and the cost of jobs are listed here.",
 };
 
 export const keyTexts = {
-  text: "Programs sign in with a key. Give each program one of its own, with no more rights than it needs.",
+  text: "Programs sign in with a key. Give each program its own key, with only the rights that it needs.",
   create: "Create key",
   createTitle: "Create an API key",
   name: "Name",
-  nameHint: "So that you know it later, for example the name of the program.",
-  scopes: "What it may do",
+  nameHint: "A name that you recognize later, for example the name of the program.",
+  scopes: "Rights of the key",
   scopeNames: { read: "Read", submit: "Submit", admin: "Administer" } as Record<string, string>,
   scopeHints: {
     read: "See your jobs, files and wallet",
@@ -47,7 +47,7 @@ export const keyTexts = {
   expires: "It stops working",
   expiries: { "30": "After 30 days", "90": "After 90 days", "365": "After a year", never: "When it is revoked" },
   created: "Your new key",
-  createdText: "Copy it now. It is shown this once and cannot be had again.",
+  createdText: "Copy the key now. It is shown only once.",
   key: "Key",
   copyKey: "Copy key",
   tryIt: "Try it",
@@ -56,7 +56,7 @@ export const keyTexts = {
   list: "API keys",
   prefix: "Key",
   rights: "Rights",
-  allRights: "All of your role",
+  allRights: "All rights of your role",
   lastUsed: "Last used",
   neverUsed: "Never",
   ends: "Ends",
@@ -66,7 +66,7 @@ export const keyTexts = {
   revoke: "Revoke",
   revokeOf: (name: string) => `Revoke ${name}`,
   revokeTitle: (name: string) => `Revoke the key “${name}”?`,
-  revokeText: "Programs that use it are refused from now on. This cannot be undone.",
+  revokeText: "Programs that use this key can no longer sign in. This cannot be undone.",
   keep: "Keep it",
   wasRevoked: "The key is revoked.",
   none: "No API keys yet",
@@ -95,10 +95,10 @@ export const securityTexts = {
   endOthersTitle: "Sign out everywhere else?",
   endOthersText: "Every other browser must sign in again. API keys keep working.",
   endedOthers: (count: number) => (count === 1 ? "1 session is signed out." : `${count} sessions are signed out.`),
-  keep: "Leave them",
+  keep: "Keep them signed in",
 };
 
 export const appearanceTexts = {
   theme: "Theme",
-  themeText: "Kept in this browser.",
+  themeText: "The theme is saved in this browser.",
 };

@@ -35,9 +35,9 @@ export const frameTexts = {
   connecting: "Connecting…",
   connectingText: "Opening the live connection.",
   reconnecting: "Reconnecting…",
-  reconnectingText: "The connection was lost. What you missed is loaded when it is back.",
+  reconnectingText: "The connection was lost. Missed updates are loaded when it is back.",
   polling: "Every few seconds",
-  pollingText: "Live updates are not available here, so the page asks every few seconds.",
+  pollingText: "Live updates are not available here, so the page loads its data every few seconds.",
   notFound: "Page not found",
   notFoundText: "There is no page at this URL. It may be mistyped, or the page was removed.",
   goToEffects: "Go to effects",
@@ -73,5 +73,5 @@ export const keyTexts: readonly [string, string][] = [
   ["J K", "Move through your jobs"],
   ["X", "Select a job"],
   ["← → ↑ ↓ U", "Compare: left, right, both, neither, undo"],
-  ["Esc", "Close what is open"],
+  ["Esc", "Close the open dialog or menu"],
 ];

@@ -4,7 +4,7 @@ type Status = Schemas["HealthFinding"]["status"];
 
 export const healthTexts = {
   title: "Health",
-  text: "What callsheet doctor finds on this control plane.",
+  text: "The findings of the command callsheet doctor on this control plane.",
   again: "Check again",
   checked: "Checked",
   list: "Findings",
@@ -22,6 +22,6 @@ export const testAlertTexts = {
   text: "Callsheet sends alerts to the webhook and the e-mail addresses of its settings. Send a test to see that they arrive.",
   send: "Send a test alert",
   webhook: "the webhook",
-  sent: (recipients: string) => `A test goes to ${recipients} within seconds. If it is not accepted, an alert on the overview names the error.`,
+  sent: (recipients: string) => `A test alert is sent to ${recipients} within seconds. If it is not accepted, an alert on the overview shows the error.`,
   noRecipient: "No recipient is configured. Set `alerts.webhook_url` or `alerts.emails`, and restart the control planes.",
 };

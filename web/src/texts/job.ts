@@ -72,7 +72,7 @@ export const jobTexts = {
   share: "Share",
   more: "More",
   copyLink: "Copy link to this page",
-  linkCopied: "The link to this page is copied. It works for your account alone.",
+  linkCopied: "The link to this page is copied. Only your account can open it.",
   linkNotCopied: "The browser did not copy the link. Copy it from the address bar.",
   remove: "Delete",
   removeTitle: "Delete this job?",

@@ -49,7 +49,7 @@ export const limitTexts = {
   editOf: (identifier: string) => `Change the limit of ${identifier}`,
   dialogTitle: "Concurrency limit",
   identifier: "Identifier",
-  identifierHint: "As jobs name it, for example the name of a provider.",
+  identifierHint: "The identifier that jobs have, for example the name of a provider.",
   limit: "Jobs at once",
   limitHint: "0 pauses the jobs. Leave it empty for no limit.",
   wrong: "Enter a whole number, or leave it empty.",

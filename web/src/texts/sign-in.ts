@@ -1,7 +1,7 @@
 export const signInTexts = {
   title: "Sign in",
   text: "Welcome back.",
-  sessionEnded: "Your session has ended. Sign in again to go on where you were; your input is kept.",
+  sessionEnded: "Your session has ended. Sign in again to continue. Your input is kept.",
   linkUsed: "The link was used before or has expired. Sign in below; the demo has printed its email and password.",
   email: "Email",
   password: "Password",

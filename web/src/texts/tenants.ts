@@ -1,6 +1,6 @@
 export const tenantsTexts = {
   title: "Tenants",
-  text: "Customers or teams. Their users, jobs, files and tokens are apart from each other.",
+  text: "Tenants are customers or teams. Each tenant has its own users, jobs, files and tokens.",
   search: "Search by name or slug",
   list: "Tenants",
   create: "Create tenant",
@@ -11,11 +11,11 @@ export const tenantsTexts = {
   disabled: "Disabled",
   none: "No tenants yet",
   noneText: "Create one, then invite its first user.",
-  notFound: "No tenant has this in its name or slug",
+  notFound: "No tenant matches",
   notFoundText: "Search for a part of the name or the slug.",
   createTitle: "Create a tenant",
   name: "Name",
-  nameHint: "As people read it, for example Acme Studios.",
+  nameHint: "The name that people see, for example Acme Studios.",
   slug: "Slug",
   slugHint: "Short and permanent: lower-case letters, digits and hyphens.",
   pool: "Pool",
@@ -40,7 +40,7 @@ export const tenantTexts = {
   enable: "Enable",
   keep: "Keep it",
   disableTitle: (name: string) => `Disable ${name}?`,
-  disableText: "All of its users are signed out at once and their keys are refused. Accepted jobs, also queued ones, still run and are settled. You can enable it again.",
+  disableText: "All of its users are signed out at once and their keys are refused. Accepted jobs, including queued jobs, still run and are settled. You can enable the tenant again.",
   wasDisabled: (name: string) => `${name} is disabled.`,
   wasEnabled: (name: string) => `${name} is enabled. Its users can sign in again.`,
   addUser: "Add user",
@@ -51,7 +51,7 @@ export const tenantTexts = {
 
 export const shareTexts = {
   title: "Share of the workers",
-  text: "Among jobs of equal priority, the tenant with the fewest running jobs for its weight is next.",
+  text: "Among jobs of equal priority, the tenant with the fewest running jobs relative to its weight is next.",
   weight: "Weight",
   weightHint: "A tenant with weight 2 gets twice as many workers as one with weight 1.",
   maxRunning: "Jobs at once",
@@ -66,7 +66,7 @@ export const shareTexts = {
 
 export const quotaTexts = {
   title: "Quotas",
-  text: "What the tenant and each of its users may keep. They apply from now on; nothing is deleted.",
+  text: "Limits of what the tenant and each of its users may store. A lower limit deletes nothing.",
   fields: {
     tenant_storage_bytes: "Storage of the tenant",
     tenant_storage_files: "Files of the tenant",
@@ -79,7 +79,7 @@ export const quotaTexts = {
     keys_per_user: "API keys of one user",
   },
   standard: (value: string) => `Default: ${value}`,
-  own: "Set for this tenant. Empty it for the default.",
+  own: "Set for this tenant. Clear the field to use the default.",
   bytes: "Enter a size, for example 20 GB.",
   wholeNumber: "Enter a whole number.",
   saved: "The quotas are changed.",

@@ -25,7 +25,7 @@ export const usersTexts = {
   deleted: "Deleted",
   none: "No users",
   noneText: "Invite a person, or create a user with a password.",
-  notFound: "No user has this in the e-mail address or name",
+  notFound: "No user matches",
   notFoundText: "Search for a part of the e-mail address.",
 };
 
@@ -49,7 +49,7 @@ export const mailTexts = {
   columns: { email: "Recipient", state: "State", error: "Last error", attempts: "Attempts", next: "Next attempt" },
   kinds: { invitation: "Invitation", password_reset: "Password reset" } satisfies Record<Schemas["Mail"]["kind"], string>,
   waiting: "Waiting",
-  failed: "Failed for good",
+  failed: "Failed permanently",
   noError: "No attempt has failed yet.",
   never: "None",
   send: "Send again",
@@ -61,11 +61,11 @@ export const mailTexts = {
 
 export const addUserTexts = {
   title: "Add a user",
-  how: "How the person gets in",
+  how: "How the person gets access",
   ways: { invitation: "Invitation", password: "Password" },
   wayHints: {
     invitation: "The person gets a link and chooses a password.",
-    password: "Callsheet makes a password. You pass it on; it is shown once.",
+    password: "Callsheet creates a password and shows it once. You pass it on.",
   },
   tenant: "Tenant",
   tenantHint: "Slug of the tenant.",
@@ -74,13 +74,13 @@ export const addUserTexts = {
   role: "Role",
   invite: "Invite",
   create: "Create user",
-  invited: "The invitation is on its way",
-  invitedText: (email: string) => `A mail with the link is sent to ${email}.`,
+  invited: "The invitation is being sent",
+  invitedText: (email: string) => `An e-mail with the link is sent to ${email}.`,
   linkTitle: "Send this link",
-  linkText: (email: string) => `This installation sends no mail, so give this link to ${email} yourself. It is shown this once and works once.`,
+  linkText: (email: string) => `This installation sends no e-mail, so give this link to ${email} yourself. It is shown only once and works once.`,
   link: "Link",
   createdTitle: "The user is created",
-  createdText: (email: string) => `Give this password to ${email} by a safe way. It is shown this once.`,
+  createdText: (email: string) => `Give this password to ${email} over a secure channel. It is shown only once.`,
   password: "Password",
 };
 
@@ -110,13 +110,13 @@ export const userTexts = {
   resetText: (email: string) => `Earlier links of ${email} stop working. When the link is used, all sessions and keys of the user end.`,
   resetIt: "Create link",
   resetDone: "Send this link",
-  resetDoneText: (email: string) => `Give it to ${email} by a safe way. It works once and is shown this once.`,
+  resetDoneText: (email: string) => `Give the link to ${email} over a secure channel. It works once and is shown only once.`,
   link: "Link",
   roleTitle: (email: string) => `Role of ${email}`,
   roleText: "A user who becomes an operator or viewer loses all keys and sessions.",
   newRole: "Role",
   changeRole: "Change role",
-  roleChanged: (email: string, role: string) => `${email} is now: ${role}.`,
+  roleChanged: (email: string, role: string) => `The role of ${email} is now ${role}.`,
 };
 
 export const creditTexts = {
@@ -138,8 +138,8 @@ export const userWalletTexts = {
   held: "Held",
   heldHint: "By active jobs",
   history: "Wallet history",
-  none: "Nothing has happened yet",
-  noneText: "Tokens that are added and what jobs cost are listed here.",
+  none: "No transactions yet",
+  noneText: "Added tokens and the cost of jobs are listed here.",
 };
 
 export const userKeysTexts = {
