@@ -46,11 +46,18 @@ async def test_a_run_is_voted_to_its_winner_by_keyboard_only(
     favourite = 4
     await vote_by_keyboard(page, favourite, pairs=6)
 
+    votes: list[dict[str, Any]] = []
+
+    # A vote is shown before it is saved.
+    async def are_saved() -> bool:
+        async with stack.client(account.headers) as client:
+            votes[:] = (await client.get(f"/api/runs/{run_id}/votes")).json()["items"]
+        return len(votes) == 6
+
+    await until(are_saved)
     async with stack.client(account.headers) as client:
         winners = (await client.get(f"/api/runs/{run_id}/winners")).json()
-        votes = (await client.get(f"/api/runs/{run_id}/votes")).json()["items"]
     assert winners[0]["number"] == favourite
-    assert len(votes) == 6
     assert sorted(vote["verdict"] for vote in votes) == ["both"] * 3 + ["winner"] * 3
     await assert_accessible(page)
     await screenshots.take(page, "run-winners")

@@ -39,6 +39,12 @@ describe("the queue of pairs", () => {
     expect(progressOf(received(judge(queue, "left"), found([], 5), 1)).judged).toBe(5);
   });
 
+  it("keeps its count while a vote or an undo is on its way, which the server may have counted", () => {
+    const judged = judge(queue, "left");
+    expect(progressOf(received(judged, found([], 1), undefined)).judged).toBe(1);
+    expect(progressOf(received(undo(judged), found([], 1), undefined)).judged).toBe(0);
+  });
+
   it("brings back a pair whose vote was not saved, after the one that is looked at", () => {
     const judged = judge(queue, "left");
     expect(shown(putBack(judged, pair(1, 2)))).toEqual(["3 4", "1 2", "1 3"]);

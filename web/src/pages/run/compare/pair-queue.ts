@@ -35,8 +35,9 @@ export function tallestOf(pair: Pair): number | undefined {
   return ratios.includes(undefined) ? undefined : Math.max(...(ratios as number[]));
 }
 
-/** What the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet. */
-export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">, saved: number): PairQueue {
+/** Adds what the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet.
+ * `saved`: votes of this sitting among those that the server counted; undefined if that is not known. */
+export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">, saved: number | undefined): PairQueue {
   const known = new Set([...queue.waiting, ...queue.judged.map((each) => each.pair)].map(keyOf));
   const fresh: Pair[] = [];
   for (const [one, other] of found.pairs) {
@@ -44,8 +45,8 @@ export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs"
     known.add(keyOf([one, other]));
     fresh.push([one, other]);
   }
-  // Votes of this sitting that the server has saved are among those that it counts.
-  return { ...queue, waiting: [...queue.waiting, ...fresh], before: Math.max(0, found.judged - saved), total: found.total };
+  const before = saved === undefined ? queue.before : Math.max(0, found.judged - saved);
+  return { ...queue, waiting: [...queue.waiting, ...fresh], before, total: found.total };
 }
 
 export function judge(queue: PairQueue, verdict: Verdict): PairQueue {

@@ -30,6 +30,8 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   /** Votes that the server has saved, by pair. */
   const saved = useRef(new Map<string, string>());
   const line = useRef<Promise<void>>(Promise.resolve());
+  /** Votes and undos that were sent to the line, and how many of them have ended. */
+  const sent = useRef({ all: 0, ended: 0 });
   const isAsking = useRef(false);
   /** The server had no pair that is not known here. */
   const isDry = useRef(false);
@@ -41,10 +43,13 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   const ask = useCallback(async () => {
     if (isAsking.current) return;
     isAsking.current = true;
+    const { all, ended } = sent.current;
     try {
       const found = await fetchPairs(run.id, step, ASKED);
       const before = latest.current.waiting.length;
-      change((now) => received(now, found, saved.current.size));
+      // The server may or may not have counted a vote that was on its way.
+      const isCounted = all === ended && all === sent.current.all;
+      change((now) => received(now, found, isCounted ? saved.current.size : undefined));
       isDry.current = latest.current.waiting.length === before;
       setError(null);
     } catch (refusal) {
@@ -55,10 +60,12 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     }
   }, [run.id, step, change]);
   const enqueue = useCallback((work: () => Promise<void>) => {
-    line.current = line.current.then(work);
+    sent.current.all += 1;
+    line.current = line.current.then(work).finally(() => (sent.current.ended += 1));
   }, []);
   const refresh = useCallback(() => {
-    for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)]) void client.invalidateQueries({ queryKey, refetchType: "none" });
+    // What is shown meanwhile, such as the winners, was read before this vote and is read again.
+    for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)]) void client.invalidateQueries({ queryKey });
   }, [client, run.id]);
 
   const save = useCallback(
