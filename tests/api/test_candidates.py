@@ -460,6 +460,9 @@ async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_a
     assert row["run_id"] is None
     again = await local_paused_run.ask("POST", address, {"idempotency_key": "once"})
     assert (again.status_code, again.json()["id"]) == (200, job["id"])
+    headers = local_paused_run.ann.headers | {"Idempotency-Key": "once"}
+    again = await client.post(address, json={}, headers=headers)
+    assert (again.status_code, again.json()["id"]) == (200, job["id"])
     assert await local_paused_run.tree.run() == before
     # A price that was changed meanwhile is today's; a workflow that is switched off takes no jobs.
     deactivated = await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})

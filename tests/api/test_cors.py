@@ -12,11 +12,12 @@ from tests.support.accounts import PASSWORD, People
 from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.responses import assert_refused
 
+ASKED = "authorization, content-type, idempotency-key"
 OTHER = "https://evil.example.com"
 
 
 def preflight(client: httpx.AsyncClient, path: str, origin: str = SHOP, **headers: str) -> httpx.Request:
-    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization, content-type"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": ASKED}
     return client.build_request("OPTIONS", path, headers={"origin": origin, **asked, **headers})
 
 
@@ -74,7 +75,7 @@ async def test_a_preflight_request_needs_no_credentials_and_has_no_body_limit(st
         response = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
         assert (response.status_code, response.content) == (204, b"")
         assert allowed(response) == SHOP
-        assert response.headers["access-control-allow-headers"] == "authorization, content-type"
+        assert response.headers["access-control-allow-headers"] == ASKED
         assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
             response.headers["access-control-allow-methods"].split(", ")
         )

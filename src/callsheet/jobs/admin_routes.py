@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Response
@@ -19,6 +19,7 @@ from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.views import job_for, page_for
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import OptionalLine, Page
@@ -37,9 +38,6 @@ from callsheet.wire.operations import (
 )
 
 DispatchId = Annotated[int, Path(ge=1, le=2**62)]
-REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
-}
 WITHOUT_REASON = Because()
 NO_TENANT = "There is no such tenant."
 NO_USER = "There is no such user."
@@ -51,13 +49,15 @@ def ready_job_router(
     submit = authentication.may(Permission.SUBMIT_FOR_USERS)
     router = Router(prefix="/api/admin", tags=["admin"])
 
-    @router.post("/jobs", status_code=201, responses=REPLAYED)
+    @router.post("/jobs", status_code=201, responses=or_earlier(Job))
     async def submit_job(
         body: SubmitReadyJob,
         response: Response,
+        idempotency_key: IdempotencyKey = None,
         principal: Principal = submit,
     ) -> Job:
         """Submits a job with a ready payload and cost for a user."""
+        body = with_key(body, idempotency_key)
         owner = await accounts.owner_of(body.user_id)
         if owner is None:
             raise InvalidRequest.field("user_id", NO_USER)
@@ -81,10 +81,8 @@ def ready_job_router(
             )
         )
         job = submitted.job
-        if submitted.replayed:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
-        else:
+        mark_replayed(response, submitted.replayed)
+        if not submitted.replayed:
             await audit.add(actor, "job.submit", "job", job.id, owner.tenant_id, user_id=body.user_id, cost=body.cost)
         return await presenter.one(owner.tenant_id, job)
 

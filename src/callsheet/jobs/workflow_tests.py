@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from callsheet.catalog.payloads import FIELD
 from callsheet.catalog.room import CatalogRoom
@@ -15,7 +15,8 @@ from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.effects import EffectJobs, refuse_both
 from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.submit import Submission
+from callsheet.jobs.submit import Submission, SubmittedJob
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.routing import Router
 from callsheet.wire.forms import WorkflowSlug
 from callsheet.wire.jobs import Job
@@ -33,17 +34,35 @@ def workflow_test_router(
     router = Router(prefix="/api/admin/workflows", tags=["admin"])
     manage = authentication.may(Permission.MANAGE_CATALOG)
 
-    @router.post("/{workflow}/test-runs", status_code=201)
-    async def test_workflow(workflow: WorkflowSlug, body: WorkflowTest, principal: Principal = manage) -> Job:
-        """Runs a workflow, or an unsaved change of it, as a job of yours that costs nothing."""
+    async def submitted_by(principal: Principal, workflow: WorkflowSlug, body: WorkflowTest) -> SubmittedJob:
         refuse_both(body)
         check_payload(await submission.quotas.of(principal.tenant_id), FIELD, body.input_payload)
+        key = body.idempotency_key
+        request = {"test": workflow, **body.model_dump(mode="json", exclude={"idempotency_key"})}
+        if key is not None:
+            earlier = await submission.earlier(principal.tenant_id, principal.user_id, key, request)
+            if earlier is not None:
+                return earlier
         recipe = await catalog.tests.recipe(workflow, body)
         new = await effect_jobs.build(principal, body, recipe)
-        submitted = await submission.submit(replace(new, actor=actor_of(principal)))
-        await audit.add(
-            actor_of(principal), "workflow.test", "workflow", workflow, principal.tenant_id, job_id=submitted.job.id
-        )
+        actor = actor_of(principal)
+        return await submission.submit(replace(new, actor=actor, request=request, idempotency_key=key))
+
+    @router.post("/{workflow}/test-runs", status_code=201, responses=or_earlier(Job))
+    async def test_workflow(
+        workflow: WorkflowSlug,
+        body: WorkflowTest,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = manage,
+    ) -> Job:
+        """Runs a workflow, or an unsaved change of it, as a job of yours that costs nothing."""
+        submitted = await submitted_by(principal, workflow, with_key(body, idempotency_key))
+        mark_replayed(response, submitted.replayed)
+        if not submitted.replayed:
+            job_id = submitted.job.id
+            actor, tenant_id = actor_of(principal), principal.tenant_id
+            await audit.add(actor, "workflow.test", "workflow", workflow, tenant_id, job_id=job_id)
         return await presenter.one(principal.tenant_id, submitted.job)
 
     return router

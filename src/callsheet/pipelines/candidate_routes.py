@@ -18,6 +18,7 @@ from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
 from callsheet.pipelines.run_views import RunViews
 from callsheet.pipelines.votes import Votes
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
@@ -47,9 +48,6 @@ STATUS = Query(None, description="Only candidates of this status.")
 ZIP = "application/zip"
 VOTED: dict[int | str, dict[str, Any]] = {
     200: {"model": Vote, "description": "You gave this vote before. It counts once."}
-}
-REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
 }
 ARCHIVE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The archive.", "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}}}
@@ -239,19 +237,18 @@ def candidate_router(
         """How a candidate was made: graph, values, seed and parent of every candidate from the base to this one."""
         return await lineages.explain(principal, candidate_id)
 
-    @router.post("/replay", status_code=201, responses=REPLAYED)
+    @router.post("/replay", status_code=201, responses=or_earlier(Job))
     async def replay_candidate(
         candidate_id: UUID,
         body: Replay,
         response: Response,
+        idempotency_key: IdempotencyKey = None,
         principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Makes the candidate again as a separate job: the same graph, values, seed and parent. The run does not
         change."""
-        submitted = await lineages.replay(principal, candidate_id, body)
-        if submitted.replayed:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
+        submitted = await lineages.replay(principal, candidate_id, with_key(body, idempotency_key))
+        mark_replayed(response, submitted.replayed)
         return await presenter.one(principal.tenant_id, submitted.job)
 
     return router

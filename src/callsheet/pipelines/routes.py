@@ -12,6 +12,7 @@ from callsheet.identity.principal import Principal
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.runs import Runs
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
@@ -30,9 +31,6 @@ from callsheet.wire.pipelines import (
 )
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
-STARTED_BEFORE: dict[int | str, dict[str, Any]] = {
-    200: {"model": Run, "description": "The run that was created with this idempotency key. No new run was started."}
-}
 STATUS = Query(None, description="Only runs of this status.")
 DRY_RUN = Query(False, description="Return the result without writing it. The ids of new steps are not stored.")
 DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
@@ -82,18 +80,17 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         """Deletes a pipeline that has no runs."""
         await pipelines.delete(principal, pipeline)
 
-    @router.post("/{pipeline}/runs", status_code=201, responses=STARTED_BEFORE)
+    @router.post("/{pipeline}/runs", status_code=201, responses=or_earlier(Run))
     async def create_run(
         pipeline: PipelineName,
         body: CreateRun,
         response: Response,
+        idempotency_key: IdempotencyKey = None,
         principal: Principal = Depends(authentication.user),
     ) -> Run:
         """Starts a run. It continues by itself until it is done, stopped, or blocked with a reason."""
-        run, was_there = await runs.start(principal, pipeline, body)
-        if was_there:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
+        run, was_there = await runs.start(principal, pipeline, with_key(body, idempotency_key))
+        mark_replayed(response, was_there)
         return run
 
     @router.get("/{pipeline}/runs")

@@ -14,7 +14,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.tasks.products import Products
 from callsheet.tasks.runner import SynchronousTasks
-from callsheet.wire.base import UserRequest
+from callsheet.wire.base import KeyedRequest
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.generation import Product, actor_payload
 from callsheet.wire.jobs import ACTIVE
@@ -53,12 +53,12 @@ class GenerationJobs:
         self._products = products
         self._synchronous = synchronous
 
-    async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> SubmittedJob:
+    async def submit(self, principal: Principal, kind: Kind, body: KeyedRequest) -> SubmittedJob:
         """Submits a job. A synchronous kind returns when the job has ended, or after the timeout with the unfinished
         job.
         """
         request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
-        key: str | None = getattr(body, "idempotency_key", None)
+        key = body.idempotency_key
         if key is not None:
             earlier = await self._submission.earlier(principal.tenant_id, principal.user_id, key, request)
             if earlier is not None:

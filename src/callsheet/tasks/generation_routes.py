@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Response
@@ -10,11 +9,12 @@ from fastapi import APIRouter, Depends, Response
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, GenerationJobs, Kind
 from callsheet.tasks.products import Products
-from callsheet.wire.base import Page, UserRequest
+from callsheet.wire.base import KeyedRequest, Page
 from callsheet.wire.generation import (
     GenerateCopy,
     GenerateScrape,
@@ -25,57 +25,66 @@ from callsheet.wire.generation import (
 )
 from callsheet.wire.jobs import Job
 
-REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
-}
-
 
 def generation_router(generation: GenerationJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/generate", tags=["generation"])
 
-    async def respond(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:
+    async def respond(principal: Principal, kind: Kind, body: KeyedRequest, response: Response) -> Job:
         submitted = await generation.submit(principal, kind, body)
-        if submitted.replayed:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
+        mark_replayed(response, submitted.replayed)
         return await presenter.one(principal.tenant_id, submitted.job)
 
-    @router.post("/copy", status_code=201, responses=REPLAYED)
+    @router.post("/copy", status_code=201, responses=or_earlier(Job))
     async def generate_copy(
-        body: GenerateCopy, response: Response, principal: Principal = Depends(authentication.user)
+        body: GenerateCopy,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Writes advertising copy for a product. Returns the completed job, or after a timeout the unfinished job,
         which keeps running.
         """
-        return await respond(principal, COPY, body, response)
+        return await respond(principal, COPY, with_key(body, idempotency_key), response)
 
-    @router.post("/scrape", status_code=201, responses=REPLAYED)
+    @router.post("/scrape", status_code=201, responses=or_earlier(Job))
     async def generate_scrape(
-        body: GenerateScrape, response: Response, principal: Principal = Depends(authentication.user)
+        body: GenerateScrape,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Reads a product from a web page and stores it. Use `result.product_id` in later requests."""
-        return await respond(principal, SCRAPE, body, response)
+        return await respond(principal, SCRAPE, with_key(body, idempotency_key), response)
 
-    @router.post("/static-ad", status_code=201, responses=REPLAYED)
+    @router.post("/static-ad", status_code=201, responses=or_earlier(Job))
     async def generate_static_ad(
-        body: GenerateStaticAd, response: Response, principal: Principal = Depends(authentication.user)
+        body: GenerateStaticAd,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Generates an advertising image for a product."""
-        return await respond(principal, STATIC_AD, body, response)
+        return await respond(principal, STATIC_AD, with_key(body, idempotency_key), response)
 
-    @router.post("/video", status_code=201, responses=REPLAYED)
+    @router.post("/video", status_code=201, responses=or_earlier(Job))
     async def generate_video(
-        body: GenerateVideo, response: Response, principal: Principal = Depends(authentication.user)
+        body: GenerateVideo,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Generates a video about a product or from a script."""
-        return await respond(principal, VIDEO, body, response)
+        return await respond(principal, VIDEO, with_key(body, idempotency_key), response)
 
-    @router.post("/tts", status_code=201, responses=REPLAYED)
+    @router.post("/tts", status_code=201, responses=or_earlier(Job))
     async def generate_speech(
-        body: GenerateSpeech, response: Response, principal: Principal = Depends(authentication.user)
+        body: GenerateSpeech,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Job:
         """Generates speech from a text."""
-        return await respond(principal, SPEECH, body, response)
+        return await respond(principal, SPEECH, with_key(body, idempotency_key), response)
 
     return router
 

@@ -14,6 +14,7 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.retry import Retries
 from callsheet.jobs.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.event_stream import EventStream
+from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
@@ -38,9 +39,6 @@ from callsheet.wire.tasks import (
 
 log = get_logger(__name__)
 TaskId = Annotated[str, Path(description="Id of the task, for example `tq_…`.", max_length=100)]
-REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Task, "description": "The task that was created with this idempotency key. No new task was created."}
-}
 
 
 def task_router(
@@ -53,18 +51,20 @@ def task_router(
 ) -> APIRouter:
     router = Router(prefix="/api/task", tags=["tasks"])
 
-    @router.post("", status_code=201, responses=REPLAYED)
+    @router.post("", status_code=201, responses=or_earlier(Task))
     async def submit_task(
-        body: SubmitTask, response: Response, principal: Principal = Depends(authentication.user)
+        body: SubmitTask,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Task:
         """Submits a task to an actor. Its cost is reserved. The task runs even if no client watches it.
 
-        A request with the same `idempotency_key` returns the same task, with 200 and `Idempotent-Replayed: true`.
+        A repeated request with the same `idempotency_key`, or the same header Idempotency-Key, returns the same
+        task with 200 and `Idempotent-Replayed: true`.
         """
-        submitted = await submission.submit(principal, body)
-        if submitted.replayed:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
+        submitted = await submission.submit(principal, with_key(body, idempotency_key))
+        mark_replayed(response, submitted.replayed)
         return await reader.of_job(principal, submitted.job)
 
     @router.get("")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit import AuditLog, actor_of
@@ -16,19 +16,17 @@ from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.idempotency import IdempotencyKey
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, holdings_of, holds_of, transactions_of
 from callsheet.wallet.requested_audits import LedgerAudits
-from callsheet.wire.base import Line, Page
+from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.wallet import Credit, CreditResponse, Hold, LedgerAudit, Transaction, Wallet
 
 NO_USER = "There is no such user."
-IdempotencyKey = Annotated[
-    Line | None, Header(description="Identifies the request: a repeated request with the same key credits once.")
-]
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 
 

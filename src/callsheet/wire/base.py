@@ -110,6 +110,16 @@ class UserRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class KeyedRequest(UserRequest):
+    """A request that creates something, and creates it once however often it is sent."""
+
+    idempotency_key: Line | None = Field(
+        None,
+        description="A repeated request with the same key returns what the first one created, and charges nothing. "
+        "The header Idempotency-Key does the same.",
+    )
+
+
 class ResponseModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 

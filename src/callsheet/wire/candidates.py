@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Line, ResponseModel, UserRequest
+from callsheet.wire.base import KeyedRequest, ResponseModel, UserRequest
 from callsheet.wire.media import File
 from callsheet.wire.pipelines import Candidate, CandidateStatus, Step
 
@@ -165,5 +165,5 @@ class Lineage(ResponseModel):
     ancestors: list[Ancestor] = Field(description="From the base to the candidate itself.")
 
 
-class Replay(UserRequest):
-    idempotency_key: Line | None = None
+class Replay(KeyedRequest):
+    pass

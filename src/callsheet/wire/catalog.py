@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
 from callsheet.wire.media import MediaPreviews, UploadRequest
@@ -451,7 +451,7 @@ class CreatedAsset(ResponseModel):
     upload: UploadRequest
 
 
-class SubmitEffectJob(UserRequest):
+class SubmitEffectJob(KeyedRequest):
     effect_id: Slug = Field(description="Id or slug of a published effect.")
     video_id: UUID | None = Field(None, description="The video that the effect is applied to.")
     input_file_id: UUID | None = Field(
@@ -460,7 +460,6 @@ class SubmitEffectJob(UserRequest):
     input_payload: Values = Field(
         default_factory=dict, description="Values of the properties that you may set, by key. For a file, send its id."
     )
-    idempotency_key: Line | None = None
     priority: Annotated[
         int,
         Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users. Jobs with a higher priority run first."),

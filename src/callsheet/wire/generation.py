@@ -20,7 +20,7 @@ from pydantic import (
     field_validator,
 )
 
-from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest, printable
+from callsheet.wire.base import WHOLE, KeyedRequest, Line, ResponseModel, UserRequest, printable
 
 LONGEST_ADDRESS = 2_000
 LONGEST_TITLE = 300
@@ -168,12 +168,6 @@ class SpeechInput(_SpeechChoices):
     pass
 
 
-class _Keyed(UserRequest):
-    idempotency_key: Line | None = Field(
-        None, description="A request with the same key returns the same job and charges nothing."
-    )
-
-
 class _OneProduct(UserRequest):
     product_id: UUID | None = Field(None, description="Id of a product that a scrape of yours found.")
     product: ProductFields | None = Field(None, description="The product's fields, instead of product_id.")
@@ -199,23 +193,23 @@ class _OfProduct(_OneProduct):
         return value
 
 
-class GenerateCopy(_CopyChoices, _OfProduct, _Keyed):
+class GenerateCopy(_CopyChoices, _OfProduct, KeyedRequest):
     """Advertising copy for a product."""
 
 
-class GenerateScrape(ScrapeInput, _Keyed):
+class GenerateScrape(ScrapeInput, KeyedRequest):
     """Read the product from a web page."""
 
 
-class GenerateStaticAd(_StaticAdChoices, _OfProduct, _Keyed):
+class GenerateStaticAd(_StaticAdChoices, _OfProduct, KeyedRequest):
     """An advertising image for a product."""
 
 
-class GenerateVideo(_VideoChoices, _OneProduct, _Keyed):
+class GenerateVideo(_VideoChoices, _OneProduct, KeyedRequest):
     """A video about a product or from a script."""
 
 
-class GenerateSpeech(_SpeechChoices, _Keyed):
+class GenerateSpeech(_SpeechChoices, KeyedRequest):
     """A text that is read aloud."""
 
 

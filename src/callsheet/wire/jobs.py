@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, UserRequest
+from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, UserRequest
 from callsheet.wire.media import MediaPreviews
 
 # Users choose a priority from 0 down to this.
@@ -164,7 +164,7 @@ class Job(MediaPreviews):
     why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
 
 
-class SubmitReadyJob(UserRequest):
+class SubmitReadyJob(KeyedRequest):
     """A job whose payload goes to the worker unchanged."""
 
     user_id: UUID
@@ -173,7 +173,6 @@ class SubmitReadyJob(UserRequest):
     cost: Annotated[int, Field(ge=0, le=2**53), WHOLE]
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")] = "effect"
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = 0
-    idempotency_key: Line | None = None
 
 
 class CreateStreamToken(UserRequest):

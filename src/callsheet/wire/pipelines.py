@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
@@ -181,7 +181,7 @@ class Pipeline(PipelineSummary):
     steps: list[Step]
 
 
-class CreateRun(UserRequest):
+class CreateRun(KeyedRequest):
     name: Line
     budget: Budget = Field(description="Largest number of tokens that the run may spend. No job is started beyond it.")
     prompt: Paragraph | None = Field(None, description="Text that replaces `{{prompt}}`.")
@@ -200,7 +200,6 @@ class CreateRun(UserRequest):
     concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
         None, description="Largest number of concurrent jobs. Default and maximum: pipelines.jobs_per_run."
     )
-    idempotency_key: Line | None = Field(None, description="A request with the same key returns the same run.")
 
 
 class UpdateRun(UserRequest):

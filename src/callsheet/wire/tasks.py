@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Document, Line, ResponseModel, UserRequest
+from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, UserRequest
 from callsheet.wire.jobs import JobError, JobOutput, JobStatus, WhyWaiting
 from callsheet.wire.media import MediaPreviews
 
@@ -64,7 +64,7 @@ def response_of(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**responded, **made}
 
 
-class SubmitTask(UserRequest):
+class SubmitTask(KeyedRequest):
     """`task_type` is an alias of `actor`. Send only one of them."""
 
     actor: ActorName | None = Field(
@@ -80,9 +80,6 @@ class SubmitTask(UserRequest):
     queue_name: QueueName = Field("default", description="One of the queues that `GET /api/actors` names.")
     max_retries: Annotated[int, Field(ge=0, le=20), WHOLE] = Field(
         3, description="Number of retries after the task's worker failed or was lost."
-    )
-    idempotency_key: Line | None = Field(
-        None, description="A request with the same key returns the same task, which is charged once."
     )
 
 

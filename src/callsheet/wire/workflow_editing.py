@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import ResponseModel, Switch, UserRequest
+from callsheet.wire.base import KeyedRequest, ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import (
     Graph,
     MimeType,
@@ -97,7 +97,7 @@ class WorkflowDraft(UserRequest):
     keep_metadata: Switch | None = None
 
 
-class WorkflowTest(UserRequest):
+class WorkflowTest(KeyedRequest):
     """Values and files for a test run. All properties can be set, also those that users cannot set."""
 
     input_payload: Values = Field(default_factory=dict, description="Values of the properties, by key.")
