@@ -155,6 +155,7 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
     "POST /api/admin/fleets": lambda setup: {"slug": _unique()},
     "PATCH /api/admin/fleets/{fleet_id}": lambda setup: {"name": "Another name"},
     "PUT /api/admin/fleets/{fleet_id}/workflows": lambda setup: {"workflow_slugs": [setup.names["workflow"]]},
+    "PATCH /api/admin/fleets/{fleet_id}/workflows": lambda setup: {"remove": [setup.names["workflow"]]},
     # On another machine, because this one would start agents for the jobs that wait, and they outlive the test.
     "PUT /api/admin/fleets/{fleet_id}/scaling": lambda setup: {
         "driver": "process",
@@ -234,9 +235,8 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/fleets": ("fleet.create", None),
     "PATCH /api/admin/fleets/{fleet_id}": ("fleet.update", "fleet_id"),
     "DELETE /api/admin/fleets/{fleet_id}": ("fleet.delete", "fleet_id"),
-    "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.assign_workflows", "fleet_id"),
-    "PUT /api/admin/fleets/{fleet_id}/workflows/{workflow}": ("fleet.add_workflow", "fleet_id"),
-    "DELETE /api/admin/fleets/{fleet_id}/workflows/{workflow}": ("fleet.remove_workflow", "fleet_id"),
+    "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.set_workflows", "fleet_id"),
+    "PATCH /api/admin/fleets/{fleet_id}/workflows": ("fleet.change_workflows", "fleet_id"),
     "PUT /api/admin/fleets/{fleet_id}/scaling": ("fleet.scale", "fleet_id"),
     "DELETE /api/admin/fleets/{fleet_id}/scaling": ("fleet.stop_scaling", "fleet_id"),
     "POST /api/admin/fleets/{fleet_id}/tokens": ("fleet.create_token", "fleet_id"),

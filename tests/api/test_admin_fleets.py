@@ -125,7 +125,7 @@ async def test_changes_to_a_fleet_are_in_the_audit_log(fleet_api: FleetApi) -> N
     assert [line["action"] for line in log] == [
         "fleet.create",
         "fleet.update",
-        "fleet.assign_workflows",
+        "fleet.set_workflows",
         "fleet.delete",
     ]
     assert {line["actor"] for line in log} == {f"admin:{fleet_api.jobs_api.admin.user.id}"}

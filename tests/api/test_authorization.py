@@ -366,8 +366,7 @@ TABLE: dict[Access, str] = {
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
-        PUT /api/admin/fleets/{fleet_id}/workflows/{workflow}
-        DELETE /api/admin/fleets/{fleet_id}/workflows/{workflow}
+        PATCH /api/admin/fleets/{fleet_id}/workflows
         PUT /api/admin/fleets/{fleet_id}/scaling
         DELETE /api/admin/fleets/{fleet_id}/scaling
         POST /api/admin/fleets/{fleet_id}/tokens

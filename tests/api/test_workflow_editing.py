@@ -230,16 +230,26 @@ def made_up(number: int) -> str:
 async def test_a_workflow_is_added_to_a_fleet_and_taken_from_it(catalog_api: CatalogApi) -> None:
     one, two = [(await catalog_api.workflow())["slug"] for _ in range(2)]
     fleet = await catalog_api.made("/api/admin/fleets", {"slug": one, "workflow_slugs": [one]})
-    path = f"/api/admin/fleets/{fleet['id']}/workflows/{two}"
+    path = f"/api/admin/fleets/{fleet['id']}/workflows"
     for _ in range(2):
-        added = await catalog_api.call("PUT", path)
+        added = await catalog_api.call("PATCH", path, {"add": [two, two]})
         assert sorted(added.json()["workflows"]) == sorted([one, two])
     for _ in range(2):
-        assert (await catalog_api.call("DELETE", path)).json()["workflows"] == [one]
-    missing = await catalog_api.call("PUT", f"/api/admin/fleets/{fleet['id']}/workflows/missing")
-    problem = assert_refused(missing, 404, "not_found")
-    assert problem["detail"] == "There is no workflow missing."
-    assert_refused(await catalog_api.call("PUT", f"/api/admin/fleets/99999999/workflows/{two}"), 404, "not_found")
+        assert (await catalog_api.call("PATCH", path, {"remove": [two]})).json()["workflows"] == [one]
+    assert (await catalog_api.call("PATCH", path, {"add": [two], "remove": [one]})).json()["workflows"] == [two]
+    assert (await catalog_api.call("PATCH", path, {})).json()["workflows"] == [two]
+    for field in ("add", "remove"):
+        missing = await catalog_api.call("PATCH", path, {field: [one, "missing"]})
+        problem = assert_refused(missing, 422, "invalid_request", f"{field}.1")
+        assert problem["detail"] == "There is no workflow missing."
+    both = assert_refused(
+        await catalog_api.call("PATCH", path, {"add": [one], "remove": [one]}), 422, "invalid_request", "body"
+    )
+    assert both["errors"][0]["reason"] == f"Send '{one}' in `add` or in `remove`, not in both."
+    assert_refused(await catalog_api.call("PATCH", path, {"replace": [one]}), 422, "invalid_request", "replace")
+    unknown = await catalog_api.call("PATCH", "/api/admin/fleets/99999999/workflows", {"add": [one]})
+    assert_refused(unknown, 404, "not_found")
+    assert (await catalog_api.call("GET", f"/api/admin/fleets/{fleet['id']}")).json()["workflows"] == [two]
 
 
 async def asset_of(catalog_api: CatalogApi, asset_id: str) -> dict[str, Any]:

@@ -247,7 +247,7 @@ async def test_an_unsaved_change_is_tested_before_it_is_saved(page: Page, stack:
     slug = await painting(stack, "Draft painting")
     async with stack.client(stack.operator) as client:
         [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
-        assert (await client.put(f"/api/admin/fleets/{fleet['id']}/workflows/{slug}")).is_success
+        assert (await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})).is_success
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}")
     form = page.get_by_role("region", name="Form and test run")
@@ -280,7 +280,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await expect(workers).to_contain_text("No live worker is assigned to this workflow.")
     async with stack.client(stack.operator) as client:
         [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
-        assert (await client.put(f"/api/admin/fleets/{fleet['id']}/workflows/{slug}")).is_success
+        assert (await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})).is_success
     await page.reload()
     await expect(workers).to_contain_text("can run it")
     await expect(workers).not_to_contain_text("Cannot run it")

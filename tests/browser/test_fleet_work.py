@@ -316,5 +316,5 @@ async def test_a_fleet_shows_what_its_workers_lack_and_what_waits_in_its_stage(
     await expect(row.get_by_role("cell").nth(2)).to_have_text("0")
     async with stack.client(account.headers) as client:
         assert (await client.post(f"/api/ai-jobs/{job_id}/cancel")).is_success
-    await admin(stack, "DELETE", f"fleets/{fleet['id']}/workflows/{workflow}")
+    await admin(stack, "PATCH", f"fleets/{fleet['id']}/workflows", {"remove": [workflow]})
     await admin(stack, "DELETE", f"fleets/{other['id']}")

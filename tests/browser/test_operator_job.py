@@ -60,8 +60,7 @@ async def large_graph_job(stack: Stack, account: Account, nodes: int) -> str:
         )
         assert created.status_code == 201, created.text
         [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
-        served = {"workflow_slugs": [*fleet["workflows"], slug]}
-        assert (await client.put(f"/api/admin/fleets/{fleet['id']}/workflows", json=served)).is_success
+        assert (await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})).is_success
         job = await client.post(
             "/api/admin/jobs", json={"user_id": account.id, "workflow": slug, "payload": payload, "cost": 3}
         )

@@ -74,8 +74,7 @@ async def sell(
             assert created.status_code == 201, created.text
         if is_served:
             [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
-            served = {"workflow_slugs": [*fleet["workflows"], slug]}
-            changed = await client.put(f"/api/admin/fleets/{fleet['id']}/workflows", json=served)
+            changed = await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})
             assert changed.is_success, changed.text
     return slug
 

@@ -209,7 +209,7 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
 def test_without_the_option_yes_the_command_only_shows_its_plan(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="dry.json")
     shown = callsheet.call("workflows", "import", file)
-    assert (shown.code, shown.err) == (0, "Nothing was written. Add --yes to write it.\n")
+    assert (shown.code, shown.err) == (1, "callsheet: Nothing was written. Add --yes to write it.\n")
     assert "{{prompt}}" in shown.out
     proposed = callsheet.call("workflows", "import", file, "--json", "--all").json
     assert [each["key"] for each in proposed["properties"]] == ["input", "prompt"]

@@ -56,7 +56,7 @@ async def test_a_fleet_is_created_assigned_and_listed(callsheet: Callsheet, core
         "GPUs",
         [slug],
     )
-    emptied = callsheet.call("fleets", "assign", "gpu", "--stage", "staging")
+    emptied = callsheet.call("fleets", "unassign", "gpu", slug, "--stage", "staging")
     assert emptied.out == "Fleet gpu in staging serves nothing yet.\n"
     assigned = callsheet.call("fleets", "assign", "gpu", slug, "--stage", "staging", "--json").json
     assert assigned["workflows"] == [slug]
@@ -65,13 +65,50 @@ async def test_a_fleet_is_created_assigned_and_listed(callsheet: Callsheet, core
     lines = await core.rows(core.databases.central, "SELECT action, actor FROM audit_logs ORDER BY id")
     assert [(line["action"], line["actor"]) for line in lines] == [
         ("fleet.create", "operator"),
-        ("fleet.assign_workflows", "operator"),
-        ("fleet.assign_workflows", "operator"),
+        ("fleet.change_workflows", "operator"),
+        ("fleet.change_workflows", "operator"),
     ]
     assert "already" in callsheet.call("fleets", "create", "gpu", "--stage", "staging").sentence
     assert "no workflow nothing" in callsheet.call("fleets", "assign", "gpu", "nothing", "--stage", "staging").sentence
     assert "no fleet 'gpu' in stage 'production'" in callsheet.call("fleets", "assign", "gpu", slug).sentence
     assert "slug is 'A B'" in callsheet.call("fleets", "create", "A B").sentence
+
+
+@pytest.mark.thorough
+async def test_assign_adds_unassign_removes_and_set_replaces_after_a_confirmation(
+    callsheet: Callsheet, core: Core
+) -> None:
+    for slug in ("one", "two", "three"):
+        await core.add_workflow(slug)
+    callsheet.succeed("fleets", "create", "gpu", "one", "two")
+    assert callsheet.succeed("fleets", "assign", "gpu", "three").out == (
+        "Fleet gpu in production serves one, three, two.\n"
+    )
+    assert callsheet.succeed("fleets", "assign", "gpu", "three", "--json").json["workflows"] == ["one", "three", "two"]
+    assert callsheet.succeed("fleets", "unassign", "gpu", "two").out == "Fleet gpu in production serves one, three.\n"
+    refused = callsheet.refuse("fleets", "unassign", "gpu", "one", "two")
+    assert "The fleet does not serve two. Fleet gpu in production serves one, three." in refused
+    for command, verb in (("assign", "add"), ("unassign", "remove")):
+        assert f"Name the workflows to {verb}" in callsheet.refuse("fleets", command, "gpu")
+
+    asked = callsheet.call("fleets", "set", "gpu", "two")
+    assert (asked.code, asked.err.splitlines()) == (
+        1,
+        [
+            "Fleet gpu in production will no longer serve one, three.",
+            "callsheet: Nothing was changed. Add --yes to replace the workflows.",
+        ],
+    )
+    [fleet] = callsheet.succeed("fleets", "list", "--json").json
+    assert fleet["workflows"] == ["one", "three"]
+    # A replacement that removes nothing needs no confirmation.
+    assert callsheet.succeed("fleets", "set", "gpu", "one", "two", "three", "--json").json["workflows"] == [
+        "one",
+        "three",
+        "two",
+    ]
+    assert callsheet.succeed("fleets", "set", "gpu", "two", "--yes").out == "Fleet gpu in production serves two.\n"
+    assert callsheet.succeed("fleets", "set", "gpu", "--yes").out == "Fleet gpu in production serves nothing yet.\n"
 
 
 def test_the_secret_of_the_fleet_is_printed(callsheet: Callsheet, installed: Settings) -> None:

@@ -144,7 +144,7 @@ async def test_workers_of_a_fleet_are_checked_for_workflows_that_are_assigned_la
     fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[other.slug]), "operator")
     worker = await join(room, "gpu-1", fleet_slug="gpu", stage="production", environment=WITHOUT_CLASS)
     assert worker.cannot_run == []
-    await room.fleets.assign(fleet.id, [needs.slug, other.slug], "operator")
+    await room.fleets.set_workflows(fleet.id, [needs.slug, other.slug], "operator")
     assert await runs(room, worker.token) == (other.id,)
     assert [each.workflow for each in (await room.workers.get("gpu-1")).cannot_run] == [needs.slug]
 

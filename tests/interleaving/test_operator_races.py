@@ -1,4 +1,4 @@
-"""Concurrent changes of operators on two control planes: at least one operator can always sign in."""
+"""Concurrent changes of operators on two control planes: one operator can always sign in, and no assignment is lost."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from callsheet.fleet.fleets import Fleets
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys
 from callsheet.identity.management import UserManagement
 from callsheet.identity.managers import COMMAND_LINE
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import WrongState
+from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
 from callsheet.wire.identity import Role
 from tests.support.accounts import People, Person
+from tests.support.core import open_core
 from tests.support.race_control import open_transaction, start_blocked
 
 Change = Callable[[UserManagement, Person], Awaitable[object]]
@@ -77,3 +81,37 @@ async def test_one_of_two_operators_who_disable_each_other_stays(
 
 async def _run(change: Awaitable[object]) -> object:
     return await change
+
+
+LOCK_FLEET = "SELECT id FROM gpu_fleets WHERE id = $1 FOR UPDATE"
+
+
+async def test_two_operators_who_change_a_fleet_at_once_keep_both_changes(shared_databases: Databases) -> None:
+    core = open_core(shared_databases)
+    kept, old, new, other = (f"{uuid7()}-{name}" for name in ("kept", "old", "new", "other"))
+    for slug in (kept, old, new, other):
+        await core.add_workflow(slug)
+    here, there = Fleets(shared_databases), Fleets(shared_databases)
+    fleet = await here.create(CreateFleetRequest(slug=kept, workflow_slugs=[kept, old]), "ann")
+    async with open_transaction(shared_databases.central, LOCK_FLEET, fleet.id):
+        changes = await start_blocked(
+            shared_databases.central,
+            here.change_workflows(fleet.id, ChangeWorkflowsRequest(add=[new]), "ann"),
+            there.change_workflows(fleet.id, ChangeWorkflowsRequest(add=[other], remove=[old]), "bob"),
+        )
+    await asyncio.gather(*changes)
+    assert (await here.get(fleet.id)).workflows == sorted([kept, new, other])
+
+
+async def test_a_workflow_that_is_deleted_while_it_is_assigned_is_not_assigned(shared_databases: Databases) -> None:
+    core = open_core(shared_databases)
+    slug = f"{uuid7()}-gone"
+    workflow_id = await core.add_workflow(slug)
+    fleets = Fleets(shared_databases)
+    fleet = await fleets.create(CreateFleetRequest(slug=slug), "ann")
+    async with open_transaction(shared_databases.central, "DELETE FROM workflows WHERE id = $1", workflow_id):
+        [change] = await start_blocked(
+            shared_databases.central,
+            fleets.change_workflows(fleet.id, ChangeWorkflowsRequest(add=[slug]), "bob"),
+        )
+    assert (await change).workflows == []

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { draftOf, problemsIn, requestOf, scalingPlan } from "@/pages/operate-fleet/scaling-draft";
-import { changePlan, changesOf, creationPlan, wholeNumber, workflowPlan } from "@/pages/operate-fleets/fleet-changes";
+import { changePlan, changesOf, creationPlan, wholeNumber, workflowChange, workflowPlan } from "@/pages/operate-fleets/fleet-changes";
 
 const FLEET = { name: "Demo", is_active: true, desired_workers: null, live_workers: 2 };
 
@@ -35,8 +35,8 @@ describe("a change of a fleet", () => {
       { workflow: "a", queued: 2, delayed: 1 },
       { workflow: "b", queued: 0, delayed: 0 },
     ];
-    expect(workflowPlan(["a", "b"], ["b", "a"], queues)).toEqual(["Nothing changes."]);
-    const plan = workflowPlan(["a", "b"], ["c"], queues);
+    expect(workflowPlan(workflowChange(["a", "b"], ["b", "a"]), queues)).toEqual(["Nothing changes."]);
+    const plan = workflowPlan(workflowChange(["a", "b"], ["c"]), queues);
     expect(plan).toEqual([expect.stringContaining("jobs of c"), expect.stringContaining("no more jobs of a, b"), expect.stringContaining("3 jobs of a wait")]);
   });
 });

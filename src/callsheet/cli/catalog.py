@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,11 +20,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
-
-
-def require_consent(what: str, yes: bool) -> None:
-    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Delete {what}?", default=False)):
-        raise OperatorError(f"Nothing was deleted. Add --yes to delete {what}.")
 
 
 def checked(model: type[Model], **values: object) -> Model:

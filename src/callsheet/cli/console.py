@@ -109,5 +109,17 @@ def checked(model: type[Model], /, **values: object) -> Model:
         raise OperatorError(f"{field}{given}: {reason_of(first)}") from None
 
 
+def agrees(question: str, yes: bool, *, default: bool = False) -> bool:
+    """Whether the user gave --yes or agrees at a terminal. Without a terminal there is no one to ask."""
+    import typer
+
+    return yes or (sys.stdin.isatty() and typer.confirm(question, default=default, err=True))
+
+
+def require_consent(question: str, outcome: str, yes: bool, purpose: str, *, default: bool = False) -> None:
+    if not agrees(question, yes, default=default):
+        raise OperatorError(f"Nothing was {outcome}. Add --yes to {purpose}.")
+
+
 def _plain(value: object) -> object:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

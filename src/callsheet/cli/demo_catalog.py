@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import NotFound
-from callsheet.wire.fleet import CreateFleetRequest
+from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
 
 if TYPE_CHECKING:
     from callsheet.app import ControlPlane
@@ -333,7 +333,7 @@ async def _seed_fleet(plane: ControlPlane) -> None:
         return
     missing = [slug for slug in slugs if slug not in fleet.workflows]
     if missing:
-        await plane.fleet.fleets.assign(fleet.id, [*fleet.workflows, *missing], OPERATOR)
+        await plane.fleet.fleets.change_workflows(fleet.id, ChangeWorkflowsRequest(add=missing), OPERATOR)
 
 
 async def _upload_logo(plane: ControlPlane, client: Client) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from callsheet.cli.catalog import AS_JSON, LISTED, checked, require_consent, with_catalog
-from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.cli.catalog import AS_JSON, LISTED, checked, with_catalog
+from callsheet.cli.console import err, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateEffect, EffectRecord, UpdateEffect
 
@@ -187,7 +187,7 @@ def delete_effect(
     """Delete an effect that has no jobs. An effect with jobs can only be unpublished."""
     from callsheet.identity.audit import OPERATOR
 
-    require_consent(f"effect {effect}", yes)
+    require_consent(f"Delete effect {effect}?", "deleted", yes, f"delete effect {effect}")
     with_catalog(lambda catalog: catalog.effects.delete(effect, OPERATOR))
     out.print(f"Effect {effect} is deleted.")
 

@@ -14,7 +14,6 @@ from callsheet.toolbox.addresses import is_loopback_url
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.fleet import (
     OVERLAP_SECONDS,
-    AssignWorkflowsRequest,
     CreatedFleetToken,
     CreateFleetRequest,
     CreateFleetTokenRequest,
@@ -61,18 +60,18 @@ def create_fleet(
     """Create a fleet that workers may join."""
 
     async def create(room: FleetRoom) -> Fleet:
-        slugs = await _served(room, workflow_slugs, queues)
+        slugs = await served(room, workflow_slugs, queues)
         request = checked(CreateFleetRequest, slug=slug, stage=stage, name=name, workflow_slugs=slugs)
         return await room.fleets.create(request, OPERATOR)
 
-    fleet = _with_room(create)
-    print_json(fleet) if as_json else out.print(_sentence(fleet))
+    fleet = with_room(create)
+    print_json(fleet) if as_json else out.print(sentence_of(fleet))
 
 
 @fleets.command("list")
 def list_fleets(as_json: bool = AS_JSON) -> None:
     """List the fleets."""
-    page = _with_room(lambda room: room.fleets.list(None, None, None, LISTED))
+    page = with_room(lambda room: room.fleets.list(None, None, None, LISTED))
     if as_json:
         print_json(page.items)
         return
@@ -103,27 +102,6 @@ def _why(fleet: Fleet) -> str | None:
     return fleet.scaling.reason or "The autoscaler has not checked it yet."
 
 
-@fleets.command("assign")
-def assign_fleet(
-    slug: str = typer.Argument(help="Short name of the fleet."),
-    workflow_slugs: list[str] = typer.Argument(
-        None, metavar="[WORKFLOW]...", help="All workflows that the fleet serves."
-    ),
-    queues: list[str] = QUEUES,
-    stage: str = STAGE,
-    as_json: bool = AS_JSON,
-) -> None:
-    """Set the workflows of a fleet: those named here and no others."""
-
-    async def assign(room: FleetRoom) -> Fleet:
-        request = checked(AssignWorkflowsRequest, workflow_slugs=await _served(room, workflow_slugs, queues))
-        fleet = await room.fleets.find(slug, stage)
-        return await room.fleets.assign(fleet.id, request.workflow_slugs, OPERATOR)
-
-    fleet = _with_room(assign)
-    print_json(fleet) if as_json else out.print(_sentence(fleet))
-
-
 @fleets.command("delete")
 def delete_fleet(
     slug: str = typer.Argument(help="Short name of the fleet."),
@@ -144,7 +122,7 @@ def delete_fleet(
         await room.fleets.delete(fleet.id, OPERATOR)
         return len(revoked)
 
-    revoked = _with_room(delete)
+    revoked = with_room(delete)
     workers_too = f" Revoked workers: {revoked}." if revoked else ""
     out.print(f"Fleet {slug} in {stage} is deleted.{workers_too}")
 
@@ -185,7 +163,7 @@ def create_token(
         found = await room.fleets.find(fleet, stage)
         return await room.fleet_tokens.create(found.id, request.name, OPERATOR)
 
-    _show_token(_with_room(create), as_json)
+    _show_token(with_room(create), as_json)
 
 
 @tokens.command("list")
@@ -200,7 +178,7 @@ def list_tokens(
         fleet_id = None if fleet is None else (await room.fleets.find(fleet, stage)).id
         return (await room.fleet_tokens.list(fleet_id, None, LISTED)).items
 
-    listed = _with_room(read)
+    listed = with_room(read)
     if as_json:
         print_json(listed)
         return
@@ -235,7 +213,7 @@ def rotate_fleet_token(
         token_id = await room.fleet_tokens.find(token)
         return await room.fleet_tokens.rotate(token_id, request.overlap_seconds, OPERATOR)
 
-    _show_token(_with_room(rotate), as_json)
+    _show_token(with_room(rotate), as_json)
 
 
 @tokens.command("revoke")
@@ -245,7 +223,7 @@ def revoke_fleet_token(token: str = TOKEN, as_json: bool = AS_JSON) -> None:
     async def revoke(room: FleetRoom) -> FleetToken:
         return await room.fleet_tokens.revoke(await room.fleet_tokens.find(token), OPERATOR)
 
-    revoked = _with_room(revoke)
+    revoked = with_room(revoke)
     if as_json:
         print_json(revoked)
         return
@@ -278,7 +256,7 @@ def list_workers(
                 return
             await asyncio.sleep(WATCH_SECONDS)
 
-    _with_room(show)
+    with_room(show)
 
 
 def _print_workers(listed: Sequence[Worker]) -> None:
@@ -301,7 +279,7 @@ def _print_workers(listed: Sequence[Worker]) -> None:
 @workers.command("approve")
 def approve_worker(worker_id: str = WORKER) -> None:
     """Approve a worker: it gets jobs, or may register again after it was revoked."""
-    _report(_with_room(lambda room: room.workers.approve(worker_id, OPERATOR)))
+    _report(with_room(lambda room: room.workers.approve(worker_id, OPERATOR)))
 
 
 @workers.command("revoke")
@@ -314,7 +292,7 @@ def revoke_worker(
     ),
 ) -> None:
     """Revoke a worker's token at once, requeue its jobs, and block its id until it is approved."""
-    _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR, with_token=with_token)))
+    _report(with_room(lambda room: room.workers.revoke(worker_id, OPERATOR, with_token=with_token)))
 
 
 @workers.command("drain")
@@ -327,22 +305,22 @@ def drain_worker(
 ) -> None:
     """Drain a worker: it finishes its jobs and gets no new ones, also after a restart, until --undo."""
     if undo:
-        _report(_with_room(lambda room: room.workers.undrain(worker_id, OPERATOR)))
+        _report(with_room(lambda room: room.workers.undrain(worker_id, OPERATOR)))
         return
     request = checked(DrainRequest, reason=reason)
-    _report(_with_room(lambda room: room.workers.drain(worker_id, OPERATOR, request.reason)))
+    _report(with_room(lambda room: room.workers.drain(worker_id, OPERATOR, request.reason)))
 
 
 @workers.command("rotate")
 def rotate_token(worker_id: str = WORKER) -> None:
     """Give a worker a new token with its next response."""
-    _with_room(lambda room: room.workers.rotate_token(worker_id, OPERATOR))
+    with_room(lambda room: room.workers.rotate_token(worker_id, OPERATOR))
     out.print(
         f"Worker {worker_id} gets a new token with its next response. The old token is valid for ten more minutes."
     )
 
 
-async def _served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: Sequence[str] | None) -> list[str]:
+async def served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: Sequence[str] | None) -> list[str]:
     """The named workflows, and those of the actors of these queues."""
     slugs = list(workflow_slugs or ())
     for queue in queues or ():
@@ -359,7 +337,7 @@ def _report(worker: Worker) -> None:
     out.print(f"Worker {worker.worker_id}: {_state(worker)}.")
 
 
-def _sentence(fleet: Fleet) -> str:
+def sentence_of(fleet: Fleet) -> str:
     served = ", ".join(fleet.workflows) or "nothing yet"
     return f"Fleet {fleet.slug} in {fleet.stage} serves {served}."
 
@@ -397,7 +375,7 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _with_room(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
+def with_room(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
     return asyncio.run(_opened(work))
 
 

@@ -17,6 +17,7 @@ from callsheet.cli import (
     doctor,
     effects,
     fleet,
+    fleet_workflows,
     installation_health,
     job_export,
     jobs,
@@ -80,6 +81,9 @@ app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
 app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
 accounts.tenants.command("quotas")(quotas.tenant_quotas)
 accounts.tenants.command("share")(shares.tenant_share)
+fleet.fleets.command("assign")(fleet_workflows.assign_workflows)
+fleet.fleets.command("unassign")(fleet_workflows.unassign_workflows)
+fleet.fleets.command("set")(fleet_workflows.set_workflows)
 fleet.fleets.command("scale")(scaling.scale_fleet)
 fleet.fleets.command("decisions")(scaling.list_decisions)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)

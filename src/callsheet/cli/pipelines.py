@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from callsheet.cli.console import err, out, print_json, print_table
-from callsheet.toolbox.errors import OperatorError
+from callsheet.cli.console import err, out, print_json, print_table, require_consent
 
 if TYPE_CHECKING:
     from callsheet.cli.pipeline_client import PipelineClient
@@ -49,8 +47,7 @@ def apply(
         for change in changed:
             err.print(str(change))
         if changed and not dry_run:
-            if not yes and not _agreed():
-                raise OperatorError("Nothing was written. Add --yes to write it.")
+            require_consent("Write it?", "written", yes, "write it", default=True)
             planned = await write(wanted)
         if as_json:
             print_json({"changes": [str(change) for change in changed], "pipeline": planned})
@@ -69,10 +66,6 @@ def list_pipelines(url: str | None = URL, as_json: bool = AS_JSON) -> None:
     else:
         rows = [(row.slug, row.name, row.version, f"{row.updated_at:%Y-%m-%d %H:%M}") for row in found]
         print_table(("slug", "name", "version", "changed"), rows)
-
-
-def _agreed() -> bool:
-    return sys.stdin.isatty() and typer.confirm("Write it?", default=True)
 
 
 def with_client(url: str | None, work: Callable[[PipelineClient], Awaitable[Result]]) -> Result:

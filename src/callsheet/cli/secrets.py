@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from callsheet.cli.console import out, print_json
+from callsheet.cli.console import out, print_json, require_consent
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import masters
@@ -66,8 +65,7 @@ def reset(
     """
     settings = _settings()
     question = "Replace the secret key of this installation? Signed URLs and sealed DSNs of the lost key stop working."
-    if not yes and not (sys.stdin.isatty() and typer.confirm(question, default=False)):
-        raise OperatorError("Nothing was changed. If the key is really lost, add --yes.")
+    require_consent(question, "changed", yes, "replace the key if it is really lost")
     for line in asyncio.run(_reset(settings)):
         out.print(line)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from callsheet.cli.catalog import AS_JSON, LISTED, checked, require_consent, with_catalog
-from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.cli.catalog import AS_JSON, LISTED, checked, with_catalog
+from callsheet.cli.console import agrees, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
 
@@ -89,11 +88,10 @@ def import_workflow(
     checked_graph(request.graph, request.properties, request.model_dump())
     if not as_json:
         _show_proposal(proposal, output, all_outputs=all_outputs)
-    if not yes and not _agreed():
-        err.print("Nothing was written. Add --yes to write it.")
+    if not agrees("Write it?", yes, default=True):
         if as_json:
             print_json(request)
-        return
+        raise OperatorError("Nothing was written. Add --yes to write it.")
     written = with_catalog(lambda catalog: _write(catalog, request, name is not None, replace))
     if as_json:
         print_json(written)
@@ -213,10 +211,6 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
 
 def _does(output: ProposedOutput) -> str:
     return "shows" if output.extension == "txt" else "saves"
-
-
-def _agreed() -> bool:
-    return sys.stdin.isatty() and typer.confirm("Write it?", default=True)
 
 
 @workflows.command("list")
@@ -347,6 +341,6 @@ def delete_workflow(
     """Delete a workflow that is switched off, has no effects and was never used by a job."""
     from callsheet.identity.audit import OPERATOR
 
-    require_consent(f"workflow {slug}", yes)
+    require_consent(f"Delete workflow {slug}?", "deleted", yes, f"delete workflow {slug}")
     with_catalog(lambda catalog: catalog.workflows.delete(slug, OPERATOR))
     out.print(f"Workflow {slug} is deleted.")

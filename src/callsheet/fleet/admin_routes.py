@@ -18,6 +18,7 @@ from callsheet.plumbing.routing import Router
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
+    ChangeWorkflowsRequest,
     CreatedFleetToken,
     CreateFleetRequest,
     CreateFleetTokenRequest,
@@ -174,21 +175,20 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
         return list(await fleets.workflows(fleet_id))
 
     @router.put("/{fleet_id}/workflows")
-    async def assign_fleet_workflows(
-        fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = manage
+    async def set_fleet_workflows(fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = manage) -> Fleet:
+        """Replaces the workflows whose jobs the fleet's workers get. This also removes a workflow that another operator
+        assigned since you read the list. To add or remove single workflows, send PATCH.
+        """
+        return await fleets.set_workflows(fleet_id, body.workflow_slugs, actor_of(admin))
+
+    @router.patch("/{fleet_id}/workflows")
+    async def change_fleet_workflows(
+        fleet_id: FleetId, body: ChangeWorkflowsRequest, admin: Principal = manage
     ) -> Fleet:
-        """Sets the workflows whose jobs the fleet's workers get."""
-        return await fleets.assign(fleet_id, body.workflow_slugs, actor_of(admin))
-
-    @router.put("/{fleet_id}/workflows/{workflow}")
-    async def add_fleet_workflow(fleet_id: FleetId, workflow: WorkflowSlug, admin: Principal = manage) -> Fleet:
-        """Assigns one more workflow to a fleet: its workers get jobs of the workflow."""
-        return await fleets.add_workflow(fleet_id, workflow, actor_of(admin))
-
-    @router.delete("/{fleet_id}/workflows/{workflow}")
-    async def remove_fleet_workflow(fleet_id: FleetId, workflow: WorkflowSlug, admin: Principal = manage) -> Fleet:
-        """Takes a workflow from a fleet: its workers get no more jobs of the workflow."""
-        return await fleets.remove_workflow(fleet_id, workflow, actor_of(admin))
+        """Adds workflows to a fleet and removes others. All workflows that you do not name stay as they are, also if
+        another operator changes them at the same time.
+        """
+        return await fleets.change_workflows(fleet_id, body, actor_of(admin))
 
     @router.delete("/{fleet_id}", status_code=204)
     async def delete_fleet(fleet_id: FleetId, admin: Principal = manage) -> None:

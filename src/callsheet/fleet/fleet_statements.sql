@@ -104,16 +104,16 @@ UPDATE gpu_fleets SET name = coalesce(:name, name), is_active = coalesce(:is_act
     desired_workers = CASE WHEN :sets_desired_workers THEN :desired_workers ELSE desired_workers END
 WHERE id = :id
 
--- name: unassign_fleet_workflows
+-- name: unassign_other_fleet_workflows
 DELETE FROM workflow_fleets WHERE fleet_id = :fleet_id AND workflow_id <> ALL (:workflow_ids::bigint[])
 
--- name: unassign_fleet_workflow
-DELETE FROM workflow_fleets
-WHERE fleet_id = :fleet_id AND workflow_id = (SELECT id FROM workflows WHERE slug = :slug)
+-- name: unassign_fleet_workflows
+DELETE FROM workflow_fleets WHERE fleet_id = :fleet_id AND workflow_id = ANY (:workflow_ids::bigint[])
 
 -- name: assign_fleet_workflows
 INSERT INTO workflow_fleets (fleet_id, workflow_id)
-SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id
+SELECT :fleet_id, id FROM workflows
+WHERE id = ANY (:workflow_ids::bigint[]) FOR KEY SHARE
 ON CONFLICT DO NOTHING
 
 -- name: notify_fleet_reassigned

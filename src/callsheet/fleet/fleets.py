@@ -8,7 +8,7 @@ from typing import NamedTuple
 import asyncpg
 
 from callsheet.fleet.overview import MOST_QUEUED
-from callsheet.fleet.placement import find_workflow, find_workflows
+from callsheet.fleet.placement import find_workflows
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit import record
@@ -16,7 +16,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, NotFound
-from callsheet.wire.fleet import CreateFleetRequest, Fleet, FleetWorkflow, UpdateFleetRequest
+from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest, Fleet, FleetWorkflow, UpdateFleetRequest
 from callsheet.wire.tasks import actor_of
 
 SHOWN_GROUPS = 5
@@ -105,31 +105,29 @@ class Fleets:
             await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
             return await _fleet(connection, fleet_id)
 
-    async def assign(self, fleet_id: int, workflow_slugs: Sequence[str], actor: str) -> Fleet:
+    async def set_workflows(self, fleet_id: int, workflow_slugs: Sequence[str], actor: str) -> Fleet:
         """Assigns exactly these workflows. Waiting polls of the fleet's workers are notified at once."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await _assign(connection, fleet_id, workflow_slugs)
             await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
-            await _log(connection, fleet_id, actor, "assign_workflows", workflows=workflow_slugs)
+            await _log(connection, fleet_id, actor, "set_workflows", workflows=workflow_slugs)
             return await _fleet(connection, fleet_id)
 
-    async def add_workflow(self, fleet_id: int, workflow_slug: str, actor: str) -> Fleet:
-        """Assigns one more workflow. Unlike `assign`, it does not depend on what the caller read before."""
+    async def change_workflows(self, fleet_id: int, change: ChangeWorkflowsRequest, actor: str) -> Fleet:
+        """Adds and removes workflows. Unlike `set_workflows`, it keeps what another operator assigned meanwhile."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
-            workflow = await find_workflow(connection, workflow_slug)
-            await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=[workflow.id])
+            added = await find_workflows(connection, change.add, "add")
+            removed = await find_workflows(connection, change.remove, "remove")
+            await FLEET_SQL["assign_fleet_workflows"].run(
+                connection, fleet_id=fleet_id, workflow_ids=[workflow.id for workflow in added]
+            )
+            await FLEET_SQL["unassign_fleet_workflows"].run(
+                connection, fleet_id=fleet_id, workflow_ids=[workflow.id for workflow in removed]
+            )
             await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
-            await _log(connection, fleet_id, actor, "add_workflow", workflow=workflow_slug)
-            return await _fleet(connection, fleet_id)
-
-    async def remove_workflow(self, fleet_id: int, workflow_slug: str, actor: str) -> Fleet:
-        async with self._databases.central.transaction() as connection:
-            await _lock(connection, fleet_id)
-            await FLEET_SQL["unassign_fleet_workflow"].run(connection, fleet_id=fleet_id, slug=workflow_slug)
-            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
-            await _log(connection, fleet_id, actor, "remove_workflow", workflow=workflow_slug)
+            await _log(connection, fleet_id, actor, "change_workflows", **change.model_dump(exclude_defaults=True))
             return await _fleet(connection, fleet_id)
 
     async def delete(self, fleet_id: int, actor: str) -> None:
@@ -149,8 +147,8 @@ class Fleets:
 
 
 async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:
-    workflow_ids = [workflow.id for workflow in await find_workflows(connection, workflow_slugs)]
-    await FLEET_SQL["unassign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    workflow_ids = [workflow.id for workflow in await find_workflows(connection, workflow_slugs, "workflow_slugs")]
+    await FLEET_SQL["unassign_other_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
     await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
 
 

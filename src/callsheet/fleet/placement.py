@@ -67,7 +67,7 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     stage = request.stage or DEFAULT_STAGE
     if request.fleet_slug is not None:
         return await _in_fleet(connection, request.fleet_slug, stage)
-    rows = await find_workflows(connection, request.workflow_slugs or [])
+    rows = await find_workflows(connection, request.workflow_slugs or [], "workflow_slugs")
     active = [row for row in rows if row.is_active]
     if not active:
         raise InvalidRequest.field("workflow_slugs", "None of these workflows is active.")
@@ -76,23 +76,15 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     return Placement(stage, slugs, workflow_ids=tuple(row.id for row in rows))
 
 
-async def find_workflow(connection: Connection, slug: str) -> WorkflowToServe:
-    """Returns the workflow that a path names."""
-    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=[slug])
-    if not rows:
-        raise NotFound(_missing([slug]))
-    return rows[0]
-
-
-async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[WorkflowToServe]:
-    """Returns all named workflows, or raises an error that names the missing ones."""
+async def find_workflows(connection: Connection, slugs: Sequence[str], field: str) -> list[WorkflowToServe]:
+    """Returns all workflows that the field names, or raises an error that names the missing ones."""
     rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=list(slugs))
     missing = set(slugs) - {row.slug for row in rows}
     if missing:
         raise InvalidRequest(
             _missing(sorted(missing)[:5]),
             errors=[
-                FieldProblem(f"workflow_slugs.{place}", f"There is no workflow {slug!r}.")
+                FieldProblem(f"{field}.{place}", f"There is no workflow {slug!r}.")
                 for place, slug in enumerate(slugs)
                 if slug in missing
             ],

@@ -251,7 +251,7 @@ class Workers:
                 raise Conflict(
                     "The worker belongs to a fleet and has the fleet's workflows. Assign the workflows to the fleet."
                 )
-            workflows = await find_workflows(connection, workflow_slugs)
+            workflows = await find_workflows(connection, workflow_slugs, "workflow_slugs")
             await assign(connection, worker_id, tuple(workflow.id for workflow in workflows))
             await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(

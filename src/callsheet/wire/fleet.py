@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.environment import CannotRun, Environment, Lack
@@ -221,8 +221,25 @@ class RevokeWorkerRequest(UserRequest):
 
 class AssignWorkflowsRequest(UserRequest):
     workflow_slugs: WorkflowSlugs = Field(
-        description="All workflows of the worker. Workflows that you leave out are removed."
+        description="All workflows of the worker or fleet. Workflows that you leave out are removed."
     )
+
+
+class ChangeWorkflowsRequest(UserRequest):
+    """Workflows that you do not name stay as they are."""
+
+    add: WorkflowSlugs = Field(
+        default_factory=list, description="Workflows to assign. One that is assigned already stays assigned."
+    )
+    remove: WorkflowSlugs = Field(
+        default_factory=list, description="Workflows to remove. One that is not assigned is ignored."
+    )
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> Self:
+        if both := sorted(set(self.add) & set(self.remove)):
+            raise ValueError(f"Send {both[0]!r} in `add` or in `remove`, not in both.")
+        return self
 
 
 class WorkerEvent(ResponseModel):

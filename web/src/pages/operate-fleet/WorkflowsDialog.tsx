@@ -3,29 +3,30 @@ import { useState, type FormEvent } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog } from "@/design";
-import { workflowPlan } from "@/pages/operate-fleets/fleet-changes";
+import { workflowChange, workflowPlan } from "@/pages/operate-fleets/fleet-changes";
 import { WorkflowPicker } from "@/pages/operate-fleets/WorkflowPicker";
 import { PlanText } from "@/parts/PlanText";
 import { fleetsTexts, fleetTexts as texts } from "@/texts/fleets";
 import { fleetWorkflowsQuery } from "./queries";
-import { useAssignWorkflows } from "./useFleetActions";
+import { useChangeWorkflows } from "./useFleetActions";
 
 export function WorkflowsDialog({ fleet, onClose }: { fleet: Schemas["Fleet"]; onClose: () => void }) {
   const [before] = useState(fleet.workflows);
   const [chosen, setChosen] = useState<string[]>(fleet.workflows);
   const { data: queues = [] } = useQuery(fleetWorkflowsQuery(fleet.id));
-  const save = useAssignWorkflows(fleet.id, onClose);
-  const isChanged = chosen.length !== before.length || chosen.some((slug) => !before.includes(slug));
-  const reason = fieldReason(save.error, "workflow_slugs");
+  const save = useChangeWorkflows(fleet.id, onClose);
+  const change = workflowChange(before, chosen);
+  const isChanged = change.add.length + change.remove.length > 0;
+  const reason = fieldReason(save.error, "add") ?? fieldReason(save.error, "remove");
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (isChanged) save.mutate(chosen);
+    if (isChanged) save.mutate(change);
   };
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.workflowsTitle(fleet.name)}>
       <form onSubmit={submit} onChange={() => save.error && save.reset()} className="grid gap-4" noValidate>
         <WorkflowPicker value={chosen} onChange={setChosen} error={reason} />
-        <PlanText label={fleetsTexts.plan.label} sentences={workflowPlan(before, chosen, queues)} />
+        <PlanText label={fleetsTexts.plan.label} sentences={workflowPlan(change, queues)} />
         {save.error && !reason && (
           <p role="alert" className="text-s text-bad">
             {explain(save.error)}

@@ -3,6 +3,7 @@ import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { notifyDone } from "@/parts/notify";
+import type { WorkflowChange } from "@/pages/operate-fleets/fleet-changes";
 import { fleetTexts } from "@/texts/fleets";
 
 /** Refusals are shown in the dialogs that ask. */
@@ -22,9 +23,10 @@ export function useUpdateFleet(id: number, onDone: () => void) {
   return useFleetAction((body: Schemas["UpdateFleetRequest"]) => data(api.PATCH("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, body })), fleetTexts.changed, onDone);
 }
 
-export function useAssignWorkflows(id: number, onDone: () => void) {
+/** Sends what changed, not the whole list: another operator may have changed the fleet since the dialog was opened. */
+export function useChangeWorkflows(id: number, onDone: () => void) {
   return useFleetAction(
-    (workflow_slugs: string[]) => data(api.PUT("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, body: { workflow_slugs } })),
+    (body: WorkflowChange) => data(api.PATCH("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, body })),
     fleetTexts.workflowsSaved,
     onDone,
   );

@@ -44,10 +44,20 @@ export function changePlan(fleet: Fleet, draft: FleetDraft): string[] {
 
 type Queue = Pick<Schemas["FleetWorkflow"], "workflow" | "queued" | "delayed">;
 
+export interface WorkflowChange {
+  add: string[];
+  remove: string[];
+}
+
+export function workflowChange(before: readonly string[], after: readonly string[]): WorkflowChange {
+  return {
+    add: after.filter((slug) => !before.includes(slug)).sort(),
+    remove: before.filter((slug) => !after.includes(slug)).sort(),
+  };
+}
+
 /** `queues`: what waits of each workflow in the stage of the fleet. */
-export function workflowPlan(before: readonly string[], after: readonly string[], queues: readonly Queue[]): string[] {
-  const added = after.filter((slug) => !before.includes(slug)).sort();
-  const removed = before.filter((slug) => !after.includes(slug)).sort();
+export function workflowPlan({ add: added, remove: removed }: WorkflowChange, queues: readonly Queue[]): string[] {
   const found: string[] = [];
   if (added.length > 0) found.push(texts.added(added.join(", ")));
   if (removed.length > 0) found.push(texts.removed(removed.join(", ")));

@@ -63,8 +63,8 @@ export function useFleetSwitch(slug: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: ({ fleet, isOn }: { fleet: Fleet; isOn: boolean }) => {
-      const params = { params: { path: { fleet_id: fleet.id, workflow: slug } } };
-      return isOn ? api.PUT("/api/admin/fleets/{fleet_id}/workflows/{workflow}", params) : api.DELETE("/api/admin/fleets/{fleet_id}/workflows/{workflow}", params);
+      const params = { path: { fleet_id: fleet.id } };
+      return api.PATCH("/api/admin/fleets/{fleet_id}/workflows", { params, body: isOn ? { add: [slug] } : { remove: [slug] } });
     },
     onSuccess: (_, { fleet, isOn }) => void notifyDone((isOn ? workflowsTexts.fleetAdded : workflowsTexts.fleetRemoved)(workflowsTexts.fleet(fleet.slug, fleet.stage))),
     onError: (error) => void notifyError(error),
