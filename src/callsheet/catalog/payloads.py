@@ -15,7 +15,7 @@ from callsheet.catalog.assets import ReadyAsset, ready_assets
 from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
-from callsheet.catalog.placeholders import InjectedPlaceholder, substitute
+from callsheet.catalog.placeholders import Filled, fill
 from callsheet.catalog.properties import (
     DEFAULT_INPUT_PLACEHOLDER,
     Unfit,
@@ -27,7 +27,7 @@ from callsheet.catalog.properties import (
 from callsheet.catalog.workflows import refuse
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.catalog import FILES, Property, PropertyType
-from callsheet.wire.errors import FieldProblem, InvalidRequest, Unavailable
+from callsheet.wire.errors import FieldProblem, Unavailable
 from callsheet.wire.forms import REQUIRED
 
 FIELD = "input_payload"
@@ -124,24 +124,19 @@ def check_file(
     return []
 
 
-def filled(recipe: EffectRecipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
+def filled(recipe: EffectRecipe, graph: Graph, values: Mapping[str, Value]) -> Filled:
     """The graph with the values of every text, number, choice and boolean. The placeholders of files stay for the
     worker.
     """
-    kept = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
-    try:
-        return substitute(graph, values, sorted(kept))
-    except InjectedPlaceholder as smuggled:
-        key = next(each.key for each in recipe.properties if each.placeholder == smuggled.value_of)
-        reason = f"The value must not contain {smuggled.placeholder}: it is the placeholder of a file."
-        raise InvalidRequest.field(f"{FIELD}.{key}", reason) from None
+    of_files = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
+    return fill(graph, values, of_files)
 
 
-def listed(each: Property, file: PayloadFile, kind: str) -> dict[str, Any]:
-    """The entry of a file in `assets`."""
+def listed(each: Property, placeholder: str, file: PayloadFile, kind: str) -> dict[str, Any]:
+    """The entry of a file in `assets`. `placeholder`: the text in the graph of this job."""
     return {
         "key": each.key,
-        "placeholder": each.placeholder,
+        "placeholder": placeholder,
         "type": each.type.value,
         "is_primary_input": each.is_primary_input,
         "path": file.path,
@@ -173,24 +168,26 @@ class Payloads:
         user_files: Mapping[UUID, PayloadFile],
     ) -> dict[str, Any]:
         """The `input_payload` of the worker, with storage paths in the places of URLs."""
-        graph = await self._graphs.read(recipe.graph_path)
+        graph, names = filled(recipe, await self._graphs.read(recipe.graph_path), resolved.values)
         assets = await self._catalog_assets(resolved)
         entries = []
         for each in recipe.properties:
             if each.is_primary_input and primary is not None:
-                entries.append(listed(each, primary, "file_id"))
+                entries.append(listed(each, names[each.placeholder], primary, "file_id"))
             elif each.key in resolved.user_files:
-                entries.append(listed(each, user_files[resolved.user_files[each.key]], "file_id"))
+                entries.append(
+                    listed(each, names[each.placeholder], user_files[resolved.user_files[each.key]], "file_id")
+                )
             elif each.key in resolved.assets:
-                entries.append(listed(each, assets[resolved.assets[each.key]], "asset_id"))
+                entries.append(listed(each, names[each.placeholder], assets[resolved.assets[each.key]], "asset_id"))
         return {
-            "workflow": filled(recipe, graph, resolved.values),
+            "workflow": graph,
             "assets": entries,
             "output_node_id": recipe.output_node_id,
             "output_extension": recipe.output_extension,
             "output_mime_type": recipe.output_mime_type,
             "keep_metadata": recipe.keep_metadata,
-            "input_path_placeholder": input_placeholder(recipe.properties),
+            "input_path_placeholder": names[input_placeholder(recipe.properties)],
             "input_name": primary.name if primary else None,
             "input_mime_type": primary.mime_type if primary else None,
             "extra_data": {},

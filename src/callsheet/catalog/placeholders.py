@@ -6,10 +6,11 @@ are not searched for placeholders. Keys and all other values stay unchanged.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 Value = bool | int | float | str
 
@@ -29,25 +30,64 @@ def _places(text: str, placeholder: str) -> Iterator[int]:
         at = text.find(placeholder, at + 1)
 
 
-class InjectedPlaceholder(Exception):
-    """A value formed a new placeholder together with the text around it."""
+class Filled(NamedTuple):
+    """A graph with its values, in which the placeholders of files remain for the worker."""
 
-    def __init__(self, value_of: str, placeholder: str):
-        super().__init__(value_of, placeholder)
-        self.value_of = value_of
-        self.placeholder = placeholder
+    graph: dict[str, Any]
+    file_placeholders: Mapping[str, str]
+    """The name of each placeholder of a file in this graph."""
 
 
-def substitute(graph: Mapping[str, Any], values: Mapping[str, Value], kept: Sequence[str]) -> dict[str, Any]:
+def fill(graph: Mapping[str, Any], values: Mapping[str, Value], of_files: Collection[str]) -> Filled:
     """The graph with `values` (by placeholder) inserted into the inputs of its nodes.
 
-    `kept`: placeholders that are replaced later. A value must not create one of them.
+    Workers search the whole graph for the placeholders of files. If a value contains such a placeholder, or forms one
+    together with the text around it, the placeholders get new names in this graph. The names contain a hash of the
+    values, so that no value can contain them.
     """
-    replace = _replacing(values, kept)
-    return {
+    names = {each: each for each in of_files}
+    made, is_clear = _filled(graph, values, names)
+    if not is_clear:
+        digest = hashlib.sha256(repr(sorted(values.items())).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        names = {each: f"__FILE_{number}_{digest}__" for number, each in enumerate(sorted(of_files), 1)}
+        made, _ = _filled(graph, values, names)
+    return Filled(made, names)
+
+
+def _filled(
+    graph: Mapping[str, Any], values: Mapping[str, Value], names: Mapping[str, str]
+) -> tuple[dict[str, Any], bool]:
+    """The filled graph, and whether it has the placeholders of files in exactly the places where `graph` has them."""
+    # Longer placeholders come first, because one placeholder of a file may contain another one.
+    pattern = _any_of(sorted({**values, **names}, key=len, reverse=True))
+    known = {**values, **names}
+    is_clear = True
+
+    def replace(text: str) -> Value:
+        nonlocal is_clear
+        if text in values:
+            replaced = values[text]
+        else:
+            replaced = pattern.sub(lambda found: as_text(known[found[0]]), text)
+        if isinstance(replaced, str) and replaced != text:
+            is_clear = is_clear and all(_count(replaced, name) == _count(text, each) for each, name in names.items())
+        return replaced
+
+    made = {
         node_id: {**node, "inputs": {name: _walk(value, replace) for name, value in node["inputs"].items()}}
         for node_id, node in graph.items()
     }
+    return made, is_clear
+
+
+def _any_of(placeholders: Sequence[str]) -> re.Pattern[str]:
+    # Without placeholders, the pattern matches nothing.
+    return re.compile("|".join(map(re.escape, placeholders)) or r"(?!)")
+
+
+def _count(text: str, placeholder: str) -> int:
+    # Overlaps are counted: `__A` before `__A__` is a second `__A__`.
+    return sum(1 for _ in _places(text, placeholder))
 
 
 def _walk(value: Any, replace: Callable[[str], Value]) -> Any:
@@ -59,27 +99,6 @@ def _walk(value: Any, replace: Callable[[str], Value]) -> Any:
         case dict():
             return {name: _walk(member, replace) for name, member in value.items()}
     return value
-
-
-def _replacing(values: Mapping[str, Value], kept: Sequence[str]) -> Callable[[str], Value]:
-    if not values:
-        return lambda text: text
-    pattern = re.compile("|".join(re.escape(placeholder) for placeholder in values))
-
-    def replace(text: str) -> Value:
-        whole = values.get(text)
-        replaced = whole if whole is not None else pattern.sub(lambda found: as_text(values[found[0]]), text)
-        if replaced is text or not isinstance(replaced, str):
-            return replaced
-        for placeholder in kept:
-            # Overlaps are counted: `__A` before `__A__` must not create a second `__A__`.
-            if sum(1 for _ in _places(replaced, placeholder)) != sum(1 for _ in _places(text, placeholder)):
-                found = pattern.search(text)
-                assert found is not None
-                raise InjectedPlaceholder(found[0], placeholder)
-        return replaced
-
-    return replace
 
 
 def as_text(value: Value) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.graphs import Graph, Text, nodes_that_name_files, takes_file, texts_of
+from callsheet.catalog.graphs import Graph, Text, texts_of
 from callsheet.catalog.placeholders import overlapping
+from callsheet.providers.comfy.file_inputs import nodes_that_name_files, takes_file
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
 
@@ -134,7 +135,7 @@ def check_properties(properties: Sequence[Property], graph: Graph) -> list[Field
     """The problems of a workflow's properties with this graph, each with its field (`properties.2.default`)."""
     problems = [
         *_check_unique(properties),
-        *(problem for number, each in enumerate(properties) for problem in _check_alone(number, each, properties)),
+        *(problem for number, each in enumerate(properties) for problem in _check_alone(number, each)),
     ]
     return problems or [*_check_against_graph(properties, graph)]
 
@@ -163,7 +164,7 @@ def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
             primary = primary or each.key
 
 
-def _check_alone(number: int, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
+def _check_alone(number: int, each: Property) -> Iterator[FieldProblem]:
     where = f"properties.{number}"
     yield from _check_limits(f"{where}.limits", each)
     # A worker always replaces this placeholder.
@@ -178,23 +179,16 @@ def _check_alone(number: int, each: Property, properties: Sequence[Property]) ->
     if each.is_primary_input and each.default is not None:
         yield FieldProblem(f"{where}.default", "The primary input has no default: it is the user's own file.")
     elif each.default is not None:
-        yield from _check_default(f"{where}.default", each, properties)
+        yield from _check_value(f"{where}.default", each, each.default)
     elif not each.required and not each.is_primary_input and each.type is not PropertyType.TEXT:
         yield FieldProblem(f"{where}.default", "A property that is not required needs a default.")
 
 
-def _check_default(where: str, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
+def _check_value(where: str, each: Property, value: object) -> Iterator[FieldProblem]:
     try:
-        value = fit(each, each.default)
+        fit(each, value)
     except Unfit as unfit:
         yield FieldProblem(where, str(unfit))
-        return
-    if each.type not in FILES and isinstance(value, str):
-        for other in properties:
-            if other.type in FILES and other.placeholder in value:
-                yield FieldProblem(
-                    where, f"The value must not contain {other.placeholder}, the placeholder of {other.key!r}."
-                )
 
 
 def _check_limits(where: str, each: Property) -> Iterator[FieldProblem]:
@@ -284,7 +278,7 @@ def check_overrides(properties: Sequence[Property], overrides: Mapping[str, Any]
         elif each.is_primary_input:
             problems.append(FieldProblem(where, "This property is the user's own file. An effect cannot set it."))
         else:
-            problems.extend(_check_default(where, each.model_copy(update={"default": value}), properties))
+            problems.extend(_check_value(where, each, value))
     for each in properties:
         hidden = not each.user_configurable and not each.is_primary_input
         if hidden and each.required and each.default is None and each.key not in overrides:

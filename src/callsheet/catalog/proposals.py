@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from callsheet.catalog.graphs import Graph, is_link, nodes_that_name_files, takes_file
+from callsheet.catalog.graphs import Graph
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, MIME_TYPES
+from callsheet.providers.comfy.file_inputs import is_link, nodes_that_name_files, takes_file
 from callsheet.wire.catalog import LARGEST_NUMBER, LONGEST_TEXT, Limits, Property, PropertyType
 
 _PROMPT_NODE = re.compile(r"TextEncode|Prompt|Text ?Multiline|StringMultiline", re.IGNORECASE)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from callsheet.catalog.graphs import Graph, is_link
+from callsheet.catalog.graphs import Graph
+from callsheet.providers.comfy.file_inputs import is_link
 from callsheet.wire.errors import FieldProblem
 
 MOST_UNUSED = 100

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from callsheet.catalog.effect_previews import FOR_EFFECTS
-from callsheet.catalog.placeholders import substitute
+from callsheet.catalog.placeholders import fill
 from callsheet.cli.demo_catalog import INPUT, LOGO, OPERATOR, RECIPES, DemoRecipe, draw_logo
 from callsheet.media.previews.sandbox import Kind, Previews, make_previews
 from callsheet.toolbox.logs import get_logger
@@ -99,7 +99,7 @@ async def _render(engine: httpx.AsyncClient, recipe: DemoRecipe, effect: CreateE
         for each in recipe.properties
         if each["type"] not in ("image", "video")
     }
-    graph = substitute(recipe.graph, {**values, **files}, [])
+    graph = fill(recipe.graph, {**values, **files}, []).graph
     response = await engine.post("/prompt", json={"prompt": graph})
     response.raise_for_status()
     file = await _finished(engine, response.json()["prompt_id"])

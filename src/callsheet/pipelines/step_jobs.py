@@ -130,7 +130,7 @@ class StepJobs:
             return [missing_variable(step, name) for name in lacking], taken
         try:
             whole, values = _fitted(recipe, graph, needs, given)
-            filled(whole, graph, resolve(whole, values).values)
+            resolve(whole, values)
         except InvalidRequest as refusal:
             return [_of_run(problem, recipe, step) for problem in refusal.errors], taken
         return [], taken
@@ -206,7 +206,7 @@ class StepJobs:
             if each.user_configurable and each.placeholder in resolved.values
         }
         seed = _seed_of(whole, resolved.values, given.seed)
-        return StepJobPreview(seed, shown, graph=filled(whole, graph, resolved.values))
+        return StepJobPreview(seed, shown, graph=filled(whole, graph, resolved.values).graph)
 
     async def _open(self, effect_id: UUID) -> tuple[EffectRecipe, Graph]:
         recipe = await self._catalog.effects.recipe(str(effect_id))

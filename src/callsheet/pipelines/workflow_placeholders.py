@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph, texts_of
 from callsheet.catalog.placeholders import as_text
-from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, check_properties, fit, primary_input
+from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.pipelines import LARGEST_SEED
@@ -162,7 +162,6 @@ def _check_parent(recipe: EffectRecipe, takes_file: bool, needs: Needs, position
 
 def _check_values(recipe: EffectRecipe, needs: Needs) -> Iterator[FieldProblem]:
     by_key = {each.key: each for each in recipe.properties}
-    of_files = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
     for key, value in needs.values.items():
         where = f"values.{key[:100]}"
         each = by_key.get(key)
@@ -179,15 +178,9 @@ def _check_values(recipe: EffectRecipe, needs: Needs) -> Iterator[FieldProblem]:
             continue
         else:
             try:
-                fitted = fit(each, value)
+                fit(each, value)
             except Unfit as unfit:
                 yield FieldProblem(where, str(unfit))
-                continue
-            for placeholder_of_file in sorted(of_files):
-                if isinstance(fitted, str) and placeholder_of_file in fitted:
-                    yield FieldProblem(
-                        where, f"The value must not contain {placeholder_of_file}: it is the placeholder of a file."
-                    )
 
 
 def _not_in_values(name: str, needs: Needs) -> str | None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from callsheet.catalog.graphs import check_graph, normalized, takes_file, texts_of
+from callsheet.catalog.graphs import check_graph, normalized, texts_of
 from callsheet.catalog.known_nodes import OUTPUTS
 from callsheet.catalog.reachable_nodes import check_reach
 from callsheet.lightbox.nodes import build_registry
+from callsheet.providers.comfy.file_inputs import takes_file
 from tests.support.catalog_api import GRAPH
 
 NODE: dict[str, Any] = {"class_type": "EmptyImage", "inputs": {}}

@@ -94,7 +94,7 @@ def test_users_set_only_properties_they_may_set_and_every_mistake_is_named() -> 
 def test_the_graph_is_filled_with_typed_values_and_keeps_the_places_of_files() -> None:
     wanted = recipe()
     values = resolve(wanted, {"prompt": 'a "cat"}, {{style}}', "tiled": True, "strength": 2}).values
-    graph = filled(wanted, GRAPH, values)
+    graph = filled(wanted, GRAPH, values).graph
     assert graph["3"]["inputs"]["text"] == 'a "cat"}, {{style}}, in a noir look'
     sampler = graph["5"]["inputs"]
     assert (sampler["seed"], sampler["cfg"], sampler["tiled"], sampler["steps"]) == (7, 2, True, 20)
@@ -102,11 +102,15 @@ def test_the_graph_is_filled_with_typed_values_and_keeps_the_places_of_files() -
 
 
 @pytest.mark.parametrize("text", ["__OVERLAY__", "x __INPUT_PATH__ y"])
-def test_a_text_that_names_the_place_of_a_file_is_refused(text: str) -> None:
+def test_a_text_that_names_the_place_of_a_file_stays_a_text(text: str) -> None:
     wanted = recipe()
-    with pytest.raises(InvalidRequest) as refusal:
-        filled(wanted, GRAPH, resolve(wanted, {"prompt": text}).values)
-    assert [problem.field for problem in refusal.value.errors] == ["input_payload.prompt"]
+    graph, names = filled(wanted, GRAPH, resolve(wanted, {"prompt": text}).values)
+    assert graph["3"]["inputs"]["text"] == f"{text}, in a noir look"
+    assert (graph["1"]["inputs"]["file"], graph["2"]["inputs"]["image"]) == (
+        names["__INPUT_PATH__"],
+        names["__OVERLAY__"],
+    )
+    assert not any(name in text for name in names.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ AT = datetime(2025, 11, 10, 0, 23, 45, tzinfo=UTC)
 
 def fill(prompt: str, variables: dict[str, Any], seed: int = 5, recipe: EffectRecipe = RECIPE) -> dict[str, Any]:
     whole = completed(recipe, GRAPH, {**variables, "seed": seed})
-    graph = filled(whole, GRAPH, resolve(whole, given_values(whole, ALL, prompt, variables, seed)).values)
+    graph = filled(whole, GRAPH, resolve(whole, given_values(whole, ALL, prompt, variables, seed)).values).graph
     inputs: dict[str, Any] = graph["1"]["inputs"]
     return inputs
 

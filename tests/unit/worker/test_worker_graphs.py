@@ -59,7 +59,14 @@ def test_a_file_name_never_changes_the_shape_of_a_graph(name: str, placeholder: 
         ("../../evil", "evil"),
         ("C:\\temp\\x", "x"),
         ("a..b", "a.b"),
-        ("bn_%batch_num%", "bn_-batch_num"),
+        ("bn_%batch_num%", "bn_%batch_num%"),
+        ("%width%x%height%", "%width%x%height%"),
+        ("shots/%date:yyyy-MM-dd% %Empty Latent Image.width%", "%date:yyyy-MM-dd% %Empty Latent Image.width%"),
+        ("%Prompt 1.text%_%year%-%month%-%day%", "%Prompt 1.text%_%year%-%month%-%day%"),
+        ("a (b) [c] 'd' #1 & more!", "a (b) [c] 'd' #1 & more!"),
+        ("%width%/..", "output"),
+        ("a\x00b\n", "a-b-"),
+        ("\N{GRINNING FACE}" * 80, "\N{GRINNING FACE}" * 50),
         ("", "output"),
         ("日本", "日本"),
     ],
@@ -152,8 +159,22 @@ def test_a_graph_that_names_no_shared_file_is_accepted(value: Any) -> None:
 
 def test_a_prompt_may_say_anything() -> None:
     refuse_foreign_files(
-        {"1": node(image="sub/x.png"), "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "/../"}}}
+        {
+            "1": node(image="sub/x.png"),
+            "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "/../"}},
+            "3": {"class_type": "UnloadModels", "inputs": {"text": "/../"}},
+        }
     )
+    refuse_shared_files({"1": {"class_type": "CLIPTextEncode", "inputs": {"text": "callsheet/assets/x.png"}}})
+
+
+def test_a_text_that_another_node_uses_as_a_path_is_checked_too() -> None:
+    graph = {
+        "1": {"class_type": "PrimitiveString", "inputs": {"value": "callsheet/assets/x.png"}},
+        "2": {"class_type": "AnyNode", "inputs": {"path": ["1", 0], "gone": ["9", 0]}},
+    }
+    with pytest.raises(EngineError, match="Node 1 names a file of other jobs"):
+        refuse_shared_files(graph)
 
 
 @pytest.mark.parametrize(

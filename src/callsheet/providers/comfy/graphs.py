@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Any
 
+from callsheet.providers.comfy.file_inputs import is_loader, nodes_that_name_files, takes_file
 from callsheet.providers.engine import EngineError, Graph
 
 # ComfyUI's recursion refuses a chain of 1,000 nodes. A chain of 1,200 that no output reaches ends its executor until a
@@ -25,7 +26,9 @@ SHARED_FOLDER = f"{FOLDER}/assets"
 # An input that no node has. ComfyUI ignores it when the node runs, but it is part of the key under which the node's
 # results are cached: a node that carries the id of a new run always runs, and everything before it stays cached.
 MARK = "callsheet_run"
-_UNSAFE = re.compile(r"[^\w.-]+")
+# In bytes.
+LONGEST_PREFIX = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 
 
 def folder_of(run_id: str) -> str:
@@ -121,14 +124,20 @@ def needed_by(graph: Graph, node_id: str) -> Graph:
 
 def with_own_outputs(graph: Graph, run_id: str) -> Graph:
     """Puts every `filename_prefix` that is a text into the run's own folder. The folder shows which run wrote a file,
-    and is removed as a whole. A prefix that another node makes does not change."""
+    and is removed as a whole. A prefix that another node makes does not change.
+
+    The last part of a prefix is the name of the file, and the engine replaces tokens such as `%width%` in it. So its
+    characters are kept, also those of tokens that only ComfyUI's own page replaces (`%date:yyyy-MM-dd%`).
+    """
 
     def renamed(name: str, value: Any) -> Any:
         if name != "filename_prefix" or isinstance(value, list):
             return value
         last = PurePosixPath(str(value).replace("\\", "/")).name
-        # The engine's /view refuses every name with two dots in it, and `%batch_num%` overwrites earlier files.
-        safe = re.sub(r"\.{2,}", ".", _UNSAFE.sub("-", last)).strip("-.")[:80]
+        # The engine's /view refuses every name with two dots in it.
+        safe = re.sub(r"\.{2,}", ".", _CONTROL.sub("-", last)).strip(". ")
+        # A file name may have 255 bytes, and the engine adds a number and an extension.
+        safe = safe.encode("utf-8", "replace")[:LONGEST_PREFIX].decode("utf-8", "ignore")
         return f"{folder_of(run_id)}/{safe or 'output'}"
 
     return _with_inputs(graph, renamed)
@@ -137,7 +146,7 @@ def with_own_outputs(graph: Graph, run_id: str) -> Graph:
 def refuse_foreign_files(graph: Graph) -> None:
     """Refuses paths outside the engine's folders: ComfyUI's loaders open any path that a graph names."""
     for node_id, node in graph.items():
-        if "load" not in node["class_type"].lower():
+        if not is_loader(node["class_type"]):
             continue
         for name, value in node["inputs"].items():
             if isinstance(value, str) and _leads_outside(value):
@@ -146,11 +155,13 @@ def refuse_foreign_files(graph: Graph) -> None:
 
 def refuse_shared_files(graph: Graph) -> None:
     """Refuses names of shared files. Called before file names are inserted: only placeholders may refer to files
-    that several runs share.
+    that several runs share. A text that names no file, such as a prompt, may contain anything.
     """
+    of_files = nodes_that_name_files(graph)
     for node_id, node in graph.items():
         for name, value in node["inputs"].items():
-            if name != "filename_prefix" and any(map(_is_shared, _texts(value))):
+            names_file = node_id in of_files or takes_file(node["class_type"], name)
+            if names_file and name != "filename_prefix" and any(map(_is_shared, _texts(value))):
                 raise invalid(f"Node {node_id} names a file of other jobs.", node_id=node_id, input=name)
 
 
