@@ -27,6 +27,18 @@ async def media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
 
 
 @pytest.fixture
+async def stored_media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    """On local storage, then on S3."""
+    async with MediaApi.opened(stored_plane) as media_api:
+        yield media_api
+
+
+@pytest.fixture
+async def stored_operator(stored_media_api: MediaApi) -> Person:
+    return await stored_media_api.jobs_api.people.admin()
+
+
+@pytest.fixture
 async def operator(media_api: MediaApi) -> Person:
     return await media_api.jobs_api.people.admin()
 
@@ -48,12 +60,16 @@ async def test_me_shows_used_and_allowed_storage(media_api: MediaApi) -> None:
         "user": {
             "bytes": 0,
             "files": 0,
+            "reserved_bytes": 0,
+            "reserved_files": 0,
             "bytes_limit": quotas.user_storage_bytes,
             "files_limit": quotas.user_storage_files,
         },
         "tenant": {
             "bytes": 0,
             "files": 0,
+            "reserved_bytes": 0,
+            "reserved_files": 0,
             "bytes_limit": quotas.tenant_storage_bytes,
             "files_limit": quotas.tenant_storage_files,
         },
@@ -117,6 +133,60 @@ async def test_a_deleted_upload_counts_until_its_url_expires(media_api: MediaApi
     while await media_api.plane.media.sweeper.sweep(media_api.pool, later):
         pass
     assert (await media_api.create()).status_code == 201
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "kept"])
+async def test_the_url_of_a_confirmed_upload_stores_nothing_that_does_not_count(
+    stored_media_api: MediaApi, stored_operator: Person, is_deleted: bool
+) -> None:
+    """Local storage refuses the bytes. S3 cannot, so they count for new uploads until the URL is worthless."""
+    api = stored_media_api
+    is_local = api.plane.settings.storage.backend == "local"
+    await change(api, stored_operator, user_storage_bytes=4 * SIZE)
+    accepted = 0
+    for _ in range(6):
+        response = await api.create()
+        if response.status_code == 409:
+            break
+        accepted += 1
+        created = response.json()
+        await api.send(created)
+        assert (await api.confirm(created["file"])).status_code == 200
+        if is_deleted:
+            assert (await api.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
+        late = await api.send(created)
+        if is_local:
+            assert_refused(late, 409, "wrong_state")
+        else:
+            assert late.status_code == 200
+        stored = [entry.size async for entry in api.plane.storage.list(f"tenants/{api.tenant_id}")]
+        used = (await storage(api))["user"]
+        assert sum(stored) == used["bytes"] + used["reserved_bytes"]
+    assert accepted == {(True, True): 6, (True, False): 4, (False, True): 4, (False, False): 2}[is_local, is_deleted]
+    assert (await storage(api))["tenant"]["reserved_files"] == (0 if is_local else accepted)
+    if accepted < 6:
+        problem = assert_refused(response, 409, "quota_exceeded")
+        assert problem["used"] == 5 * SIZE
+        assert ("reserved" in problem["detail"]) is not is_local
+    later = datetime.now(UTC) + timedelta(days=3)
+    while await api.plane.media.sweeper.sweep(api.pool, later):
+        pass
+    used = (await storage(api))["user"]
+    assert (used["reserved_bytes"], used["bytes"]) == (0, 0 if is_deleted else accepted * SIZE)
+    assert len(await api.paths()) == used["files"]
+
+
+async def test_a_job_may_start_on_an_upload_whose_url_is_still_valid(
+    stored_media_api: MediaApi, stored_operator: Person
+) -> None:
+    """The reserved bytes count for new uploads only."""
+    api = stored_media_api
+    await change(api, stored_operator, user_storage_bytes=2 * SIZE)
+    await api.confirm(await api.uploaded())
+    task = {"actor": "copy", "payload": {"product": {"title": "Lamp"}}}
+    assert (await api.ask("POST", "/api/task", task)).status_code == 201
+    await change(api, stored_operator, user_storage_bytes=SIZE)
+    assert_refused(await api.ask("POST", "/api/task", task), 409, "quota_exceeded")
 
 
 async def test_the_quota_of_a_tenant_does_not_affect_other_tenants(media_api: MediaApi, operator: Person) -> None:
@@ -206,6 +276,8 @@ async def test_an_operator_changes_single_limits_and_restores_the_default(
         "storage": {
             "bytes": SIZE,
             "files": 1,
+            "reserved_bytes": 0,
+            "reserved_files": 0,
             "bytes_limit": defaults["tenant_storage_bytes"],
             "files_limit": defaults["tenant_storage_files"],
         },

@@ -11,12 +11,13 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.plumbing.failpoints import Failpoint
+from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.wire.errors import NotFound
+from callsheet.wire.media import CreateUpload
 from tests.support.core import Core, Member, report
 from tests.support.crashes import crashed_at
 from tests.support.media_api import CLIP
-from tests.support.media_harness import LATER, MediaHarness, open_media_harness
+from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 
 # A signed URL lives for 900 seconds and a PUT may take an hour. An upload is kept for another day. Signed URLs of
 # outputs live as long as a lease and another 900 seconds.
@@ -103,6 +104,22 @@ async def test_a_crash_during_the_confirmation_leaves_no_unreferenced_object(
     assert await media.paths() == {row["path"] for row in rows}
     assert len(rows) == (confirmed_again or point is Failpoint.CONFIRM_ROW_BEFORE_DELETE)
     assert await media.core.rows(media.ann.pool, "SELECT * FROM upload_sweeps") == []
+
+
+async def test_a_crash_before_late_bytes_are_refused_leaves_them_to_the_sweep(forgetful: MediaHarness) -> None:
+    media = forgetful
+    wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=len(CLIP))
+    created = await media.room.uploads.create(principal_of(media.ann), wanted)
+    await media.send(created)
+
+    async def confirm(_: Failpoint) -> None:
+        await media.confirm(created.file.id)
+
+    with armed({Failpoint.STORAGE_BEFORE_POINTER: confirm}):
+        assert await crashed_at(Failpoint.OBJECT_STORED_BEFORE_LOOK, media.send(created))
+    assert len(await media.paths()) == 2
+    await media.sweep()
+    assert (await media.files(), len(await media.paths())) == ({created.file.id}, 1)
 
 
 async def deleted(media: MediaHarness, file_id: UUID) -> None:

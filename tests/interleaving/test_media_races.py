@@ -17,7 +17,7 @@ from callsheet.media.storage import ObjectInfo
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFound, Refusal
-from callsheet.wire.media import CreateVideo, Video
+from callsheet.wire.media import CreateUpload, CreateVideo, Video
 from tests.support.media_api import CLIP
 from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 from tests.support.race import RESERVE, Race
@@ -190,6 +190,30 @@ async def test_bytes_uploaded_between_the_first_check_and_the_copy_are_checked_t
     with pytest.raises(ContentMismatch, match="pdf"):
         await media_harnesses.one.confirm(file_id)
     assert len(await media_harnesses.one.paths()) == 1, "the copy is gone"
+
+
+@pytest.mark.parametrize("ending", ["confirmed", "deleted", "both"])
+@pytest.mark.parametrize("point", [Failpoint.STORAGE_BEFORE_POINTER, Failpoint.OBJECT_STORED_BEFORE_LOOK])
+async def test_bytes_that_arrive_while_their_upload_ends_are_refused_and_not_kept(
+    media_harnesses: TwoMediaHarnesses, point: Failpoint, ending: str
+) -> None:
+    """The URL is still valid, and the upload was awaited when the bytes began to arrive."""
+    one, two = media_harnesses.one, media_harnesses.two
+    wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=len(CLIP))
+    created = await one.room.uploads.create(principal_of(media_harnesses.race.ann), wanted)
+    assert (await one.send(created)).status_code == 200
+    async with paused_at(point, one.send(created)) as sending:
+        if ending != "deleted":
+            assert await two.confirm(created.file.id) == "ready"
+        if ending != "confirmed":
+            await two.delete_file(created.file.id)
+    refused = await sending
+    assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
+    rows = await media_harnesses.race.one.rows(
+        media_harnesses.race.pool, "SELECT path FROM files WHERE deleted_at IS NULL"
+    )
+    assert len(rows) == (ending == "confirmed")
+    assert await one.paths() == {row["path"] for row in rows}
 
 
 async def test_the_slower_of_two_confirmations_finds_the_file_ready(media_harnesses: TwoMediaHarnesses) -> None:

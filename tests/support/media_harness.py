@@ -10,15 +10,22 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
+from fastapi import FastAPI
+
 from callsheet.identity.principal import Principal
+from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom, open_media
-from callsheet.media.storage import open_storage
+from callsheet.media.storage import LocalStorage, open_storage
+from callsheet.media.storage.routes import storage_router
+from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
-from callsheet.wire.media import CreateUpload, CreateVideo, Video
+from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, Video
 from tests.support.core import Core, Member
 from tests.support.media_api import CLIP
 
@@ -46,6 +53,15 @@ class MediaHarness:
         if confirmed:
             await self.room.uploads.confirm(principal, file.id)
         return file.id
+
+    async def send(self, created: CreatedUpload, content: bytes = CLIP) -> httpx.Response:
+        """Sends the bytes to the URL of the upload. The route runs in this task, so that it stops at failpoints."""
+        app, storage = FastAPI(), self.room.files.storage
+        assert isinstance(storage, LocalStorage)
+        install_problem_handlers(app)
+        app.include_router(storage_router(storage, AwaitedUploads(TenantRouting(self.core.databases))))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False)) as client:
+            return await client.put(created.upload.url, content=content, headers=created.upload.headers)
 
     async def video(self) -> Video:
         wanted = CreateVideo(original_file_id=await self.upload())

@@ -38,6 +38,11 @@ def tenant_quotas(
         out.print(f"The pool of {found.tenant} cannot be reached, so the size of its files is not known.")
     else:
         out.print(f"Files of {found.tenant}: {found.storage.files}, {found.storage.bytes} bytes in total.")
+        if found.storage.reserved_bytes:
+            out.print(
+                f"For new uploads {found.storage.reserved_bytes} more bytes count, because the URLs of "
+                f"{found.storage.reserved_files} confirmed uploads are still valid."
+            )
 
 
 def _parsed(changes: list[str]) -> dict[str, Any]:

@@ -33,6 +33,15 @@ def upload_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str
     return f"tenants/{tenant_id}/uploads/{file_id}/{safe_name(name, mime_type)}"
 
 
+def upload_of(key: str) -> tuple[UUID, UUID] | None:
+    """The tenant and the file of an uploaded object; None if the key is not one of `upload_key`."""
+    match key.split("/"):
+        case ["tenants", tenant_id, "uploads", file_id, _]:
+            return UUID(tenant_id), UUID(file_id)
+        case _:
+            return None
+
+
 def accepted_key(path: str) -> str:
     """A key beside the uploaded object. No URL is ever signed for writing to it."""
     folder, _, name = path.rpartition("/")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from callsheet.identity.room import IdentityRoom
+from callsheet.identity.routing import TenantRouting
+from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom
@@ -15,9 +17,10 @@ from callsheet.media.storage.routes import storage_router
 
 def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[APIRouter]:
     authentication, storage = identity.authentication, media.files.storage
+    awaited = AwaitedUploads(TenantRouting(media.files.databases))
     return [
         # Other storage backends serve their objects themselves.
-        *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
+        *([storage_router(storage, awaited)] if isinstance(storage, LocalStorage) else []),
         preview_router(storage, media.preview_urls),
         video_router(media, authentication),
         file_router(media, authentication),

@@ -34,7 +34,8 @@ WITH created_file AS (
     RETURNING tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
         created_at, expires_at
 ), upload_sweep AS (
-    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created_file
+    INSERT INTO upload_sweeps (tenant_id, file_id, user_id, disk, since)
+    SELECT tenant_id, id, user_id, disk, expires_at FROM created_file
 )
 SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id, created_at,
     expires_at, NULL::text AS preview_kind, NULL::text AS preview_status, NULL::integer AS width,
@@ -42,9 +43,12 @@ SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, siz
 FROM created_file
 
 -- name: storage_of
--- In the given order. A user who never had a file has no row in storage_usage.
-SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, coalesce(whole.bytes, 0) AS tenant_bytes,
-    coalesce(whole.files, 0) AS tenant_files
+-- In the given order. A user who never had a file has no row in storage_usage. Few uploads are reserved: those in S3
+-- that were confirmed a short time ago.
+SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, reserved.bytes AS reserved_bytes,
+    reserved.files AS reserved_files, coalesce(whole.bytes, 0) AS tenant_bytes,
+    coalesce(whole.files, 0) AS tenant_files, whole_reserved.bytes AS tenant_reserved_bytes,
+    whole_reserved.files AS tenant_reserved_files
 FROM unnest(:tenant_ids::uuid[], :user_ids::uuid[]) WITH ORDINALITY AS wanted (tenant_id, user_id, number)
 LEFT JOIN LATERAL (
     SELECT bytes, files FROM storage_usage WHERE tenant_id = wanted.tenant_id AND user_id = wanted.user_id LIMIT 1
@@ -52,21 +56,37 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT bytes, files FROM storage_usage WHERE tenant_id = wanted.tenant_id AND user_id = :whole_tenant LIMIT 1
 ) whole ON true
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, count(*) AS files FROM upload_sweeps
+    WHERE tenant_id = wanted.tenant_id AND user_id = wanted.user_id AND reserved_bytes > 0
+) reserved
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, count(*) AS files FROM upload_sweeps
+    WHERE tenant_id = wanted.tenant_id AND reserved_bytes > 0
+) whole_reserved
 ORDER BY wanted.number
 
 -- name: recount_storage
 SELECT storage_recount(:tenant_id)
 
+-- name: awaits_upload
+SELECT EXISTS (
+    SELECT FROM files
+    WHERE tenant_id = :tenant_id AND id = :file_id AND path = :path AND status = 'pending' AND deleted_at IS NULL
+)
+
 -- name: confirm_upload
--- Returns no row if the sweeper has marked the file as expired: it does so before it deletes the object.
+-- Returns no row if the sweeper has marked the file as expired: it does so before it deletes the object. S3 cannot
+-- refuse more bytes at the URL of the upload, so they are reserved until the URL has expired and the folder is swept.
 WITH confirmed_file AS (
     UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, path = :path, sha256 = :sha256
     WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
-    RETURNING tenant_id, id, disk
+    RETURNING tenant_id, id, user_id, disk, size
 ), upload_sweep AS (
-    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
-    SELECT tenant_id, id, disk, clock_timestamp() FROM confirmed_file
-    ON CONFLICT (tenant_id, file_id) DO UPDATE SET since = excluded.since
+    INSERT INTO upload_sweeps (tenant_id, file_id, user_id, disk, since, reserved_bytes)
+    SELECT tenant_id, id, user_id, disk, clock_timestamp(), CASE WHEN disk = 's3' THEN size ELSE 0 END
+    FROM confirmed_file
+    ON CONFLICT (tenant_id, file_id) DO UPDATE SET since = excluded.since, reserved_bytes = excluded.reserved_bytes
 )
 SELECT id FROM confirmed_file
 

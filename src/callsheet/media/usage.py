@@ -25,8 +25,12 @@ Key = tuple[UUID, UUID]
 class UsageRow(NamedTuple):
     bytes: int
     files: int
+    reserved_bytes: int
+    reserved_files: int
     tenant_bytes: int
     tenant_files: int
+    tenant_reserved_bytes: int
+    tenant_reserved_files: int
 
 
 class StorageUsage:
@@ -93,12 +97,16 @@ def storage_of(row: UsageRow, limits: QuotaLimits) -> Storage:
         user=StorageUse(
             bytes=row.bytes,
             files=row.files,
+            reserved_bytes=row.reserved_bytes,
+            reserved_files=row.reserved_files,
             bytes_limit=limits.user_storage_bytes,
             files_limit=limits.user_storage_files,
         ),
         tenant=StorageUse(
             bytes=row.tenant_bytes,
             files=row.tenant_files,
+            reserved_bytes=row.tenant_reserved_bytes,
+            reserved_files=row.tenant_reserved_files,
             bytes_limit=limits.tenant_storage_bytes,
             files_limit=limits.tenant_storage_files,
         ),
@@ -107,19 +115,34 @@ def storage_of(row: UsageRow, limits: QuotaLimits) -> Storage:
 
 def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
     """The refusal for the first reached limit. With `with_new`, a file was just written, and the refusal is for the
-    first exceeded limit.
+    first exceeded limit. Only a new file needs room beside the reserved bytes: a job may start on a confirmed upload.
     """
     mine, ours = storage.user, storage.tenant
     take, have = ("would take", "would have") if with_new else ("take", "have")
     has = "would have" if with_new else "has"
-    for quota, used, limit, said in (
-        ("user_storage_bytes", mine.bytes, mine.bytes_limit, f"Your files {take} {mine.bytes} bytes"),
-        ("user_storage_files", mine.files, mine.files_limit, f"You {have} {mine.files} files"),
-        ("tenant_storage_bytes", ours.bytes, ours.bytes_limit, f"The files of your tenant {take} {ours.bytes} bytes"),
-        ("tenant_storage_files", ours.files, ours.files_limit, f"Your tenant {has} {ours.files} files"),
+    for quota, used, reserved, limit, said, unit in (
+        ("user_storage_bytes", mine.bytes, mine.reserved_bytes, mine.bytes_limit, f"Your files {take}", "bytes"),
+        ("user_storage_files", mine.files, mine.reserved_files, mine.files_limit, f"You {have}", "files"),
+        (
+            "tenant_storage_bytes",
+            ours.bytes,
+            ours.reserved_bytes,
+            ours.bytes_limit,
+            f"The files of your tenant {take}",
+            "bytes",
+        ),
+        ("tenant_storage_files", ours.files, ours.reserved_files, ours.files_limit, f"Your tenant {has}", "files"),
     ):
-        if used > limit or (used == limit and not with_new):
-            remedy = "Delete videos or files, or ask an operator for more."
+        held = reserved if with_new else 0
+        total = used + held
+        if total > limit or (total == limit and not with_new):
             with_it = " with this one" if with_new else ""
-            return QuotaExceeded(quota, used, limit, f"{said}{with_it}, and the limit is {limit} ({quota}). {remedy}")
+            sentence = f"{said} {total} {unit}{with_it}, and the limit is {limit} ({quota})."
+            if held:
+                sentence += (
+                    f" This includes {held} {unit} that are reserved for a short time after an upload is confirmed, "
+                    "because its URL is still valid."
+                )
+            remedy = "Delete videos or files, or ask an operator for more."
+            return QuotaExceeded(quota, total, limit, f"{sentence} {remedy}")
     return None

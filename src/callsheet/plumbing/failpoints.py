@@ -69,6 +69,7 @@ class Failpoint(StrEnum):
     SPEND_BETWEEN_DATABASES = "spend.between_databases"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     STORAGE_COPY_HALF_MADE = "storage.copy_half_made"
+    OBJECT_STORED_BEFORE_LOOK = "object.stored_before_look"
     CONFIRM_COPIED_BEFORE_ROW = "confirm.copied_before_row"
     CONFIRM_ROW_BEFORE_DELETE = "confirm.row_before_delete"
     OUTPUT_ACCEPTED_BEFORE_DELETE = "output.accepted_before_delete"

@@ -46,6 +46,11 @@ class StorageUse(ResponseModel):
 
     bytes: int
     files: int
+    reserved_bytes: int = Field(
+        description="Bytes that count for new uploads, in addition to `bytes`: the URL of an upload stays valid for a "
+        "short time after the upload was confirmed, and S3 stores what is sent to the URL. Always 0 for local storage."
+    )
+    reserved_files: int = Field(description="Number of such uploads.")
     bytes_limit: int
     files_limit: int
 

@@ -47,6 +47,12 @@ class DeletionGuard(Protocol):
         ...
 
 
+class WriteGuard(Protocol):
+    async def require(self, key: str) -> None:
+        """Raises WrongState if a valid signed URL must not store this object any more."""
+        ...
+
+
 class Storage(Protocol):
     @property
     def place(self) -> str:

@@ -11,12 +11,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.local import LocalStorage, OpenObject
-from callsheet.media.storage.port import ObjectInfo
+from callsheet.media.storage.port import ObjectInfo, WriteGuard
 from callsheet.media.storage.responses import Plan, plan_response, response_headers
 from callsheet.media.storage.signed_urls import PATH, Grant
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.routing import Router
-from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound
+from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound, WrongState
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _BYTES = {"content": {"*/*": _BINARY}}
@@ -41,7 +43,7 @@ class ObjectResponse(StreamingResponse):
             self._opened.close()
 
 
-def storage_router(storage: LocalStorage) -> APIRouter:
+def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> APIRouter:
     router = Router(tags=["storage"])
     path = PATH + "{key:path}"
 
@@ -97,16 +99,31 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         },
     )
     async def write_object(key: str, request: Request) -> Response:
-        grant = storage.urls.read("PUT", key, request.scope["query_string"])
-        _refuse_other_type(request, grant)
-        body = _bounded(request, grant.max_bytes or 0)
-        try:
-            info = await storage.put(key, body, content_type=grant.content_type, sha256=grant.sha256)
-        except ClientDisconnect:
-            raise MalformedRequest("The connection closed before the whole body arrived.") from None
+        info = await _store(storage, guard, key, request)
         return Response(headers={"etag": info.etag})
 
     return router
+
+
+async def _store(storage: LocalStorage, guard: WriteGuard | None, key: str, request: Request) -> ObjectInfo:
+    grant = storage.urls.read("PUT", key, request.scope["query_string"])
+    _refuse_other_type(request, grant)
+    if guard is not None:
+        await guard.require(key)
+    body = _bounded(request, grant.max_bytes or 0)
+    try:
+        info = await storage.put(key, body, content_type=grant.content_type, sha256=grant.sha256)
+    except ClientDisconnect:
+        raise MalformedRequest("The connection closed before the whole body arrived.") from None
+    await hit(Failpoint.OBJECT_STORED_BEFORE_LOOK)
+    if guard is not None:
+        # What ended the upload while the body arrived has deleted the object only if it was already there.
+        try:
+            await guard.require(key)
+        except WrongState:
+            await discard(storage, [key])
+            raise
+    return info
 
 
 def _served_as(info: ObjectInfo, grant: Grant) -> ObjectInfo:
