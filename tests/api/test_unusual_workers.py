@@ -71,7 +71,7 @@ async def test_odd_elapsed_times_are_corrected_and_keep_the_lease(worker_harness
         assert row["elapsed_ms"] == kept
 
 
-async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_an_image_is_served_as_an_image(
+async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_an_image_is_served_as_a_download(
     worker_harness: WorkerHarness,
 ) -> None:
     worker = await worker_harness.worker()
@@ -83,7 +83,8 @@ async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_an_image_is_se
     assert response.json()["status"] == "completed", response.text
     [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     served = await worker.client.get(shown["url"])
-    assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
+    assert (served.status_code, served.headers["content-type"]) == (200, "application/octet-stream")
+    assert served.headers["content-disposition"].startswith("attachment")
 
 
 async def test_names_of_outputs_are_stored_exactly_as_the_worker_sent_them(worker_harness: WorkerHarness) -> None:

@@ -90,7 +90,7 @@ async def test_a_hostile_name_is_harmless_in_storage(
         (b"ID3\x03\x00" + bytes(100), "audio/mpeg", "audio/mpeg"),
         (CLIP, "Video/MP4; codecs=avc1", "video/mp4"),
         (b"<?xml version='1.0'?><svg/>", "image/svg+xml", "image/svg+xml"),
-        (b"\x01\x02 nobody knows what this is", "video/x-unheard-of", "video/x-unheard-of"),
+        (CLIP, "video/x-unheard-of", "video/x-unheard-of"),
         # An MP4 without images is audio.
         (CLIP, "audio/mp4", "audio/mp4"),
     ],
@@ -192,7 +192,7 @@ async def test_confirming_again_returns_the_same_file(media_api: MediaApi) -> No
     [
         (CLIP[:-1], {}, "size"),
         (CLIP + b"x", {}, "size"),
-        (bytes(len(CLIP)), {"sha256": HASH}, "sha256"),
+        (CLIP[:-1] + b"x", {"sha256": HASH}, "sha256"),
         (b"<!DOCTYPE html><html>".ljust(len(CLIP)), {}, "mime_type"),
         (b"%PDF-1.7".ljust(len(CLIP)), {}, "mime_type"),
         (PICTURE.ljust(len(CLIP)), {}, "mime_type"),
@@ -216,6 +216,24 @@ async def test_an_object_that_differs_from_its_declaration_is_refused_and_may_be
     assert (await media_api.file_rows())[0]["status"] == "pending"
     assert (await media_api.send(created)).status_code == 200
     assert (await media_api.confirm(created["file"])).status_code == 200
+
+
+@pytest.mark.parametrize("mime_type", ["image/png", "image/jpeg", "video/mp4", "audio/mpeg", "image/svg+xml"])
+@pytest.mark.parametrize(
+    ("content", "seen"), [(b"This is a text. " * 20, "text"), (bytes(400), "zeros only")], ids=["text", "zeros"]
+)
+async def test_bytes_without_media_are_refused_and_the_file_is_named_as_the_user_named_it(
+    local_media_api: MediaApi, content: bytes, seen: str, mime_type: str
+) -> None:
+    file = await local_media_api.uploaded(content, name="Mein Bild (1).final", mime_type=mime_type)
+    problem = assert_refused(await local_media_api.confirm(file), 422, "content_mismatch", "mime_type")
+    assert problem["detail"].startswith(
+        f"The file 'Mein Bild (1).final' is not what was declared: the declared mime_type is {mime_type}, but the "
+        f"bytes look like {seen}. Upload the right bytes"
+    )
+    made = await local_media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+    assert_refused(made, 422, "content_mismatch", "mime_type")
+    assert (await local_media_api.file_rows())[0]["status"] == "pending"
 
 
 async def test_a_session_description_far_behind_other_bytes_is_refused(local_media_api: MediaApi) -> None:

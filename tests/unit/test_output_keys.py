@@ -161,14 +161,19 @@ def test_an_output_is_accepted_only_if_the_object_matches_the_report(
         ("image/tiff", b"II*\0" + b"\0" * 20, None),
         ("video/mp4", PNG + b"\0" * 100, "The output looks like image/png, but video/mp4 was declared."),
         ("video/mp4", b"<html>not found</html>", "The output looks like text/html, but video/mp4 was declared."),
-        ("image/png", b"\x01\x02\x03 nothing anybody knows", None),
+        (
+            "image/png",
+            b"\x01\x02\x03 nothing anybody knows",
+            "The output looks like no known format of images, but image/png was declared.",
+        ),
         ("image/png", b"%PDF-1.7\n", "The output looks like application/pdf, but image/png was declared."),
         ("video/mp4", b"\x7fELF\x02\x01", "The output looks like a program, but video/mp4 was declared."),
-        ("application/zip", b"whatever", None),
-        ("text/plain", PNG, None),
+        ("application/zip", b"PK\x03\x04", None),
+        ("application/zip", b"whatever", "The output looks like text, but application/zip was declared."),
+        ("text/plain", PNG, "The output looks like image/png, but text/plain was declared."),
     ],
 )
-def test_the_first_bytes_contradict_a_type_if_they_clearly_are_another(
+def test_first_bytes_of_another_kind_than_declared_cause_a_warning(
     mime_type: str, start: bytes, found: str | None
 ) -> None:
     assert oddity(mime_type, start) == found

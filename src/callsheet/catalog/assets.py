@@ -124,7 +124,7 @@ class Assets:
         beginning = b"".join([piece async for piece in self._storage.stream(path, 0, PROBED_BYTES)])
         looks_like = contradiction(row.mime_type, beginning)
         if looks_like is not None:
-            reason = f"The type {row.mime_type} was declared, but the bytes look like {looks_like}."
+            reason = f"The file {row.name!r} was declared as {row.mime_type}, but its bytes look like {looks_like}."
             raise ContentMismatch(errors=[FieldProblem("mime_type", reason)])
         if row.sha256 is not None and sha256 != row.sha256:
             raise ContentMismatch(

@@ -1,5 +1,5 @@
-"""Compares the bytes of a file with its declared type. A file is refused only if its bytes are clearly of another
-type. Pure.
+"""Compares the bytes of a file with its declared type. An image must be of an image format, a video or a sound of a
+format of either, and so on; another format of the same kind is accepted. Pure.
 """
 
 from __future__ import annotations
@@ -8,16 +8,24 @@ import re
 
 import puremagic
 
+from callsheet.media.signatures import (
+    MOVING,
+    document_differs,
+    is_archive,
+    is_drawing,
+    is_text,
+    is_unlisted_format,
+    known_format,
+    may_be,
+)
 from callsheet.toolbox.media_types import SNIFFED_BYTES as FORMAT_BYTES
-from callsheet.toolbox.media_types import media_type_of, same_format
+from callsheet.toolbox.media_types import has_known_format, media_type_of, same_format
 
 SNIFFED_BYTES = 8192
 # The number of bytes that FFmpeg reads before it chooses a demuxer (its `format_probesize`).
 PROBED_BYTES = 1 << 20
 UNKNOWN_TYPE = "application/octet-stream"
 MEDIA = frozenset({"image", "audio", "video"})
-# One container can hold either: an Ogg, an MP4 or a WebM without images is audio.
-MOVING = frozenset({"audio", "video"})
 # A result of puremagic that is based on fewer than three bytes is a guess.
 CLEAR = 0.3
 # Types that are certainly not media. Other application/… types may be containers of media.
@@ -39,7 +47,7 @@ DOCUMENTS = (
     "application/xml",
     "application/zip",
 )
-PROGRAMS = (b"MZ", b"\x7fELF", b"#!")
+_PROGRAM = re.compile(rb"MZ|\x7fELF|#![ \t]*/")
 # Playlists name other files, on the machine that reads them or in its network. An engine that opens a playlist with
 # FFmpeg fetches those files.
 _PLAYLISTS = tuple(
@@ -59,29 +67,48 @@ _HIDDEN_PLAYLISTS = (
     (re.compile(rb"<MPD\b", re.IGNORECASE), "a DASH manifest"),
     (re.compile(rb"<CompositionPlaylist\b"), "a playlist"),
 )
-_CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 
 
 def contradiction(mime_type: str, beginning: bytes) -> str | None:
-    """The actual type of the bytes, if it is clearly not `mime_type`. None if the bytes may be of `mime_type`, or are
-    unknown.
+    """What the bytes look like, if they are not of the kind of `mime_type`. None if they are, or if it is not known
+    what files of this type contain.
 
     `beginning`: at least `SNIFFED_BYTES`. With `PROBED_BYTES`, no hidden playlist is missed.
     """
+    if mime_type == UNKNOWN_TYPE:
+        return None
+    if not beginning.strip(b"\0"):
+        return "zeros only" if beginning else "an empty file"
     main_type = mime_type.partition("/")[0]
-    if main_type not in MEDIA:
-        return None
-    if beginning.startswith(PROGRAMS):
-        return "a program"
-    playlist = _playlist(beginning)
-    if playlist is not None:
-        return playlist
-    # A drawing in XML is text, and starts like any other text.
-    guesses = [] if mime_type.endswith("+xml") else _best_guesses(beginning[:SNIFFED_BYTES])
-    if any(_may_be(guess, main_type) for guess in guesses):
-        return None
-    clear = next((guess for guess in guesses if _is_clear(guess)), None)
-    return clear or ("text" if main_type in MOVING and _is_text(beginning[:SNIFFED_BYTES]) else None)
+    if main_type in MEDIA:
+        return _program_or_playlist(beginning) or _other_media(mime_type, main_type, beginning)
+    sniffed = beginning[:SNIFFED_BYTES]
+    return _looks(sniffed) or "bytes of another type" if document_differs(mime_type, sniffed) else None
+
+
+def _other_media(mime_type: str, main_type: str, beginning: bytes) -> str | None:
+    sniffed = beginning[:SNIFFED_BYTES]
+    if mime_type.endswith("+xml"):
+        return None if is_drawing(beginning) else _looks(sniffed) or "bytes without an <svg> element"
+    found = known_format(main_type, sniffed)
+    if found is not None:
+        return None if may_be(found, main_type) else found
+    # Guesses are not enough for a format that has a certain beginning: many texts start like some rare format.
+    if not has_known_format(mime_type):
+        guesses = _best_guesses(sniffed)
+        if is_unlisted_format(main_type, sniffed) or any(may_be(guess, main_type) for guess in guesses):
+            return None
+        # Other application/… types may be containers of media.
+        if main_type in MOVING and guesses and not any(map(_is_clear, guesses)) and _looks(sniffed) is None:
+            return None
+    return _looks(sniffed) or f"no known format of {'images' if main_type == 'image' else 'audio or video'}"
+
+
+def _looks(sniffed: bytes) -> str | None:
+    if is_archive(sniffed):
+        return "a zip archive"
+    clear = next((guess for guess in _best_guesses(sniffed) if _is_clear(guess)), None)
+    return clear or ("text" if is_text(sniffed) else None)
 
 
 def actual_type(mime_type: str, beginning: bytes) -> str:
@@ -91,6 +118,10 @@ def actual_type(mime_type: str, beginning: bytes) -> str:
     if found is not None and _tag_length(beginning) == 0:
         return mime_type if same_format(mime_type, found) else found
     return mime_type if contradiction(mime_type, beginning) is None else UNKNOWN_TYPE
+
+
+def _program_or_playlist(beginning: bytes) -> str | None:
+    return "a program" if _PROGRAM.match(beginning) else _playlist(beginning)
 
 
 def _playlist(beginning: bytes) -> str | None:
@@ -117,13 +148,6 @@ def _tag_length(beginning: bytes) -> int:
     return 10 + size + (10 if has_footer else 0)
 
 
-def _is_text(beginning: bytes) -> bool:
-    """Whether the bytes are text. No container of audio or video is text; a program that reads text as media treats
-    it as a playlist or a script.
-    """
-    return bool(beginning) and len(beginning.translate(None, _CONTROL_CHARACTERS)) == len(beginning)
-
-
 def _best_guesses(beginning: bytes) -> list[str]:
     try:
         matches = puremagic.magic_string(beginning)
@@ -132,11 +156,6 @@ def _best_guesses(beginning: bytes) -> list[str]:
     named = [match for match in matches if match.mime_type and match.confidence >= CLEAR]
     best = max((match.confidence for match in named), default=0.0)
     return [match.mime_type for match in named if match.confidence == best]
-
-
-def _may_be(guess: str, main_type: str) -> bool:
-    guessed = guess.partition("/")[0]
-    return guessed == main_type or {guessed, main_type} <= MOVING
 
 
 def _is_clear(guess: str) -> bool:

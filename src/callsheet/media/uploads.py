@@ -114,32 +114,32 @@ class Uploads:
         if info is None:
             raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", NOT_UPLOADED)])
         if info.size != row.size:
-            raise _mismatch("size", f"The size is {info.size}, but {row.size} was declared.")
+            raise _mismatch(row, "size", f"{info.size} bytes were uploaded, but the declared size is {row.size}.")
         if bare_type(info.content_type) != row.mime_type:
-            raise _mismatch("mime_type", f"The mime_type is {info.content_type}, but {row.mime_type} was declared.")
+            reason = f"it was uploaded as {info.content_type}, but the declared mime_type is {row.mime_type}."
+            raise _mismatch(row, "mime_type", reason)
         beginning = b"".join([piece async for piece in storage.stream(path, 0, PROBED_BYTES)])
         found = contradiction(row.mime_type, beginning)
         if found is not None:
-            raise _mismatch(
-                "mime_type", f"The mime_type {row.mime_type} was declared, but the bytes look like {found}."
-            )
+            reason = f"the declared mime_type is {row.mime_type}, but the bytes look like {found}."
+            raise _mismatch(row, "mime_type", reason)
         if row.mime_type.startswith("image/"):
-            await self._check_pixels(path, info.size)
+            await self._check_pixels(row, path)
         return info
 
-    async def _check_pixels(self, path: str, size: int) -> None:
+    async def _check_pixels(self, row: FileRow, path: str) -> None:
         async def read(start: int, length: int) -> bytes:
-            if start >= size:
+            if start >= row.size:
                 return b""
-            end = min(start + length, size)
+            end = min(start + length, row.size)
             return b"".join([piece async for piece in self._files.storage.stream(path, start, end)])
 
         found = await dimensions_of(read)
         most = self._settings.media.max_image_pixels
         if found is not None and found.pixels > most:
             sentence = (
-                f"The image has {found.width} x {found.height} = {found.pixels} pixels. At most {most} are allowed. "
-                "Upload a smaller image."
+                f"The image {row.name!r} has {found.width} x {found.height} = {found.pixels} pixels. At most {most} "
+                "are allowed. Upload a smaller image."
             )
             raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 
@@ -151,7 +151,7 @@ class Uploads:
             return None
         sha256 = info.sha256 or await self._files.storage.sha256_of(info.key)
         if declared is not None and sha256 != declared:
-            raise _mismatch("sha256", f"The sha256 is {sha256}, but {declared} was declared.")
+            raise _mismatch(row, "sha256", f"the sha256 of the bytes is {sha256}, but {declared} was declared.")
         return sha256
 
     def _check_limits(self, mime_type: str, size: int) -> None:
@@ -173,5 +173,6 @@ class Uploads:
             raise InvalidRequest.of(problems)
 
 
-def _mismatch(field: str, reason: str) -> ContentMismatch:
-    return ContentMismatch(f"{reason} {UPLOAD_AGAIN}", errors=[FieldProblem(field, reason)])
+def _mismatch(row: FileRow, field: str, reason: str) -> ContentMismatch:
+    sentence = f"The file {row.name!r} is not what was declared: {reason}"
+    return ContentMismatch(f"{sentence} {UPLOAD_AGAIN}", errors=[FieldProblem(field, sentence)])

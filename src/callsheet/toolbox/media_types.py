@@ -1,8 +1,8 @@
 """Detects the type of bytes by their beginning. Pure, and only certain results: a response that is none of these types
 is not media.
 
-The check of uploads is more lenient (`media.sniffing`), because a user declared a type. Here the sender is not trusted,
-and an error page must not become an image.
+The check of uploads (`media.sniffing`) knows rarer formats and accepts other formats of the same kind, because a user
+declared a type. Here the sender is not trusted, and an error page must not become an image.
 """
 
 from __future__ import annotations
@@ -81,9 +81,17 @@ _SAME_FORMAT: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
+_KNOWN_TYPES: Final = frozenset(EXTENSIONS).union(*_SAME_FORMAT.values())
+
+
 def same_format(declared: str, found: str) -> bool:
     """Whether bytes of the type `found` may be declared as `declared`."""
     return declared == found or declared in _SAME_FORMAT.get(found, ())
+
+
+def has_known_format(declared: str) -> bool:
+    """Whether `media_type_of` knows the format of this type."""
+    return declared in _KNOWN_TYPES
 
 
 def media_type_of(beginning: bytes) -> str | None:

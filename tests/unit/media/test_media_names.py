@@ -85,20 +85,18 @@ def test_detecting_the_type_of_bytes_never_fails(beginning: bytes, mime_type: st
         ("image/jpeg", b"\x89PNG\r\n\x1a\n", None),
         ("audio/mpeg", b"\x89PNG\r\n\x1a\n", "image/png"),
         ("image/png", b"<html>", "text/html"),
-        ("image/svg+xml", b"<html>", None),
+        ("image/svg+xml", b"<html>", "text/html"),
         ("image/png", b"#!/bin/sh", "a program"),
-        ("video/mp4", b"", None),
+        ("video/mp4", b"", "an empty file"),
         ("video/mp4", b"0123456789", "text"),
         ("audio/mpeg", "Grüße".encode("latin-1"), "text"),
         ("image/x-portable-pixmap", b"P3 1 1 255 0 0 0", None),
-        ("video/mp4", b"\x01\x02 nobody knows what this is", None),
-        ("video/mp4", bytes(8192), None),
-        ("application/zip", b"<html>", None),
+        ("video/mp4", b"\x01\x02 nobody knows what this is", "no known format of audio or video"),
+        ("video/mp4", bytes(8192), "zeros only"),
+        ("application/zip", b"<html>", "text/html"),
     ],
 )
-def test_only_content_of_clearly_another_type_contradicts_the_declared_type(
-    mime_type: str, beginning: bytes, found: str | None
-) -> None:
+def test_only_content_of_the_declared_kind_is_accepted(mime_type: str, beginning: bytes, found: str | None) -> None:
     assert contradiction(mime_type, beginning) == found
 
 
