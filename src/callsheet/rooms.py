@@ -21,6 +21,7 @@ from callsheet.fleet.asg import AsgMetrics
 from callsheet.fleet.credentials import Credentials
 from callsheet.fleet.held_leases import ExpiredLeases
 from callsheet.fleet.overview import FleetOverview
+from callsheet.fleet.poll_reports import WorkerDiskMetrics
 from callsheet.fleet.protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.routers import WORKERS, check_of_workers, fleet_routers
@@ -35,6 +36,7 @@ from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routers import jobs_routers, open_jobs_api
 from callsheet.library.room import LibraryRoom, open_library
 from callsheet.library.routers import library_routers
+from callsheet.media.free_space import SpaceMetrics
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routers import media_routers
 from callsheet.media.storage import Storage
@@ -133,11 +135,19 @@ def open_rooms(
     identity = open_identity(databases, settings, secret)
     media = open_media(databases, storage, settings, secret, owner, identity.quotas)
     catalog = open_catalog(
-        databases, storage, settings.storage.max_upload_bytes, secret, owner, settings.jobs.lifetime_seconds
+        databases,
+        storage,
+        settings.storage.max_upload_bytes,
+        secret,
+        owner,
+        settings.jobs.lifetime_seconds,
+        media.free_space.require_for,
     )
     dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
     limits, reaped = ActiveLimits.from_settings(settings), ExpiredLeases(databases).record
-    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch)
+    jobs = open_jobs(
+        databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch, media.free_space.require
+    )
     effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.lease_reports)
     webhooks = open_webhooks(
@@ -172,7 +182,10 @@ def open_alerts_of(rooms: Rooms, settings: Settings, databases: Databases, loops
     """Opens the alerts. `loops`: an alert is raised if one of these loops fails."""
     overview = _overview(rooms, databases, loops)
     identity, capacity = rooms.identity, rooms.fleet.capacity
-    current = CurrentAlerts(databases, overview, capacity, identity.links.mails, rooms.media.owner, settings)
+    media = rooms.media
+    current = CurrentAlerts(
+        databases, overview, capacity, identity.links.mails, media.owner, media.free_space, settings
+    )
     return open_alerts(databases, current, settings)
 
 
@@ -224,3 +237,5 @@ def register_metrics(
     registry.register(AsgMetrics(rooms.fleet.groups))
     registry.register(rooms.scaling.numbers)
     registry.register(alerts.metrics)
+    registry.register(SpaceMetrics(rooms.media.free_space))
+    registry.register(WorkerDiskMetrics(rooms.fleet.poll_reports))

@@ -24,7 +24,8 @@ from callsheet.media.storage import LocalStorage, disk
 from callsheet.media.storage.routes import storage_router
 from callsheet.media.storage.signed_urls import Grant
 from callsheet.plumbing.failpoints import Failpoint, armed
-from callsheet.wire.errors import InvalidRequest, Unavailable
+from callsheet.toolbox.disk_space import DiskSpace
+from callsheet.wire.errors import InsufficientStorage, InvalidRequest, Unavailable
 from tests.support.waiting import until
 
 TOMORROW = timedelta(hours=25)
@@ -43,6 +44,35 @@ async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
     storage = bare(tmp_path / "storage")
     yield storage
     await storage.close()
+
+
+async def test_an_upload_stops_where_the_reserve_begins_and_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """The free space is measured while the bytes arrive: many uploads may fill the disk together."""
+    root = tmp_path / "storage"
+    storage = LocalStorage(
+        root, public_url="http://a", secret=b"secret", url_seconds=60, max_upload_bytes=MOST_BYTES, reserve_bytes=2**59
+    )
+    measured = [2**60, 2**59 + 3 * 2**20]
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield bytes(2**20)
+
+    def shrinking(directory: Path) -> DiskSpace:
+        # Each measurement finds a megabyte less.
+        measured.append(measured[-1] - 2**20)
+        return DiskSpace(measured.pop(0), 2**61, 1)
+
+    monkeypatch.setattr("callsheet.media.storage.local.read_space", shrinking)
+    try:
+        with pytest.raises(InsufficientStorage):
+            await storage.put("a/b", pieces(), content_type="video/mp4", leaves_reserve=True)
+        assert await storage.head("a/b") is None
+        assert [file for file in root.rglob("*") if file.is_file()] == []
+        # A result of a job may use the reserve.
+        assert (await storage.put("a/c", pieces(), content_type="video/mp4")).size == 4 * 2**20
+    finally:
+        await storage.close()
 
 
 async def run_python(script: str, *arguments: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,6 +17,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings, Settings
 from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.worker import PollRequest, ReportedDisk
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet_api import bearer, join
@@ -120,6 +122,27 @@ def test_the_secret_of_the_fleet_is_printed(callsheet: Callsheet, installed: Set
     assert "callsheet fleets tokens create" in public.refuse("fleets", "secret")
     assert callsheet.having(FLEET__SECRET="a-secret-of-my-own").call("fleets", "secret").out == "a-secret-of-my-own\n"
     assert "16 characters" in callsheet.having(FLEET__SECRET="short").call("fleets", "secret").err
+
+
+async def test_a_worker_is_shown_with_its_disk_and_what_it_reports(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    worker = await join(room, "gpu-1", await slug_of(core), capabilities={"gpu": "L4", "engines": {"self_hosted": "1"}})
+    facts = PollRequest(disk=ReportedDisk(free_bytes=2**30, size_bytes=2**32), capabilities={"gpu": "L40"})
+    room.poll_reports.record(await room.authentication.of(bearer(worker.token)), facts)
+    await room.poll_reports.tick(datetime.now(UTC))
+    shown = callsheet.succeed("workers", "show", "gpu-1").out
+    facts_of = {
+        line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1].strip()
+        for line in shown.splitlines()
+        if len(line.split()) > 1
+    }
+    assert facts_of["gpu"] == "L40"
+    assert facts_of["disk"].startswith("1.0 GiB of 4.0 GiB free (")
+    assert facts_of["engines"] == '{"self_hosted": "1"}'
+    as_json = callsheet.succeed("workers", "show", "gpu-1", "--json").json
+    assert (as_json["disk"]["free_bytes"], as_json["capabilities"]["gpu"]) == (2**30, "L40")
+    assert "There is no worker 'gpu-2'." in callsheet.refuse("workers", "show", "gpu-2")
 
 
 async def test_workers_are_listed_drained_rotated_revoked_and_approved(

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -22,8 +23,10 @@ from callsheet.plumbing.databases import Databases
 from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.findings import SettingsFinding, clock_finding
+from callsheet.wire.worker import PollRequest, ReportedDisk
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
+from tests.support.fleet_api import bearer, join, registry
 from tests.support.installation import changed
 from tests.support.media_harness import open_media_harness
 
@@ -115,6 +118,7 @@ async def test_doctor_succeeds_if_every_check_passes(settings: Settings, tmp_pat
         shown = doctor.succeed("doctor", "--json").json
     assert [(finding["part"], finding["status"]) for finding in shown] == [
         ("secrets", "ok"),
+        ("disk", "ok"),
         ("database", "ok"),
         ("clock", "ok"),
         ("storage", "ok"),
@@ -135,11 +139,42 @@ def test_the_option_json_prints_only_json(tmp_path: Path) -> None:
     assert {finding["part"]: finding["status"] for finding in ended.json}["engine"] == "problem"
 
 
+async def test_a_disk_that_fills_up_is_a_warning_and_below_the_reserve_a_problem(settings: Settings) -> None:
+    plenty = (await findings(settings))["disk"]
+    assert (plenty.status, f"are free at {settings.home}/storage." in plenty.message) == ("ok", True)
+    # No disk has this much free.
+    low = changed(settings, disk={"reserve_bytes": 0, "warning_bytes": 2**60})
+    warned = (await findings(low))["disk"]
+    assert warned.status == "warning"
+    assert "Below 0.0 GiB, new uploads and new jobs are refused." in warned.message
+    refusing = changed(settings, disk={"reserve_bytes": 2**59, "warning_bytes": 2**60})
+    found = (await findings(refusing))["disk"]
+    assert (found.status, "are refused with 507" in found.message) == ("problem", True)
+    assert "CALLSHEET_MEDIA__RETENTION_DAYS" in found.advice
+
+
+async def test_a_worker_whose_disk_is_almost_full_is_a_warning(
+    settings: Settings, shared_databases: Databases, core: Core
+) -> None:
+    room = registry(core.databases, core.room.lease_reports)
+    await core.add_workflow("any")
+    worker = await join(room, "gpu-1", "any")
+    disk = PollRequest(disk=ReportedDisk(free_bytes=2**20, size_bytes=2**40))
+    room.poll_reports.record(await room.authentication.of(bearer(worker.token)), disk)
+    await room.poll_reports.tick(datetime.now(UTC))
+    assert "workers" not in await findings(settings)
+    found = (await findings(changed(settings, disk={"reserve_bytes": 2**21, "warning_bytes": 2**21})))["workers"]
+    assert found.status == "warning"
+    assert "The worker gpu-1 has 0.0 GiB of 1024.0 GiB left on its disk." in found.message
+    assert "callsheet workers drain gpu-1" in found.advice
+
+
 async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     settings: Settings, tmp_path: Path
 ) -> None:
     shown = command_for(settings, tmp_path, NOBODY).succeed("doctor").out
-    [line, advice] = [line for line in shown.splitlines() if "engine" in line.lower()][:2]
+    _, found, rest = shown.partition("warning  engine ")
+    [line, advice] = (found + rest).splitlines()[:2]
     assert line.startswith(f"warning  engine    No ComfyUI responds at {NOBODY} (")
     assert advice.strip().startswith("→ Only a machine that renders needs ComfyUI. ")
 

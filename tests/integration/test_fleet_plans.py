@@ -83,6 +83,17 @@ CASES = {
         {"worker_ids": [f"w-{n}" for n in TWENTY], "session_ids": TWENTY, "engines": ["[]"] * 20}, 500
     ),
     "engine_use_of_worker": Case({"worker_id": "w-7"}, 20),
+    "record_machines": Case(
+        {
+            "worker_ids": [f"w-{n}" for n in TWENTY],
+            "session_ids": TWENTY,
+            "free_bytes": [10**9] * 20,
+            "size_bytes": [10**11] * 20,
+            "capabilities": ["{}"] * 20,
+        },
+        500,
+    ),
+    "disk_of_worker": Case({"worker_id": "w-7"}, 20),
     "record_events": Case({"entries": [entry(n) for n in TWENTY]}, 700),
     "events_of_worker": Case({"worker_id": "w-7", "before": None, "limit": 51}, 100),
     "list_events": Case({"before": None, "limit": 51}, 20),

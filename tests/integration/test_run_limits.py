@@ -18,7 +18,7 @@ from callsheet.jobs.transition_requests import JobOutputFile
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
-from callsheet.wire.errors import InvalidRequest, WrongState
+from callsheet.wire.errors import InsufficientStorage, InvalidRequest, WrongState
 from callsheet.wire.pipelines import Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core, Member, open_core, report
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
@@ -81,6 +81,29 @@ async def test_a_run_waits_while_its_user_has_no_room_for_files_and_says_so(
     assert (blocked.status, blocked.reason) == (RunStatus.ACTIVE, RunReason.QUOTA_EXCEEDED)
     assert "the limit is 1 (user_storage_files)" in str(blocked.reason_detail)
     await media.delete_file(file_id)
+    await pipelines.due(run)
+    await pipelines.tick()
+    assert (await pipelines.shown(run)).reason is None
+
+
+async def test_a_run_waits_while_a_disk_has_too_little_free_space_and_goes_on_later(
+    core: Core, ann: Member, media: MediaHarness
+) -> None:
+    tight, refusals = open_core(core.databases), [InsufficientStorage()]
+    tight.workflow = core.workflow
+
+    def require_space() -> None:
+        for refusal in refusals:
+            raise refusal
+
+    tight.room = open_jobs(core.databases, lambda *_: None, JobSettings(), require_space=require_space)
+    pipelines = open_pipeline_harness(tight, ann, media)
+    run = await pipelines.run(await pipelines.pipeline("base", max_children=5), target_leaves=2)
+    await pipelines.tick()
+    blocked = await pipelines.shown(run)
+    assert (blocked.status, blocked.reason) == (RunStatus.ACTIVE, RunReason.INSUFFICIENT_STORAGE)
+    assert "too little free disk space" in str(blocked.reason_detail)
+    refusals.clear()
     await pipelines.due(run)
     await pipelines.tick()
     assert (await pipelines.shown(run)).reason is None

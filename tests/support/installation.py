@@ -53,6 +53,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             log={"level": "warning"},
             # A worker that the test did not start would be counted, listed and waited for.
             tasks={"in_process": 0},
+            # The result of a test must not depend on the disk of this machine.
+            disk={"reserve_bytes": 0, "warning_bytes": 0},
             # Most uploads and results of tests are not real media, and each would start a process.
             media={"previews": False},
             # Clients of tests have other IP addresses than this machine.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from callsheet.alerts.disk_rules import WorkerDisk
 from callsheet.alerts.guide import GUIDE
 from callsheet.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
 from callsheet.alerts.messages import test_message as make_test_message
@@ -21,13 +23,22 @@ from callsheet.alerts.rules import (
     alerts,
 )
 from callsheet.identity.mail_sender import UnsentMails
+from callsheet.media.free_space import PlaceSpace
 from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_view
+from callsheet.settings import DiskSettings
 from callsheet.wire.operations import AlertCode, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
 def route(**changes: Any) -> RouteFacts:
     values = {"workflow": "upscale", "stage": "production", "provider": "self_hosted", "oldest_wait_seconds": 10.0}
     return RouteFacts(**{**values, "live_workers": 1, "scaling_up": False, **changes})
+
+
+LIMITS = DiskSettings(reserve_bytes=10, warning_bytes=50)
+
+
+def disk(free_bytes: int, *, is_needed: bool = True) -> PlaceSpace:
+    return PlaceSpace("storage", Path("/data/storage"), free_bytes, 100, 1, is_needed)
 
 
 def workflow(completed: int, failed: int) -> WorkflowMetrics:
@@ -71,6 +82,13 @@ UPSCALE = "upscale (production, self_hosted)"
     ("facts", "found"),
     [
         (AlertFacts(), []),
+        (AlertFacts(disks=[disk(50)], disk_limits=LIMITS), []),
+        (AlertFacts(disks=[disk(49)], disk_limits=LIMITS), [("low_disk", "warning", "storage")]),
+        (AlertFacts(disks=[disk(10)], disk_limits=LIMITS), [("low_disk", "warning", "storage")]),
+        (AlertFacts(disks=[disk(9)], disk_limits=LIMITS), [("low_disk", "critical", "storage")]),
+        # Jobs need neither the data directory with a database by DSN, nor this disk.
+        (AlertFacts(disks=[disk(9, is_needed=False)], disk_limits=LIMITS), [("low_disk", "warning", "storage")]),
+        (AlertFacts(worker_disks=[WorkerDisk("gpu-1", 9, 100)]), [("low_worker_disk", "warning", "gpu-1")]),
         (AlertFacts(routes=[route()]), []),
         (AlertFacts(routes=[route(live_workers=0)]), [("no_live_worker", "critical", UPSCALE)]),
         (AlertFacts(routes=[route(live_workers=0, scaling_up=True)]), [("no_live_worker", "warning", UPSCALE)]),

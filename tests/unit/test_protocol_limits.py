@@ -72,6 +72,8 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("poll", "active_leases", "1,000 entries", 1000, lambda n: {"active_leases": [str(uuid4()) for _ in range(n)]}),
     ("poll", "loaded_models", "64 entries", 64, lambda n: {"loaded_models": ["0123456789abcdef"] * n}),
     ("poll", "engine_use", "64 entries", 64, lambda n: {"engine_use": [{"name": "x", "places": 1}] * n}),
+    ("poll", "disk.free_bytes", "0 to 2^53", 2**53, lambda n: {"disk": {"free_bytes": n, "size_bytes": 1}}),
+    ("poll", "disk.size_bytes", "0 to 2^53", 2**53, lambda n: {"disk": {"free_bytes": 1, "size_bytes": n}}),
     ("heartbeat", "preview.data", "65,536 bytes before base64", 65_536, lambda n: {"preview": preview_image(n)}),
     ("heartbeat", "outputs", "100 entries", 100, lambda n: {"outputs": files(n)}),
     ("heartbeat", "outputs.name", "255 characters", 255, lambda n: {"outputs": [{**FILE, "name": "x" * n}]}),
@@ -86,7 +88,6 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("environment", "models", "5,000 entries", 5_000, lambda n: {"models": [{"name": name} for name in texts(n)]}),
     ("environment", "models.name", "300 characters", 300, lambda n: {"models": [{"name": "x" * n}]}),
     ("environment", "engine_versions", "64 entries", 64, lambda n: {"engine_versions": texts(n)}),
-    ("environment", "node_forms", "250,000 characters", 250_000, lambda n: {"node_forms": "A" * ((n + 3) // 4 * 4)}),
     ("defer", "provider_job_id", "200 characters", 200, lambda n: {"provider_job_id": "x" * n}),
 ]
 CUT: list[tuple[str, str, str, int, Any]] = [

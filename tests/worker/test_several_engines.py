@@ -53,7 +53,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(
     assert described["engines"] == {"self_hosted": f"{agent_harness.engine.version}, 0.8.1"}
     assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
     fleet = agent_harness.worker_harness.plane.fleet
-    await fleet.engine_use.tick(datetime.now(UTC))
+    await fleet.poll_reports.tick(datetime.now(UTC))
     reported = (await fleet.workers.get(worker["worker_id"])).engine_use
     assert [(engine.name, engine.places) for engine in reported] == [("self_hosted-1", 1), ("self_hosted-2", 1)]
     # What was fetched ahead goes to the engine that is free first, whichever that is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,9 +13,10 @@ import httpx
 
 from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.administration.local_storage import local_storage_findings
-from callsheet.alerts.current import engine_killers
+from callsheet.alerts.current import engine_killers, low_worker_disks
 from callsheet.alerts.rules import AlertFacts, alerts
 from callsheet.identity.known_passwords import find_known_password, password_command
+from callsheet.media.free_space import distinct, read_places
 from callsheet.media.previews.sandbox import kinds
 from callsheet.media.storage import open_storage
 from callsheet.media.storage.owner import refusal
@@ -30,6 +32,7 @@ from callsheet.settings.findings import SettingsFinding, clock_finding, safety_f
 from callsheet.settings.safety import unsafe_settings
 from callsheet.tasks.prices import TaskPrices
 from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.disk_space import gibibytes
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import is_open_to_others
@@ -53,7 +56,7 @@ async def examine(settings: Settings, reach: ReachCentral | None = None) -> list
     """
     reach = reach or (lambda: reached_central(settings))
     findings = [_secrets(settings), *_data_directory(settings), *safety_findings(unsafe_settings(settings))]
-    findings += _previews(settings)
+    findings += [*await asyncio.to_thread(_disks, settings), *_previews(settings)]
     checks: dict[str, Check] = {
         "database": _database,
         "storage": _storage,
@@ -115,6 +118,22 @@ def _data_directory(settings: Settings) -> list[SettingsFinding]:
     ]
 
 
+def _disks(settings: Settings) -> list[SettingsFinding]:
+    """Measures the disks of this control plane, with the limits and texts of the alert."""
+    try:
+        spaces = distinct(read_places(settings))
+    except OSError as error:
+        return [SettingsFinding("disk", "problem", f"The free space cannot be read: {error.strerror or error}.")]
+    low = alerts(AlertFacts(disks=spaces, disk_limits=settings.disk))
+    if not low:
+        free = " ".join(f"{gibibytes(each.free_bytes)} are free at {each.path}." for each in spaces)
+        return [SettingsFinding("disk", "ok", free)]
+    return [
+        SettingsFinding("disk", "problem" if alert.severity == "critical" else "warning", alert.message, alert.action)
+        for alert in low
+    ]
+
+
 def _previews(settings: Settings) -> list[SettingsFinding]:
     if not settings.media.previews or "video" in kinds():
         return []
@@ -140,6 +159,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                 central = await read_central(connection, dsn)
                 warned = await _wrong_key(connection, settings)
                 warned += [*await _known_password(connection, settings), *await _engine_killers(connection)]
+                warned += await _worker_disks(connection, settings)
             for pool in pools:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
@@ -178,6 +198,12 @@ async def _engine_killers(connection: Connection) -> list[SettingsFinding]:
     """Finds workflows that repeatedly stop engines, with the text of the alert."""
     found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
     return [SettingsFinding("workflows", "warning", alert.message, alert.action) for alert in found]
+
+
+async def _worker_disks(connection: Connection, settings: Settings) -> list[SettingsFinding]:
+    """Finds workers whose disk is almost full, with the text of the alert."""
+    found = alerts(AlertFacts(worker_disks=await low_worker_disks(connection, settings.disk)))
+    return [SettingsFinding("workers", "warning", alert.message, alert.action) for alert in found]
 
 
 async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:

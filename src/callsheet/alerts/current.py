@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from callsheet.alerts.disk_rules import WorkerDisk
 from callsheet.alerts.rules import (
     AlertFacts,
     EngineKiller,
@@ -13,20 +14,30 @@ from callsheet.alerts.rules import (
 )
 from callsheet.fleet.capacity import FleetCapacity
 from callsheet.fleet.overview import FleetOverview, OverviewFigures, QueueHead
+from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.mail_sender import MailSender
+from callsheet.media.free_space import FreeSpace, distinct
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
-from callsheet.settings import Settings
+from callsheet.settings import DiskSettings, Settings
 from callsheet.wire.operations import Alert
 
 FACTS_SQL = statements("callsheet.alerts", "fact_statements.sql")
 SQL = statements("callsheet.alerts")
 MOST_KILLERS = 20
+MOST_WORKERS = 20
 
 
 async def engine_killers(connection: Connection) -> list[EngineKiller]:
     return await FACTS_SQL["engine_killers"].rows(connection, EngineKiller, limit=MOST_KILLERS)
+
+
+async def low_worker_disks(connection: Connection, limits: DiskSettings) -> list[WorkerDisk]:
+    """Live workers with less free space than the reserve, those with the least first."""
+    return await FACTS_SQL["low_worker_disks"].rows(
+        connection, WorkerDisk, below=limits.reserve_bytes, alive_seconds=ALIVE_SECONDS, limit=MOST_WORKERS
+    )
 
 
 class CurrentAlerts:
@@ -37,6 +48,7 @@ class CurrentAlerts:
         capacity: FleetCapacity,
         mails: MailSender,
         storage_owner: StorageOwner | None,
+        free_space: FreeSpace,
         settings: Settings,
     ):
         self._databases = databases
@@ -44,6 +56,8 @@ class CurrentAlerts:
         self._capacity = capacity
         self._mails = mails
         self._storage_owner = storage_owner
+        self._free_space = free_space
+        self._disk_limits = settings.disk
         self._longest_wait_seconds = settings.jobs.queue_wait_alert_seconds
         self._highest_failed_share = settings.pipelines.error_share_alert
 
@@ -55,6 +69,7 @@ class CurrentAlerts:
             paused = await FACTS_SQL["paused_limits"].column(connection)
             providers = await FACTS_SQL["paused_providers"].rows(connection, PausedProvider)
             killers = await engine_killers(connection)
+            worker_disks = await low_worker_disks(connection, self._disk_limits)
             scaled = await FACTS_SQL["scaled_fleets"].rows(connection, ScaledFleetFacts)
             messages = await SQL["unsent_messages"].row(connection, UnsentMessages)
         return alerts(
@@ -62,6 +77,7 @@ class CurrentAlerts:
                 routes=await self._waiting_routes(look),
                 workflows=metrics.workflows,
                 engine_killers=killers,
+                worker_disks=worker_disks,
                 unapproved_workers=metrics.unapproved_workers,
                 unverified_workers=metrics.unverified_workers,
                 scaled_fleets=scaled,
@@ -81,6 +97,8 @@ class CurrentAlerts:
             AlertFacts(
                 unavailable_pools=self._databases.unavailable,
                 storage_problem=self._storage_owner.problem if self._storage_owner else None,
+                disks=distinct(self._free_space.spaces),
+                disk_limits=self._disk_limits,
                 loops=self._overview.loops(),
                 reconciled=self._overview.reconciled,
             )

@@ -33,3 +33,10 @@ WITH crashing_jobs AS MATERIALIZED (
 SELECT w.slug AS workflow, sum(crashes.times)::bigint AS times, count(*) AS jobs
 FROM crashes JOIN workflows w ON w.id = crashes.workflow_id
 GROUP BY w.slug ORDER BY times DESC, w.slug LIMIT :limit
+
+-- name: low_worker_disks
+SELECT m.worker_id, m.disk_free_bytes AS free_bytes, m.disk_size_bytes AS size_bytes
+FROM worker_machines m JOIN comfyui_workers w ON w.worker_id = m.worker_id AND w.session_id = m.session_id
+WHERE m.disk_free_bytes < :below AND w.is_approved AND w.revoked_at IS NULL
+  AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds::double precision)
+ORDER BY m.disk_free_bytes, m.worker_id LIMIT :limit

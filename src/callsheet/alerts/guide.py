@@ -139,6 +139,22 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "Deletions that were requested meanwhile happen then.",
             "how-to/restore-and-copy.md#make-a-copy-for-staging",
         ),
+        "low_disk": Guide(
+            "A disk of a control plane has less free space than `CALLSHEET_DISK__WARNING_BYTES`. It is critical below "
+            "`CALLSHEET_DISK__RESERVE_BYTES` if jobs need the disk: then new uploads and new jobs are refused with "
+            "507, and runs of pipelines wait. Accepted jobs go on and may use the reserve.",
+            "Make room or enlarge the disk. Set `CALLSHEET_MEDIA__RETENTION_DAYS` and "
+            "`CALLSHEET_PIPELINES__RUN_RETENTION_DAYS` to delete what is old, or keep objects in S3. Requests are "
+            "accepted again within seconds, without a restart.",
+            "how-to/operate.md#when-a-disk-fills-up",
+        ),
+        "low_worker_disk": Guide(
+            "A live worker reported less free space on its disk than `CALLSHEET_DISK__RESERVE_BYTES`. It reports the "
+            "disk of its data directory twice a minute.",
+            "Delete old inputs and outputs of its engine, or lower `CALLSHEET_WORKER__CACHE_BYTES`. Drain the worker "
+            "under Operate, Workers until there is room.",
+            "how-to/run-a-fleet.md",
+        ),
         "pool_unavailable": Guide(
             "A control plane cannot use a pool: the database is not reachable, not migrated, does not grant what is "
             "needed, or belongs to another central. Its tenants get 503 and its jobs wait; everything else works.",

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.alerts.disk_rules import NO_LIMITS, WorkerDisk, disk_alerts, worker_disk_alerts
 from callsheet.identity.mail_sender import UnsentMails
+from callsheet.media.free_space import PlaceSpace
+from callsheet.settings import DiskSettings
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 # Fewer failures of a loop may be a coincidence.
@@ -83,6 +86,10 @@ class AlertFacts:
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
     # Why no object in the storage is deleted.
     storage_problem: str | None = None
+    # The file systems where this control plane writes.
+    disks: Sequence[PlaceSpace] = ()
+    worker_disks: Sequence[WorkerDisk] = ()
+    disk_limits: DiskSettings = NO_LIMITS
     routes: Sequence[RouteFacts] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     engine_killers: Sequence[EngineKiller] = ()
@@ -106,6 +113,8 @@ def alerts(facts: AlertFacts) -> list[Alert]:
     found = [
         *_pools(facts.unavailable_pools),
         *_storage(facts.storage_problem),
+        *disk_alerts(facts.disks, facts.disk_limits),
+        *worker_disk_alerts(facts.worker_disks),
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_scaled(facts.scaled_fleets),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -56,14 +56,19 @@ class UseRow(NamedTuple):
 
 
 class Assets:
-    def __init__(self, databases: Databases, storage: Storage, largest_bytes: int):
+    def __init__(
+        self, databases: Databases, storage: Storage, largest_bytes: int, require_space: Callable[[int], None]
+    ):
+        """`require_space` refuses an upload of a size that the disk has no room for."""
         self._databases = databases
         self._storage = storage
         self._largest_bytes = largest_bytes
+        self._require_space = require_space
 
     async def create(self, request: CreateAsset, actor: str) -> CreatedAsset:
         if request.size > self._largest_bytes:
             raise InvalidRequest.field("size", f"The size must be at most {self._largest_bytes} bytes.")
+        self._require_space(request.size)
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"
         async with self._databases.central.transaction() as connection:

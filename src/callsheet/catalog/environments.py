@@ -4,7 +4,6 @@ workflow changes, so that a poll only reads the decision. Workers of one machine
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +31,12 @@ class EnvironmentRow(NamedTuple):
 async def enter(connection: Connection, environment: Environment) -> bytes:
     """Stores an environment, if it is new, and returns its digest. Run in the transaction that writes the worker."""
     document = _document(environment)
-    text = json.dumps([document, environment.node_forms], sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).digest()
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
     # If a workflow is written at the same time, the second of the two transactions compares both.
     await SQL["lock_environments"].run(connection)
-    await SQL["create_environment"].run(
-        connection, digest=digest, inventory=document, node_forms=_decoded(environment.node_forms)
-    )
+    await SQL["create_environment"].run(connection, digest=digest, inventory=document)
     inventory = ReportedInventory.of(environment)
     workflows = await SQL["required_of_workflows"].rows(connection, RequiredRow)
     found = {row.id: lacks(Required.model_validate(row.required), inventory) for row in workflows}
@@ -79,10 +75,6 @@ async def _write(
         await SQL["write_lacks"].run(
             connection, digests=list(digests), workflow_ids=list(workflow_ids), lacks=documents
         )
-
-
-def _decoded(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
 
 
 def _document(environment: Environment) -> Mapping[str, Any]:

@@ -72,17 +72,17 @@ def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
 
 def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
     """The first things that the engines lack."""
-    return list(islice(all_lacks(required, inventory), MOST_LACKS))
+    return list(islice(_lacks(required, inventory), MOST_LACKS))
 
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     """Why no worker can run the workflow. `counts`: how many of the `workers` lack each thing."""
     of_all = [lack for lack, count in counts if count >= workers]
     if of_all:
-        *others, last = map(named, of_all[:MOST_NAMED])
+        *others, last = map(_named, of_all[:MOST_NAMED])
         return f"No worker has {', '.join(others)} or {last}." if others else f"No worker has {last}."
     parts = [
-        f"{count} worker{' lacks' if count == 1 else 's lack'} {named(lack)}" for lack, count in counts[:MOST_NAMED]
+        f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
     ]
     return f"{', '.join(parts)}." if parts else "No worker has everything that the workflow requires."
 
@@ -95,7 +95,7 @@ def missing_in(environments: Sequence[Sequence[Lack]]) -> str:
     )
 
 
-def named(lack: Lack) -> str:
+def _named(lack: Lack) -> str:
     match lack.kind:
         case "node_class":
             return f"the node class {lack.name}"
@@ -107,8 +107,7 @@ def named(lack: Lack) -> str:
             return f"an engine of version {lack.name}"
 
 
-def all_lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
-    """Everything that the engines lack."""
+def _lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
     if inventory.node_classes is not None:
         for name in required.node_classes:
             if name not in inventory.node_classes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from callsheet.catalog.assets import Assets
@@ -10,7 +11,6 @@ from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
-from callsheet.catalog.live_engines import EngineRegister
 from callsheet.catalog.payloads import Payloads
 from callsheet.catalog.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.workflow_tests import WorkflowTests
@@ -36,7 +36,6 @@ class CatalogRoom:
     payloads: Payloads
     unchecked: UncheckedWorkflows
     deleted_assets: DeletedAssets
-    engines: EngineRegister
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -50,6 +49,7 @@ def open_catalog(
     secret: Master,
     owner: StorageOwner | None = None,
     job_lifetime_seconds: int = 86_400,
+    require_space: Callable[[int], None] = lambda _: None,
 ) -> CatalogRoom:
     """Builds the room. Without `owner`, files in storage are deleted without a check of their owner."""
     preview_urls = PreviewUrls(secret)
@@ -62,9 +62,8 @@ def open_catalog(
         effects=Effects(databases, storage, preview_urls),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         image_effects=ImageEffects(databases, graphs, preview_urls),
-        assets=Assets(databases, storage, largest_upload_bytes),
+        assets=Assets(databases, storage, largest_upload_bytes, require_space),
         payloads=Payloads(databases, graphs),
         unchecked=UncheckedWorkflows(databases, graphs),
         deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
-        engines=EngineRegister(databases),
     )

@@ -266,7 +266,7 @@ def _print_workers(listed: Sequence[Worker]) -> None:
             worker.worker_id,
             worker.fleet_slug,
             worker.stage,
-            _state(worker),
+            state_of(worker),
             f"{worker.current_load}/{worker.max_concurrency}",
             moment(worker.last_seen_at),
             ", ".join(worker.workflows),
@@ -334,7 +334,7 @@ async def served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: 
 
 
 def _report(worker: Worker) -> None:
-    out.print(f"Worker {worker.worker_id}: {_state(worker)}.")
+    out.print(f"Worker {worker.worker_id}: {state_of(worker)}.")
 
 
 def sentence_of(fleet: Fleet) -> str:
@@ -359,7 +359,7 @@ def _token_state(token: FleetToken) -> str:
     return "accepted"
 
 
-def _state(worker: Worker) -> str:
+def state_of(worker: Worker) -> str:
     if worker.revoked_at is not None:
         return "revoked"
     parts = (

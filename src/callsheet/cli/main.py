@@ -36,6 +36,7 @@ from callsheet.cli import (
     up,
     wallet,
     worker,
+    worker_details,
     workflows,
 )
 from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, warn_of_ignored
@@ -84,6 +85,7 @@ accounts.tenants.command("share")(shares.tenant_share)
 fleet.fleets.command("assign")(fleet_workflows.assign_workflows)
 fleet.fleets.command("unassign")(fleet_workflows.unassign_workflows)
 fleet.fleets.command("set")(fleet_workflows.set_workflows)
+fleet.workers.command("show")(worker_details.show_worker)
 fleet.fleets.command("scale")(scaling.scale_fleet)
 fleet.fleets.command("decisions")(scaling.list_decisions)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)

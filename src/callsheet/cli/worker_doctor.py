@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -24,12 +23,12 @@ from callsheet.providers.engine import Engine, EngineError
 from callsheet.settings import Settings
 from callsheet.settings.findings import SettingsFinding, clock_finding, safety_findings
 from callsheet.settings.safety import unsafe_worker_settings
+from callsheet.toolbox.disk_space import GIBIBYTE, existing, gibibytes, read_space
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.engine_process import LOG_NAME, noted_port
 from callsheet.worker.ports import HOST
 
 ANSWER_SECONDS = 5.0
-GIBIBYTE = 2**30
 # For the files of one job and its result.
 LEAST_FREE_BYTES = 2 * GIBIBYTE
 ADVICE = "Run `callsheet fleets tokens create FLEET` on the control plane, and set FLEET_SECRET here to what it prints."
@@ -163,26 +162,21 @@ async def _engine(part: str, engine: Engine, url: str) -> SettingsFinding:
 
 
 def _directory(settings: Settings) -> SettingsFinding:
-    place = _existing(settings.home)
-    free = shutil.disk_usage(place).free
+    place = existing(settings.home)
+    free = read_space(place).free_bytes
     if not _is_writable(place):
         message, advice = f"{settings.home} cannot be written to.", "Set CALLSHEET_HOME to a directory of this user."
         return SettingsFinding("disk", "problem", message, advice)
     wanted = settings.worker.cache_bytes + LEAST_FREE_BYTES
-    message = f"{free / GIBIBYTE:.1f} GiB are free at {place}."
+    message = f"{gibibytes(free)} are free at {place}."
     if free < wanted:
         return SettingsFinding(
             "disk",
             "warning",
-            f"{message} The cache may grow to {settings.worker.cache_bytes / GIBIBYTE:.1f} GiB.",
+            f"{message} The cache may grow to {gibibytes(settings.worker.cache_bytes)}.",
             "Lower CALLSHEET_WORKER__CACHE_BYTES, or make room.",
         )
     return SettingsFinding("disk", "ok", message)
-
-
-def _existing(path: Path) -> Path:
-    """The directory, or its nearest existing parent."""
-    return next(each for each in (path, *path.parents) if each.is_dir())
 
 
 def _is_writable(directory: Path) -> bool:

@@ -64,7 +64,7 @@ def open_protocol(
         fleet.audit,
         spare.exists,
         Warmth(databases),
-        fleet.engine_use,
+        fleet.poll_reports,
         gate,
     )
     uploads = AcceptedUploads(storage)

@@ -1,5 +1,5 @@
 -- database: central
--- owns: worker_engine_use
+-- owns: worker_engine_use, worker_machines
 -- Requests of workers: authentication, the last time each worker was seen, and spare work for prefetches.
 
 -- name: authenticate
@@ -103,6 +103,35 @@ FROM unnest(:worker_ids::text[], :session_ids::bigint[], :engines::text[])
 JOIN locked_workers w ON w.worker_id = reported.worker_id AND w.session_id = reported.session_id
 ON CONFLICT (worker_id) DO UPDATE SET
     session_id = excluded.session_id, engines = excluded.engines, reported_at = clock_timestamp()
+
+-- name: record_machines
+-- Only for the session that reported it. What a report leaves out stays as the same session reported it before.
+WITH locked_workers AS MATERIALIZED (
+    SELECT worker_id, session_id FROM comfyui_workers
+    WHERE worker_id = ANY (:worker_ids::text[])
+    ORDER BY worker_id FOR KEY SHARE
+)
+INSERT INTO worker_machines AS known (worker_id, session_id, disk_free_bytes, disk_size_bytes, capabilities)
+SELECT w.worker_id, w.session_id, reported.free_bytes, reported.size_bytes, reported.capabilities::jsonb
+FROM unnest(:worker_ids::text[], :session_ids::bigint[], :free_bytes::bigint[], :size_bytes::bigint[],
+        :capabilities::text[])
+    AS reported (worker_id, session_id, free_bytes, size_bytes, capabilities)
+JOIN locked_workers w ON w.worker_id = reported.worker_id AND w.session_id = reported.session_id
+ON CONFLICT (worker_id) DO UPDATE SET
+    session_id = excluded.session_id, reported_at = clock_timestamp(),
+    disk_free_bytes = coalesce(excluded.disk_free_bytes,
+        CASE WHEN known.session_id = excluded.session_id THEN known.disk_free_bytes END),
+    disk_size_bytes = coalesce(excluded.disk_size_bytes,
+        CASE WHEN known.session_id = excluded.session_id THEN known.disk_size_bytes END),
+    capabilities = coalesce(excluded.capabilities,
+        CASE WHEN known.session_id = excluded.session_id THEN known.capabilities END)
+
+-- name: disks_of_workers
+SELECT m.worker_id, m.disk_free_bytes AS free_bytes
+FROM worker_machines m JOIN comfyui_workers w ON w.worker_id = m.worker_id AND w.session_id = m.session_id
+WHERE m.disk_free_bytes IS NOT NULL AND w.revoked_at IS NULL
+  AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds::double precision)
+ORDER BY m.disk_free_bytes, m.worker_id LIMIT :limit
 
 -- name: set_concurrency
 -- Only for the session that reported the number: a newer registration has its own.

@@ -8,11 +8,11 @@ from callsheet.fleet.asg import AutoscalingGroups
 from callsheet.fleet.audit import Audit
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.capacity import FleetCapacity
-from callsheet.fleet.engine_use import EngineUseRecorder
 from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.instances import InstanceValidator
+from callsheet.fleet.poll_reports import PollReports
 from callsheet.fleet.registry import WorkerRegistry
 from callsheet.fleet.retention import AuditRetention
 from callsheet.fleet.sweeper import WorkerSweeper
@@ -38,11 +38,11 @@ class FleetRoom:
     sweeper: WorkerSweeper
     retention: AuditRetention
     instances: InstanceValidator
-    engine_use: EngineUseRecorder
+    poll_reports: PollReports
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.authentication.presence, self.sweeper, self.instances, self.retention, self.engine_use)
+        return (self.authentication.presence, self.sweeper, self.instances, self.retention, self.poll_reports)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, lease_reports: LeaseReports) -> FleetRoom:
@@ -63,5 +63,5 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, le
         sweeper=WorkerSweeper(databases, settings, held),
         retention=AuditRetention(databases, settings.audit_log_days, settings.session_days),
         instances=InstanceValidator(databases, groups, workers),
-        engine_use=EngineUseRecorder(databases),
+        poll_reports=PollReports(databases),
     )

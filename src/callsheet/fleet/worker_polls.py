@@ -18,7 +18,7 @@ from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.client_disconnects import unless_client_disconnects
 from callsheet.fleet.deliveries import Deliveries, Undeliverable
-from callsheet.fleet.engine_use import EngineUseRecorder
+from callsheet.fleet.poll_reports import PollReports
 from callsheet.fleet.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
 from callsheet.jobs.long_poll import LongPoll
@@ -71,7 +71,7 @@ class WorkerPolls:
         audit: Audit,
         has_spare_work: HasSpareWork,
         warmth: Warmth,
-        engine_use: EngineUseRecorder,
+        reports: PollReports,
         gate: ProviderGate | None = None,
     ):
         self._authentication = authentication
@@ -80,7 +80,7 @@ class WorkerPolls:
         self._audit = audit
         self._has_spare_work = has_spare_work
         self._warmth = warmth
-        self._engine_use = engine_use
+        self._reports = reports
         self._gate = gate or EveryProvider()
         self._long_poll = LongPoll(room.starter, room.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
@@ -133,7 +133,7 @@ class WorkerPolls:
         self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
     ) -> PollResponse:
         worker = await self._authentication.of(header, for_poll=True)
-        self._engine_use.record(worker, request.engine_use)
+        self._reports.record(worker, request)
         if capacity(worker, request) != worker.max_concurrency:
             await self._authentication.set_concurrency(worker, capacity(worker, request))
         held: Sequence[LeaseOfWorker] = worker.held

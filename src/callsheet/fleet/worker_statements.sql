@@ -29,11 +29,13 @@ SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fl
     ) lease), '[]') AS leases
 FROM (
     SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,
-        c.stage, c.providers, c.max_concurrency, c.capabilities, c.capacity_type, c.instance_type, c.is_approved,
+        c.stage, c.providers, c.max_concurrency, c.capabilities || coalesce(m.capabilities, '{}') AS capabilities,
+        c.capacity_type, c.instance_type, c.is_approved,
         c.revoked_at, c.session_id, c.registered_at, c.last_seen_at, c.rotation_id IS NOT NULL AS rotation_pending,
         c.is_narrowed, c.fleet_token_id, c.asg_unverified, c.environment,
         c.revoked_at IS NULL AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live
     FROM comfyui_workers c LEFT JOIN gpu_fleets f ON f.id = c.fleet_id
+    LEFT JOIN worker_machines m ON m.worker_id = c.worker_id AND m.session_id = c.session_id
     UNION ALL
     SELECT a.worker_id, false, '', CASE WHEN s.fleet_slug IS NULL THEN 'workflows' ELSE 'fleet' END, NULL, s.fleet_slug,
         coalesce(s.stage, :default_stage), '{}', 0, '{}', s.capacity_type, s.instance_type, true, NULL, s.id,
@@ -59,6 +61,12 @@ ORDER BY w.worker_id LIMIT :limit
 SELECT u.engines, u.reported_at FROM worker_engine_use u
 JOIN comfyui_workers w ON w.worker_id = u.worker_id AND w.session_id = u.session_id
 WHERE u.worker_id = :worker_id
+
+-- name: disk_of_worker
+-- Of its current session. No row if the worker does not report it.
+SELECT m.disk_free_bytes AS free_bytes, m.disk_size_bytes AS size_bytes, m.reported_at FROM worker_machines m
+JOIN comfyui_workers w ON w.worker_id = m.worker_id AND w.session_id = m.session_id
+WHERE m.worker_id = :worker_id AND m.disk_free_bytes IS NOT NULL AND m.disk_size_bytes IS NOT NULL
 
 -- name: find_workflow
 SELECT id FROM workflows WHERE slug = :slug

@@ -28,6 +28,7 @@ from callsheet.wire.fleet import (
     EngineUse,
     Worker,
     WorkerDetails,
+    WorkerDisk,
     WorkerEvent,
     WorkerGroup,
     WorkerSession,
@@ -91,12 +92,14 @@ class Workers:
             sessions = await LOG_SQL["sessions_of_worker"].rows(
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
+            disk = await WORKER_SQL["disk_of_worker"].row(connection, WorkerDisk, worker_id=worker_id)
             use = await WORKER_SQL["engine_use_of_worker"].row(connection, EngineUseRow, worker_id=worker_id)
         [worker] = await self._progress.added_to([worker])
         return WorkerDetails(
             **dict(worker),
             cannot_run=cannot_run,
             sessions=sessions,
+            disk=disk,
             engine_use=[] if use is None else [EngineUse.model_validate(engine) for engine in use.engines],
             engine_use_at=None if use is None else use.reported_at,
         )

@@ -16,6 +16,7 @@ from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions, retry_job
 from callsheet.jobs.views import job_view
+from callsheet.media.free_space import RequireSpace
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
@@ -29,7 +30,9 @@ class Retries:
         relay: Relay,
         journal: Journal,
         limits: ActiveLimits,
+        require_space: RequireSpace,
     ):
+        self._require_space = require_space
         self._routing = routing
         self._transitions = transitions
         self._relay = relay
@@ -51,6 +54,7 @@ class Retries:
         `capped`: the user's limit of active jobs applies. `charge_cycle`: the cycle that is retried. If the job has
         another cycle, it was retried before.
         """
+        self._require_space()
         pool = await self._routing.pool_of_tenant(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
         if charge_cycle not in (None, row.charge_cycle):

@@ -28,6 +28,7 @@ from callsheet.jobs.start import Starter
 from callsheet.jobs.submit import Submission
 from callsheet.jobs.synchronous_jobs import SynchronousJobs
 from callsheet.jobs.transitions import Transitions
+from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener, Notify
@@ -88,10 +89,13 @@ def open_jobs(
     quotas: Quotas | None = None,
     reaped: Reaped | None = None,
     dispatch: DispatchRoom | None = None,
+    require_space: RequireSpace = lambda: None,
 ) -> JobsRoom:
     """Builds the room. `limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
 
     `reaped` is called for each lease that the reaper took from a worker. `dispatch`: the queue. Default: a new queue.
+
+    `require_space` refuses new work while a disk has too little free space. Default: nothing is refused.
     """
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
@@ -103,7 +107,7 @@ def open_jobs(
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
     settlement = LeaseSettlement(queue, transitions)
     starter = Starter(queue, routing, transitions, settlement)
-    submission = Submission(routing, relay, journal, settings, limits, usage)
+    submission = Submission(routing, relay, journal, settings, limits, usage, require_space)
     days = settings.event_days
     return JobsRoom(
         dispatch=dispatch,
@@ -116,7 +120,7 @@ def open_jobs(
         starter=starter,
         lease_reports=LeaseReports(queue, routing, settlement, settings.free_requeues),
         cancellation=Cancellation(routing, transitions, relay),
-        retries=Retries(routing, transitions, relay, journal, limits),
+        retries=Retries(routing, transitions, relay, journal, limits, require_space),
         reaper=Reaper(queue, transitions, reaped),
         deadlines=Deadlines(lambda: databases.pools, transitions, relay),
         reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, routing, transitions),

@@ -22,6 +22,7 @@ from callsheet.jobs.relay import Relay
 from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.views import job_view
+from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -31,6 +32,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import (
     FieldProblem,
     IdempotencyKeyReused,
+    InsufficientStorage,
     InsufficientTokens,
     InUse,
     InvalidRequest,
@@ -78,7 +80,9 @@ class Submission:
         settings: JobSettings,
         limits: ActiveLimits,
         usage: StorageUsage,
+        require_space: RequireSpace,
     ):
+        self._require_space = require_space
         self._limits = limits
         self._usage = usage
         self._routing = routing
@@ -106,6 +110,13 @@ class Submission:
         """
         pool = await self._routing.pool_of_tenant(new.tenant_id)
         job_id = uuid7()
+        try:
+            self._require_space()
+        except InsufficientStorage:
+            earlier = None if new.idempotency_key is None else await self._earlier(pool, new)
+            if earlier is None:
+                raise
+            return earlier
         row = await self._insert(pool, (new, job_id))
         if row.accepted_at is None or row.deadline_at is None:
             return await self._refused(pool, new, row)

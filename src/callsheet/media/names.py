@@ -42,6 +42,11 @@ def upload_of(key: str) -> tuple[UUID, UUID] | None:
             return None
 
 
+def is_upload(key: str) -> bool:
+    """Whether a person uploads this object: a file of a user, or of the catalog. All other objects belong to jobs."""
+    return upload_of(key) is not None or key.startswith("catalog/assets/")
+
+
 def accepted_key(path: str) -> str:
     """A key beside the uploaded object. No URL is ever signed for writing to it."""
     folder, _, name = path.rpartition("/")

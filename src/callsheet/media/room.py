@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from callsheet.identity.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
+from callsheet.media.free_space import FreeSpace
 from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.media.previews.urls import PreviewUrls
@@ -38,11 +39,12 @@ class MediaRoom:
     storage_sweeper: StorageSweeper | None
     owner: StorageOwner | None
     usage: StorageUsage
+    free_space: FreeSpace
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        loops = (self.sweeper, self.retention, self.storage_sweeper, self.preview_maker, self.preview_backfill)
-        return tuple(loop for loop in loops if loop is not None)
+        optional = (self.retention, self.storage_sweeper, self.preview_maker, self.preview_backfill)
+        return self.free_space, self.sweeper, *(loop for loop in optional if loop is not None)
 
 
 def open_media(
@@ -57,7 +59,8 @@ def open_media(
     preview_urls = PreviewUrls(secret)
     files = Files(databases, storage, settings, preview_urls)
     usage = StorageUsage(databases, quotas or Quotas(databases, settings.quotas))
-    uploads = Uploads(files, usage)
+    free_space = FreeSpace(settings)
+    uploads = Uploads(files, usage, free_space)
     deletion = Deletion(storage, files.disk)
     days = settings.media.retention_days
     return MediaRoom(
@@ -73,4 +76,5 @@ def open_media(
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,
         owner=owner,
         usage=usage,
+        free_space=free_space,
     )

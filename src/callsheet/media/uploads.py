@@ -7,6 +7,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, FileRow, Files
+from callsheet.media.free_space import FreeSpace
 from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
@@ -23,14 +24,16 @@ UPLOAD_AGAIN = "Upload the right bytes to the same URL, or create a new upload."
 
 
 class Uploads:
-    def __init__(self, files: Files, usage: StorageUsage):
+    def __init__(self, files: Files, usage: StorageUsage, free_space: FreeSpace):
         self._files = files
+        self._free_space = free_space
         self._usage = usage
         self._settings = files.settings
 
     async def create(self, principal: Principal, wanted: CreateUpload) -> CreatedUpload:
         mime_type = bare_type(wanted.mime_type)
         self._check_limits(mime_type, wanted.size)
+        self._free_space.require_for(wanted.size)
         file_id = uuid7()
         path = upload_key(principal.tenant_id, file_id, wanted.name, mime_type)
         signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)

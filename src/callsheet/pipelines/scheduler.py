@@ -27,7 +27,7 @@ from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.errors import InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
+from callsheet.wire.errors import InsufficientStorage, InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
 
 log = get_logger(__name__)
@@ -203,6 +203,8 @@ class RunScheduler(Loop):
             await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
         except TooManyActiveJobs as refusal:
             await self._block(pool, run, RunReason.TOO_MANY_ACTIVE_JOBS, sentence(refusal))
+        except InsufficientStorage as refusal:
+            await self._block(pool, run, RunReason.INSUFFICIENT_STORAGE, refusal.title())
         except QuotaExceeded as refusal:
             await self._block(pool, run, RunReason.QUOTA_EXCEEDED, sentence(refusal))
         except Refusal as refusal:

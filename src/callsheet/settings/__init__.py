@@ -19,6 +19,7 @@ from callsheet.settings.control_plane import (
     StorageSettings,
     WebhookSettings,
 )
+from callsheet.settings.disk import DiskSettings
 from callsheet.settings.installation_search import (
     InstallationPlace,
     find_place,
@@ -48,6 +49,7 @@ __all__ = [
     "AlertSettings",
     "ClientSettings",
     "DatabaseSettings",
+    "DiskSettings",
     "EngineSettings",
     "FleetSettings",
     "IdentitySettings",

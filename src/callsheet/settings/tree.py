@@ -35,6 +35,7 @@ from callsheet.settings.control_plane import (
     StorageSettings,
     WebhookSettings,
 )
+from callsheet.settings.disk import DiskSettings
 from callsheet.settings.installation_search import find_place, short_variables
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
     database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
+    disk: DiskSettings = Field(default_factory=DiskSettings, description="Free space of disks.")
     media: MediaSettings = Field(
         default_factory=MediaSettings, description="Uploads, videos and how long they are kept."
     )

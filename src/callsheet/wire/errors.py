@@ -266,6 +266,20 @@ class Unavailable(Refusal):
         self.retry_after_seconds = retry_after_seconds
 
 
+class InsufficientStorage(Refusal):
+    """This installation has too little free disk space for new uploads and new jobs. Try again later."""
+
+    code = "insufficient_storage"
+    retry_after_seconds = 60
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was stored and nothing was charged. Jobs that were accepted before go on. Try again later. An "
+            "operator sees with `callsheet doctor` which disk is full.",
+            retry_after_seconds=self.retry_after_seconds,
+        )
+
+
 class InsufficientTokens(Refusal):
     """The wallet does not hold enough tokens for this job."""
 

@@ -172,7 +172,16 @@ class EngineUse(ResponseModel):
     measured_seconds: float = Field(description="Length of the measured period in seconds, at most an hour.")
 
 
+class WorkerDisk(ResponseModel):
+    """The disk of a worker's data directory, as the worker last reported it."""
+
+    free_bytes: int = Field(description="What the worker may still write, in bytes.")
+    size_bytes: int = Field(description="Size of the disk in bytes.")
+    reported_at: datetime = Field(description="When the worker reported it.")
+
+
 class WorkerDetails(Worker):
+    disk: WorkerDisk | None = Field(None, description="The disk of the worker. Null: the worker does not report it.")
     cannot_run: list[CannotRun] = Field(
         description="Workflows that are assigned to the worker but whose jobs it does not get, and what its engines "
         "lack. At most twenty."

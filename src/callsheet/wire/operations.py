@@ -193,6 +193,8 @@ class Metrics(ResponseModel):
 AlertCode = Literal[
     "pool_unavailable",
     "storage_not_owned",
+    "low_disk",
+    "low_worker_disk",
     "no_live_worker",
     "long_wait",
     "unapproved_workers",

@@ -70,6 +70,7 @@ class RunReason(StrEnum):
     TOO_MANY_ACTIVE_JOBS = "too_many_active_jobs"
     TENANT_AT_LIMIT = "tenant_at_limit"
     QUOTA_EXCEEDED = "quota_exceeded"
+    INSUFFICIENT_STORAGE = "insufficient_storage"
     CANNOT_BUILD = "cannot_build"
     BASE_FAILED = "base_failed"
     BRANCHES_FAILED = "branches_failed"

@@ -173,6 +173,13 @@ class ReportedEngine(WorkerRequest):
     )
 
 
+class ReportedDisk(WorkerRequest):
+    """The disk of the worker's data directory."""
+
+    free_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="What the worker may still write, in bytes.")
+    size_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="Size of the disk in bytes.")
+
+
 class PollRequest(WorkerRequest):
     current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Number of jobs that the worker is running.")
     max_concurrency: int | None = Field(
@@ -182,7 +189,11 @@ class PollRequest(WorkerRequest):
         description="Number of jobs that the worker runs at once now. Default and maximum: the number that it "
         "registered with.",
     )
-    capabilities: dict[str, JsonValue] | None = None
+    capabilities: Facts | None = Field(
+        None,
+        description="Facts about the machine for operators. Each replaces the fact of that name that the worker "
+        "registered with. Send them when they change.",
+    )
     providers: list[Provider] | None = Field(
         None,
         max_length=50,
@@ -208,6 +219,9 @@ class PollRequest(WorkerRequest):
         None,
         max_length=MOST_REPORTED_ENGINES,
         description="How much each engine was used in the last hour, for operators. Twice a minute is enough.",
+    )
+    disk: ReportedDisk | None = Field(
+        None, description="Free space of the worker's disk, for operators. Twice a minute is enough."
     )
 
 

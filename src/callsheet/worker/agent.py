@@ -7,7 +7,6 @@ leases for each place of its engines.
 from __future__ import annotations
 
 import asyncio
-import math
 import shutil
 import time
 import uuid
@@ -22,7 +21,7 @@ from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.fleet import RegisterRequest
-from callsheet.wire.worker import PollRequest, PollResponse, ReportedEngine, WorkerJob
+from callsheet.wire.worker import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlaneClient
@@ -33,6 +32,7 @@ from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.offer import WorkerOffer, named_leases, offer_of
 from callsheet.worker.plane import RefusedRequest, Unreachable
+from callsheet.worker.poll_facts import PollFacts
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
 from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, lease_of
@@ -49,8 +49,6 @@ PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approve
 LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
-# Minimum time between two reports of the use of the engines.
-USE_SECONDS = 30.0
 # Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
 
@@ -75,7 +73,7 @@ class Agent:
         self._supervision = supervision_of(list(self._engines), supervised)
         # Capacity in the last successful poll since registration; None before the first.
         self._reported_capacity: int | None = None
-        self._use_reported = -math.inf
+        self._facts = PollFacts(config.directory, self._engines, self._capabilities)
         self._identity = Identity()
         self._plane = ControlPlaneClient(
             config.api_url, config.secret, config.directory / "token.json", self._registration
@@ -202,7 +200,7 @@ class Agent:
             active_leases=named_leases([run.job.lease_token for run in self._runs]),
             prefetch=offer.prefetch,
             loaded_models=self._warm.hashes() or None,
-            engine_use=self._use_to_report(),
+            **self._facts.due(),
         )
         asking = asyncio.create_task(self._plane.poll(request))
         try:
@@ -213,19 +211,12 @@ class Agent:
                 if not asking.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
                     return None
             response = asking.result()
+            self._facts.arrived()
             self._reported_capacity = offer.capacity
             return response
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-
-    def _use_to_report(self) -> list[ReportedEngine] | None:
-        """The use of the engines, with some polls only: an agent of short jobs polls many times a second."""
-        now = time.monotonic()
-        if now - self._use_reported < USE_SECONDS:
-            return None
-        self._use_reported = now
-        return self._engines.reported_use()
 
     def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex
@@ -365,12 +356,15 @@ class Agent:
         known = {name: value for name, value in custom.items() if value}
         return {"agent": __version__, **self._engines.described(), **known}
 
+    def _capabilities(self) -> dict[str, Any]:
+        return {**self._described(), **self.config.capabilities}
+
     def _registration(self) -> RegisterRequest:
         config = self.config
         return RegisterRequest(
             worker_id=config.worker_id,
             max_concurrency=self._engines.all_places,
-            capabilities={**self._described(), **config.capabilities},
+            capabilities=self._facts.registered(),
             capacity_type=config.capacity_type or self._identity.capacity_type,
             instance_type=config.instance_type or self._identity.instance_type,
             providers=self._engines.all_providers,

@@ -41,6 +41,7 @@ export const runTexts = {
     too_many_active_jobs: "You have as many active jobs as you may have. The run continues when one ends.",
     tenant_at_limit: "The runs of your tenant have as many active jobs as they may have.",
     quota_exceeded: "A quota is used up.",
+    insufficient_storage: "This installation has too little free disk space. The run goes on when there is room.",
     cannot_build: "The next job cannot be made, because a workflow or an actor has changed.",
     base_failed: "The first step failed several times in a row. Resume the run to try again.",
     branches_failed: "Several branches failed in a row. Resume the run to try again.",

@@ -25,4 +25,5 @@ def open_storage(settings: Settings, secret: Master, guard: DeletionGuard | None
         url_seconds=chosen.url_seconds,
         max_upload_bytes=chosen.max_upload_bytes,
         guard=guard,
+        reserve_bytes=settings.disk.reserve_bytes,
     )

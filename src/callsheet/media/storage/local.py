@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from callsheet.media.storage import sweeping
 from callsheet.media.storage.batches import in_batches
-from callsheet.media.storage.disk import Blob, Disk, Pointer
+from callsheet.media.storage.disk import Blob, Disk, Draft, Pointer
 from callsheet.media.storage.keys import (
     validate_content_type,
     validate_folder,
@@ -34,8 +34,16 @@ from callsheet.media.storage.threads import FileThreads
 from callsheet.plumbing.failpoints import Failpoint, hit, hit_in_thread
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.toolbox.disk_space import read_space
 from callsheet.toolbox.signing import Master
-from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, RangeNotSatisfiable, Unavailable
+from callsheet.wire.errors import (
+    ContentMismatch,
+    FieldProblem,
+    InsufficientStorage,
+    NotFound,
+    RangeNotSatisfiable,
+    Unavailable,
+)
 
 # Served through granian, 1 MiB per hop gives 3.0 GB/s, 64 KiB 0.55 GB/s, and its own pathsend 1.9 GB/s, which
 # moreover opens the file by name after the headers are out, when it may have been replaced.
@@ -71,7 +79,9 @@ class LocalStorage:
         max_upload_bytes: int,
         clock: Clock | None = None,
         guard: DeletionGuard | None = None,
+        reserve_bytes: int = 0,
     ) -> None:
+        self._reserve_bytes = reserve_bytes
         self._guard = guard
         self._clock = clock or SystemClock()
         self._disk = Disk(root)
@@ -89,15 +99,23 @@ class LocalStorage:
         *,
         content_type: str,
         sha256: str | None = None,
+        leaves_reserve: bool = False,
+        expected_bytes: int = 0,
     ) -> ObjectInfo:
-        """With `sha256`, bytes of another checksum are refused and nothing is stored."""
+        """With `sha256`, bytes of another checksum are refused and nothing is stored.
+
+        `leaves_reserve`: an object that would use the reserve of the disk is refused. `expected_bytes`: its size if
+        that is known.
+        """
         validate_key(key)
         validate_content_type(content_type)
         draft = self._disk.draft(key)
         async with self._discarded_on_failure(draft):
             await self._run(draft.open)
+            if leaves_reserve:
+                await self._run(self._require_space, expected_bytes)
             async for batch in in_batches(content, CHUNK_BYTES):
-                await self._run(draft.write, batch)
+                await self._run(self._write, draft, batch, leaves_reserve=leaves_reserve)
             if sha256 is not None and draft.sha256 != sha256:
                 raise ContentMismatch(
                     errors=[
@@ -110,6 +128,16 @@ class LocalStorage:
             await hit(Failpoint.STORAGE_BEFORE_POINTER)
             await self._change(lambda enter: self._disk.point(enter, key, pointer, draft))
             return _info(key, pointer)
+
+    def _write(self, draft: Draft, batch: bytes, *, leaves_reserve: bool) -> None:
+        # Measured for each megabyte, because many uploads may fill the disk together. It takes a microsecond.
+        if leaves_reserve:
+            self._require_space(len(batch))
+        draft.write(batch)
+
+    def _require_space(self, size: int) -> None:
+        if read_space(self._disk.root).free_bytes - size < self._reserve_bytes:
+            raise InsufficientStorage()
 
     @asynccontextmanager
     async def _discarded_on_failure(self, blob: Blob) -> AsyncIterator[None]:

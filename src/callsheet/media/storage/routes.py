@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from callsheet.media.names import is_upload
 from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.local import LocalStorage, OpenObject
 from callsheet.media.storage.port import ObjectInfo, WriteGuard
@@ -111,8 +112,17 @@ async def _store(storage: LocalStorage, guard: WriteGuard | None, key: str, requ
     if guard is not None:
         await guard.require(key)
     body = _bounded(request, grant.max_bytes or 0)
+    declared = request.headers.get("content-length", "")
     try:
-        info = await storage.put(key, body, content_type=grant.content_type, sha256=grant.sha256)
+        info = await storage.put(
+            key,
+            body,
+            content_type=grant.content_type,
+            sha256=grant.sha256,
+            # The reserve of the disk is for the results of jobs.
+            leaves_reserve=is_upload(key),
+            expected_bytes=min(int(declared), grant.max_bytes or 0) if declared.isdecimal() else 0,
+        )
     except ClientDisconnect:
         raise MalformedRequest("The connection closed before the whole body arrived.") from None
     await hit(Failpoint.OBJECT_STORED_BEFORE_LOOK)

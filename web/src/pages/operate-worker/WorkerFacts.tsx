@@ -3,8 +3,9 @@ import type { ReactNode } from "react";
 import type { Schemas } from "@/api/types";
 import { Time } from "@/design";
 import { versionsOf } from "@/pages/operate-workers/state";
+import { formatBytes } from "@/parts/bytes";
 import { workersTexts, workerTexts } from "@/texts/workers";
-import { agentOf, customNodesOf } from "./capabilities";
+import { agentOf, customNodesOf, otherFactsOf } from "./capabilities";
 import { Section } from "./Section";
 
 const UNKNOWN = "–";
@@ -12,6 +13,7 @@ const UNKNOWN = "–";
 export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const texts = workerTexts.facts;
   const customNodes = customNodesOf(worker.capabilities);
+  const others = otherFactsOf(worker.capabilities);
   // A worker that left has the values of its last session, which does not keep all of them.
   const none = worker.is_registered ? texts.none : UNKNOWN;
   return (
@@ -33,6 +35,11 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
         <Fact name={texts.agent}>{agentOf(worker.capabilities) ?? texts.unknown}</Fact>
         <Fact name={texts.engines}>{versionsOf(worker) || texts.unknown}</Fact>
         <Fact name={texts.machine}>{[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}</Fact>
+        {worker.disk && (
+          <Fact name={texts.disk}>
+            {texts.diskFree(formatBytes(worker.disk.free_bytes), formatBytes(worker.disk.size_bytes))} <Time at={worker.disk.reported_at} className="text-muted" />
+          </Fact>
+        )}
         <Fact name={texts.workflows}>{worker.workflows.join(", ") || none}</Fact>
         <Fact name={texts.customNodes}>
           {customNodes.length === 0
@@ -43,6 +50,15 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
                 </span>
               ))}
         </Fact>
+        {others.length > 0 && (
+          <Fact name={texts.reported}>
+            {others.map(({ name, value }) => (
+              <span key={name} className="block">
+                <span className="text-muted">{name}</span> {value}
+              </span>
+            ))}
+          </Fact>
+        )}
         {worker.is_registered && !worker.revoked_at && <Fact name={texts.token}>{worker.rotation_pending ? texts.tokenPending : texts.tokenUsed}</Fact>}
         <Fact name={texts.registered}>
           <Time at={worker.registered_at} />

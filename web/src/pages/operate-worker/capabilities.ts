@@ -27,3 +27,20 @@ export function customNodesOf(capabilities: Capabilities): NodePackage[] {
       return { name, version: typeof version !== "string" ? null : COMMIT.test(version) ? version.slice(0, SHOWN_OF_COMMIT) : version };
     });
 }
+
+const SHOWN_ELSEWHERE = new Set(["agent", "engines", "each_engine", "custom_nodes", "custom_node_versions"]);
+const MOST_FACTS = 50;
+const LONGEST_FACT = 300;
+
+/** Everything else that the worker reports, for example its GPU. */
+export function otherFactsOf(capabilities: Capabilities): { name: string; value: string }[] {
+  return Object.entries(capabilities)
+    .filter(([name]) => !SHOWN_ELSEWHERE.has(name))
+    .sort(([one], [other]) => one.localeCompare(other))
+    .slice(0, MOST_FACTS)
+    .map(([name, value]) => ({ name: cut(name), value: cut(typeof value === "string" ? value : JSON.stringify(value)) }));
+}
+
+function cut(text: string): string {
+  return text.length > LONGEST_FACT ? `${text.slice(0, LONGEST_FACT)}…` : text;
+}

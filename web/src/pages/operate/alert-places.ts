@@ -34,6 +34,7 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
       return { to: "/operate/health", label: texts.testAlert };
     case "unapproved_workers":
     case "unverified_workers":
+    case "low_worker_disk":
       return { to: "/operate/workers", label: texts.workers };
     case "scaling_driver_failing":
     case "fleet_at_maximum":

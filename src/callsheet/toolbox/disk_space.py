@@ -1,0 +1,34 @@
+"""The free space of a disk."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+GIBIBYTE = 1024**3
+
+
+class DiskSpace(NamedTuple):
+    """`free_bytes`: what this user may still write. `device` is the same for two directories of one file system."""
+
+    free_bytes: int
+    size_bytes: int
+    device: int
+
+
+def read_space(directory: Path) -> DiskSpace:
+    """The space of the file system of a directory, or of its nearest existing parent."""
+    place = existing(directory)
+    usage = shutil.disk_usage(place)
+    return DiskSpace(usage.free, usage.total, place.stat().st_dev)
+
+
+def existing(path: Path) -> Path:
+    """The directory, or its nearest existing parent."""
+    return next(each for each in (path, *path.parents) if each.is_dir())
+
+
+def gibibytes(size: int) -> str:
+    """For people: `4.2 GiB`."""
+    return f"{size / GIBIBYTE:.1f} GiB"
