@@ -437,7 +437,7 @@ async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(l
     assert told["ancestors"][0]["seed"] == (await local_paused_run.tree.row(base))["seed"]
 
 
-async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_as_it_is(
+async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_counts_in_the_budget_of_the_run(
     plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
     catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
@@ -463,7 +463,9 @@ async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_a
     headers = local_paused_run.ann.headers | {"Idempotency-Key": "once"}
     again = await client.post(address, json={}, headers=headers)
     assert (again.status_code, again.json()["id"]) == (200, job["id"])
-    assert await local_paused_run.tree.run() == before
+    after = await local_paused_run.tree.run()
+    assert after["spent"] == before["spent"] + 4
+    assert {name for name in after if after[name] != before[name]} == {"spent", "updated_at"}
     # A price that was changed meanwhile is today's; a workflow that is switched off takes no jobs.
     deactivated = await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})
     assert deactivated.is_success, deactivated.text

@@ -11,9 +11,9 @@ import pytest
 
 from callsheet.wire.candidates import CastVote, Replay
 from callsheet.wire.catalog import UpdateWorkflow
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.identity import Role
-from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from callsheet.wire.pipelines import Run, RunReason, RunStatus, UpdateRun
 from tests.support.core import Core
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
@@ -167,9 +167,9 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     await pipelines.work()
     await pipelines.tick()
     assert await pipelines.core.status(pipelines.ann, submitted.job.id) == "completed"
-    # The result does not become a candidate, and the job does not count for the run's budget.
+    # The result does not become a candidate. The job counts in the run's budget.
     assert len(await pipelines.candidates(run)) == 2
-    assert (await pipelines.shown(run)).spent == run.spent
+    assert (await pipelines.shown(run)).spent == run.spent + 10
     await pipelines.check(run)
 
 
@@ -190,6 +190,79 @@ async def test_a_replay_is_the_same_though_the_workflow_was_changed_and_its_pric
     first, again = [await pipelines.core.job(pipelines.ann, job_id) for job_id in (made["job_id"], replayed.job.id)]
     assert again["payload"] == first["payload"]
     assert (again["cost"], await pipelines.core.balance(pipelines.ann)) == (25, before - 25)
+
+
+async def test_a_replay_above_the_budget_of_its_run_is_refused(pipelines: PipelineHarness) -> None:
+    run = await pipelines.finish(
+        await pipelines.run(await pipelines.pipeline("one"), target_leaves=1, budget=25), fails=lambda started: False
+    )
+    [made] = await pipelines.candidates(run)
+    principal, lineages = principal_of(pipelines.ann), pipelines.room.guidance.lineages
+    await lineages.replay(principal, made["id"], Replay())
+    before = await pipelines.core.balance(pipelines.ann)
+    with pytest.raises(WrongState, match="spent 20 of its budget of 25 tokens"):
+        await lineages.replay(principal, made["id"], Replay())
+    assert await pipelines.core.balance(pipelines.ann) == before
+    # The active job is shown as held; after its end, as tokens of the step of its candidate.
+    spending = await pipelines.room.guidance.views.spending(principal, run.id, 1)
+    assert (spending.used, spending.held, spending.left) == (10, 10, 5)
+    await pipelines.work()
+    await pipelines.tick()
+    spending = await pipelines.room.guidance.views.spending(principal, run.id, 1)
+    assert (spending.used, spending.held, spending.left) == (20, 0, 5)
+    assert [(each.tokens, each.jobs) for each in spending.steps] == [(20, 2)]
+    await pipelines.room.runs.update(principal, run.id, UpdateRun(budget=30))
+    await lineages.replay(principal, made["id"], Replay())
+    assert (await pipelines.shown(run)).spent == 30
+    await pipelines.check(run)
+
+
+async def test_a_refunded_replay_and_its_retry_are_counted_exactly(pipelines: PipelineHarness) -> None:
+    run = await pipelines.finish(await pipelines.run(await pipelines.pipeline("one"), target_leaves=1, budget=25))
+    [made] = await pipelines.candidates(run)
+    principal, core = principal_of(pipelines.ann), pipelines.core
+    job = (await pipelines.room.guidance.lineages.replay(principal, made["id"], Replay())).job
+    await pipelines.work(fails=lambda started: True)
+    assert await core.status(pipelines.ann, job.id) == "failed"
+    # Also if the collector has not looked yet, the failed cycle makes room for the retry.
+    assert (await pipelines.shown(run)).spent == 20
+    await core.room.retries.retry(pipelines.ann.tenant_id, job.id, actor="ann")
+    assert (await pipelines.shown(run)).spent == 20
+    await pipelines.check(run)
+    await pipelines.work(fails=lambda started: True)
+    await pipelines.tick()
+    assert (await pipelines.shown(run)).spent == 10
+    # A retry is refused like a replay, if the run has spent its budget meanwhile.
+    await pipelines.room.runs.update(principal, run.id, UpdateRun(budget=15))
+    before = await core.balance(pipelines.ann)
+    with pytest.raises(WrongState, match="Raise the budget of the run"):
+        await core.room.retries.retry(pipelines.ann.tenant_id, job.id, actor="ann")
+    assert (await core.status(pipelines.ann, job.id), await core.balance(pipelines.ann)) == ("failed", before)
+    await pipelines.room.runs.update(principal, run.id, UpdateRun(budget=20))
+    await core.room.retries.retry(pipelines.ann.tenant_id, job.id, actor="ann")
+    await core.room.cancellation.cancel(pipelines.ann.tenant_id, job.id, actor="ann")
+    await pipelines.tick()
+    assert (await pipelines.shown(run)).spent == 10
+    await pipelines.check(run)
+
+
+async def test_a_run_that_a_replay_has_blocked_continues_when_the_replay_is_refunded(
+    pipelines: PipelineHarness,
+) -> None:
+    run = await pipelines.run(await pipelines.pipeline("one"), target_leaves=2, budget=25)
+    await pipelines.tick()
+    await pipelines.work()
+    await pipelines.room.runs.pause(principal_of(pipelines.ann), run.id)
+    await pipelines.tick()
+    [made] = await pipelines.candidates(run)
+    job = (await pipelines.room.guidance.lineages.replay(principal_of(pipelines.ann), made["id"], Replay())).job
+    await pipelines.room.runs.resume(principal_of(pipelines.ann), run.id)
+    await pipelines.tick()
+    assert (await pipelines.shown(run)).reason == RunReason.BUDGET_SPENT
+    await pipelines.core.room.cancellation.cancel(pipelines.ann.tenant_id, job.id, actor="ann")
+    run = await pipelines.finish(run)
+    assert (run.status, run.spent) == (RunStatus.COMPLETED, 20)
+    await pipelines.check(run)
 
 
 async def test_a_replay_needs_the_input_files_of_its_candidate(pipelines: PipelineHarness) -> None:

@@ -172,7 +172,14 @@ class PipelineHarness:
             run.id,
         )
         held = sum(slot["cost"] for slot in slots if slot["status"] in ("open", "made"))
-        assert kept["spent"] == held + tokens[0]["kept"]
+        replays = await self.core.rows(
+            self.ann.pool,
+            "SELECT coalesce(sum(cost - CASE WHEN settled_at IS NULL THEN 0"
+            " ELSE wallet_refunded(tenant_id, job_id, charge_cycle) END), 0) AS spent"
+            " FROM run_replays WHERE run_id = $1",
+            run.id,
+        )
+        assert kept["spent"] == held + tokens[0]["kept"] + replays[0]["spent"]
         assert kept["spent"] <= kept["budget"]
         by_id = {row["id"]: row for row in rows}
         for row in rows:

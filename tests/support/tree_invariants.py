@@ -51,6 +51,8 @@ class Tree:
     slots: Sequence[Row]
     votes: Sequence[Row]
     jobs: Mapping[UUID, Row]
+    # Each charge cycle of a replay, with what was refunded of it once it is settled.
+    replays: Sequence[Row]
 
     def problems(self) -> Iterator[str]:
         yield from self._numbers()
@@ -145,13 +147,16 @@ class Tree:
             for each in self.slots
             if each["status"] == "failed" and self.jobs[each["job_id"]]["status"] == "completed"
         ]
-        spent = sum(each["cost"] for each in (*kept, *paid))
+        spent = sum(each["cost"] for each in (*kept, *paid)) + self._replayed()
         if run["spent"] != spent:
-            yield f"the run counts {run['spent']} tokens, its slots say {spent}"
+            yield f"the run counts {run['spent']} tokens, its slots and replays say {spent}"
         if run["spent"] > run["budget"]:
             yield f"{run['spent']} tokens are spent of {run['budget']}"
         if any(self.jobs[each["job_id"]]["cost"] != each["cost"] for each in self.slots):
             yield "a slot has another price than its job"
+
+    def _replayed(self) -> int:
+        return sum(each["cost"] - each["refunded"] for each in self.replays)
 
     def _ratings(self) -> Iterator[str]:
         elo: Counter[UUID] = Counter()
@@ -168,7 +173,8 @@ class Tree:
         """What must not exist after the end of the run."""
         yield from (f"slot {each['draw']} is open" for each in self.slots if each["status"] == "open")
         yield from (f"job {each['id']} is {each['status']}" for each in self.jobs.values() if each["status"] in ACTIVE)
-        paid = sum(each["cost"] for each in self.jobs.values() if each["status"] == "completed")
+        yield from (f"replay {each['job_id']} is open" for each in self.replays if each["settled_at"] is None)
+        paid = sum(each["cost"] for each in self.jobs.values() if each["status"] == "completed") + self._replayed()
         if self.run["spent"] != paid:
             yield f"{self.run['spent']} tokens are spent, the completed jobs cost {paid}"
 
@@ -184,6 +190,8 @@ async def read_trees(pool: Database) -> list[Tree]:
                 "slots": "SELECT * FROM candidate_slots ORDER BY draw",
                 "votes": "SELECT * FROM votes WHERE undone_at IS NULL",
                 "jobs": "SELECT * FROM ai_jobs WHERE run_id IS NOT NULL",
+                "replays": """SELECT run_id, job_id, cost, settled_at, CASE WHEN settled_at IS NULL THEN 0
+                    ELSE wallet_refunded(tenant_id, job_id, charge_cycle) END AS refunded FROM run_replays""",
             }.items()
         }
     return [
@@ -198,6 +206,7 @@ async def read_trees(pool: Database) -> list[Tree]:
             slots=[each for each in rows["slots"] if each["run_id"] == run["id"]],
             votes=[each for each in rows["votes"] if each["run_id"] == run["id"]],
             jobs={each["id"]: each for each in rows["jobs"] if each["run_id"] == run["id"]},
+            replays=[each for each in rows["replays"] if each["run_id"] == run["id"]],
         )
         for run in rows["runs"]
     ]

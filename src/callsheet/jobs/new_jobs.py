@@ -30,15 +30,16 @@ class NewTask:
 
 
 class Slot(Protocol):
-    """A place in a run's tree, with the fields that a job needs. The functions `slot_refusal` and `slot_take` of the
-    pipelines room read the other fields from its JSON, in the transaction that writes the job.
+    """A place in a run's tree, with the fields that a job needs; or a replay of such a job, which is not a job of the
+    run, but counts in its budget. The functions `slot_refusal_3` and `slot_take_2` of the pipelines room read the other
+    fields from its JSON, in the transaction that writes the job.
     """
 
     @property
-    def run_id(self) -> UUID: ...
+    def run_id(self) -> UUID | None: ...
 
     @property
-    def step_id(self) -> UUID: ...
+    def step_id(self) -> UUID | None: ...
 
     @property
     def parent_id(self) -> UUID | None: ...
@@ -212,11 +213,8 @@ def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
         entry["sent"] = new.sent
     if new.description is not None:
         entry |= new.description.as_json()
-    if new.slot is not None:
-        entry |= {
-            "run_id": str(new.slot.run_id),
-            "step_id": str(new.slot.step_id),
-            "parent_id": str(new.slot.parent_id) if new.slot.parent_id else None,
-            "slot": new.slot.as_json(),
-        }
+    if (slot := new.slot) is not None:
+        places = {"run_id": slot.run_id, "step_id": slot.step_id, "parent_id": slot.parent_id}
+        entry |= {name: str(place) for name, place in places.items() if place is not None}
+        entry["slot"] = slot.as_json()
     return entry

@@ -79,11 +79,14 @@ class Retries:
                 if retried is not None and capped and active >= self._limits.of(counted):
                     raise self._limits.refusal(counted, active)
         except asyncpg.CheckViolationError as violation:
-            if violation.constraint_name == "only_ended_jobs_are_deleted":
-                raise NotFound("There is no such job.") from None
-            if violation.constraint_name != "wallet_is_never_negative":
-                raise
-            raise InsufficientTokens(row.cost, balance) from None
+            match violation.constraint_name:
+                case "only_ended_jobs_are_deleted":
+                    raise NotFound("There is no such job.") from None
+                case "run_stays_in_its_budget":
+                    raise _budget_spent(row.cost) from None
+                case "wallet_is_never_negative":
+                    raise InsufficientTokens(row.cost, balance) from None
+            raise
         if retried is None:
             raise await self._transitions.deny(Transition.RETRY, request)
         self._journal.changed(Transition.RETRY, retried, request)
@@ -91,6 +94,13 @@ class Retries:
         fresh = await require_job(pool, tenant_id, job_id)
         status = await self._relay.dispatch_now(fresh.entry)
         return job_view(fresh._replace(status=status))
+
+
+def _budget_spent(cost: int) -> WrongState:
+    return WrongState(
+        f"This job is a replay of a candidate. It costs {cost} tokens, and less than that is left of the budget of its "
+        "run. Raise the budget of the run, then retry the job."
+    )
 
 
 def _belongs_to_run(run_id: UUID) -> WrongState:

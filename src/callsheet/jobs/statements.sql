@@ -36,7 +36,7 @@ WITH new_job AS MATERIALIZED (
         storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files) AS has_room,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
-        CASE WHEN slot IS NOT NULL THEN slot_refusal_2(tenant_id, user_id, cost, slot) END AS slot_refusal
+        CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, cost, slot) END AS slot_refusal
     FROM new_job_with_balance
 ), job AS (
     INSERT INTO ai_jobs (
@@ -79,7 +79,7 @@ WITH new_job AS MATERIALIZED (
         CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, id, effect_id, status) END
     FROM job
 ), filled_slot AS MATERIALIZED (
-    SELECT slot_take(job.tenant_id, job.id, job.cost, checked.slot)
+    SELECT slot_take_2(job.tenant_id, job.id, job.cost, checked.slot)
     FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
     WHERE checked.slot IS NOT NULL
 )

@@ -270,7 +270,7 @@ WITH locked_job AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.event_seq
+        j.video_id, j.event_seq, j.kind
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -287,7 +287,10 @@ WITH locked_job AS MATERIALIZED (
     WHERE video_id IS NOT NULL
     HAVING count(*) > 0
 ), charge AS MATERIALIZED (
-    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL) FROM retried_job
+    -- A replay of a candidate also counts in the budget of its run, again.
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
+        CASE WHEN kind = 'replay' THEN replay_retry(tenant_id, job_id, charge_cycle, cost) END
+    FROM retried_job
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM retried_job
 WHERE (SELECT count(*) FROM video) + (SELECT count(*) FROM charge) >= 0

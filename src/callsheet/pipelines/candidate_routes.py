@@ -245,8 +245,9 @@ def candidate_router(
         idempotency_key: IdempotencyKey = None,
         principal: Principal = Depends(authentication.user),
     ) -> Job:
-        """Makes the candidate again as a separate job: the same graph, values, seed and parent. The run does not
-        change."""
+        """Makes the candidate again as a separate job: the same graph, values, seed and parent. The tree
+        of the run does not change. The job counts in the budget of the run.
+        """
         submitted = await lineages.replay(principal, candidate_id, with_key(body, idempotency_key))
         mark_replayed(response, submitted.replayed)
         return await presenter.one(principal.tenant_id, submitted.job)

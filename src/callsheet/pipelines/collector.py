@@ -93,6 +93,14 @@ class EndedJob(NamedTuple):
         return 0 if self.position == self.steps else self.run_max_children or self.step_max_children
 
 
+class EndedReplay(NamedTuple):
+    """A charge cycle of a replay that has ended, and that the budget of its run still counts as active."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+
+
 class Collector(Loop):
     name = "pipeline_results"
 
@@ -176,9 +184,15 @@ class Collector(Loop):
                 # An unexpected error of one result does not stop the others.
                 if self._unwritten.postpone(job.job_id, now) == 1:
                     log.exception("pipeline.result_not_kept", run_id=str(job.run_id), job_id=str(job.job_id))
+        settled += await self._settle_replays(pool)
         if settled:
             self._collected()
         return bool(settled) and len(jobs) == BATCH
+
+    async def _settle_replays(self, pool: Database) -> int:
+        async with pool.connection() as connection:
+            replays = await SQL["ended_replays"].rows(connection, EndedReplay, limit=BATCH)
+            return sum([await SQL["settle_replay"].value(connection, **replay._asdict()) for replay in replays])
 
     async def settle(self, pool: Database, job: EndedJob) -> bool:
         """Settles a job. True if this process settled it, and no other process."""

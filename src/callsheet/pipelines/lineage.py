@@ -12,16 +12,17 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.descriptions import JobDescription, medium_of
-from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.new_jobs import NewJob, SlotRefused
 from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.task_files import REPLAY, without_files
 from callsheet.pipelines.gallery import SQL, Gallery
 from callsheet.pipelines.rows import StepRow
+from callsheet.pipelines.slots import ReplaySlot
 from callsheet.pipelines.step_jobs import sentence
 from callsheet.pipelines.task_steps import CandidateJob, TaskSteps
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.candidates import Ancestor, Lineage, Replay
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.media import File
 from callsheet.wire.pipelines import CandidateStatus, Step
 
@@ -82,7 +83,9 @@ class Lineages:
         return Lineage(candidate_id=candidate_id, run_id=row.run_id, ancestors=ancestors)
 
     async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> SubmittedJob:
-        """Submits a job with the same graph, values, seed and parent, at the current price. The run does not change."""
+        """Submits a job with the same graph, values, seed and parent, at the current price. The tree of the run does
+        not change. The job counts in the budget of the run.
+        """
         row = await self._gallery.candidate(principal, candidate_id)
         request = {"replay": str(candidate_id)}
         if wanted.idempotency_key is not None:
@@ -97,7 +100,16 @@ class Lineages:
             )
         assert job is not None, "The rows of jobs are never deleted, and a candidate refers to its job."
         new = await (self._of_effect(principal, job) if job.effect_id else self._of_actor(principal, job))
-        return await self._submission.submit(replace(new, request=request, idempotency_key=wanted.idempotency_key))
+        slot = ReplaySlot(row.run_id, row.position)
+        new = replace(new, request=request, idempotency_key=wanted.idempotency_key, slot=slot)
+        try:
+            return await self._submission.submit(new)
+        except SlotRefused:
+            run = await self._gallery.run(principal, row.run_id)
+            raise WrongState(
+                f"The replay costs {new.cost} tokens, but the run has spent {run.spent} of its budget of {run.budget} "
+                f"tokens. Raise the budget with PATCH /api/runs/{run.id}, then replay the candidate again."
+            ) from None
 
     async def _of_actor(self, principal: Principal, job: CandidateJob) -> NewJob:
         try:

@@ -213,7 +213,27 @@ WHERE s.status = 'open' AND s.job_id <> ALL (:left_alone::uuid[])
 ORDER BY job.completed_at, s.run_id, s.draw LIMIT :limit
 
 -- name: jobs_under_way
-SELECT job_id FROM candidate_slots WHERE status = 'open' LIMIT :limit
+SELECT job_id
+FROM candidate_slots
+WHERE status = 'open'
+UNION ALL
+SELECT job_id
+FROM run_replays
+WHERE settled_at IS NULL
+LIMIT :limit
+
+-- name: ended_replays
+-- Charge cycles of replays that have ended. A retry settles the cycle before it by itself.
+SELECT r.tenant_id, r.job_id, r.charge_cycle
+FROM run_replays r CROSS JOIN LATERAL (
+    SELECT charge_cycle FROM ai_jobs
+    WHERE tenant_id = r.tenant_id AND id = r.job_id AND completed_at IS NOT NULL LIMIT 1
+) job
+WHERE r.settled_at IS NULL AND job.charge_cycle = r.charge_cycle
+LIMIT :limit
+
+-- name: settle_replay
+SELECT replay_settle(:tenant_id, :job_id, :charge_cycle)
 
 -- name: jobs_of_canceled_runs
 -- Jobs that a cancel of their run did not reach, because it crashed.

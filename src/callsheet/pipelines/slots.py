@@ -1,4 +1,4 @@
-"""The slot of a job: its place in the tree of a run."""
+"""The slot of a job: its place in the tree of a run. And the replay of a candidate, which has no place in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """The slot that a new job takes, in the transaction that writes the job (`slot_take`)."""
+    """The slot that a new job takes, in the transaction that writes the job (`slot_take_2`)."""
 
     run_id: UUID
     step_id: UUID
@@ -39,3 +39,18 @@ class NewSlot:
             "per_run": self.per_run,
             "in_total": self.in_total,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySlot:
+    """A replay counts in the budget of its run. It is not a job of the run, so the job names no run."""
+
+    of_run: UUID
+    # The position of the step whose candidate is made again.
+    position: int
+    run_id: None = None
+    step_id: None = None
+    parent_id: None = None
+
+    def as_json(self) -> Mapping[str, Any]:
+        return {"run_id": str(self.of_run), "replays": self.position}

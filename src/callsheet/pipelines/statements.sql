@@ -1,6 +1,6 @@
 -- database: pool
--- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, step_approvals
--- owns: votes
+-- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, run_replays
+-- owns: step_approvals, votes
 -- The tenant is never NULL. IS NOT DISTINCT FROM compares it where open slots, and active candidates of a run, are
 -- found: that fits no index, so the index of the other key is used. With =, a plan that was made while the table was
 -- empty used an index of the tenant and read all its rows; test_pipeline_plans.py fails then.

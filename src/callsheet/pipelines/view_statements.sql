@@ -93,19 +93,32 @@ ORDER BY s.position
 -- name: spending_bounds
 -- From the start of the run to its end, or until now, and the tokens that its active jobs hold.
 SELECT r.created_at AS since, coalesce(r.ended_at, clock_timestamp()) AS until, r.budget, r.spent,
-    (SELECT coalesce(sum(cost), 0)::bigint FROM candidate_slots
-     WHERE run_id = r.id AND status = 'open' AND tenant_id = r.tenant_id) AS held
+    (SELECT coalesce(sum(cost), 0)::bigint FROM (
+         SELECT cost FROM candidate_slots WHERE run_id = r.id AND status = 'open' AND tenant_id = r.tenant_id
+         UNION ALL
+         SELECT cost FROM run_replays WHERE run_id = r.id AND settled_at IS NULL AND tenant_id = r.tenant_id
+     ) open_job) AS held
 FROM pipeline_runs r
 WHERE r.tenant_id = :tenant_id AND r.id = :run_id AND r.user_id = :user_id
 
 -- name: spending_of_run
--- Tokens that were used up, by step and by part of the time. A job that failed or was canceled may have kept some.
+-- Tokens that were used up, by step and by part of the time. A job that failed or was canceled may have kept some. A
+-- replay belongs to the step of its candidate.
 SELECT s.position,
     least(floor(extract(epoch FROM s.settled_at - :since) / :seconds::float8)::integer, :parts::integer - 1) AS part,
-    sum(CASE WHEN s.status = 'made' THEN s.cost ELSE s.cost - wallet_refunded(s.tenant_id, s.job_id, 1) END)::bigint
-        AS tokens,
-    count(*) FILTER (WHERE s.status = 'made') AS jobs
-FROM candidate_slots s
-WHERE s.tenant_id = :tenant_id AND s.run_id = :run_id AND s.settled_at IS NOT NULL
+    sum(s.tokens)::bigint AS tokens, count(*) FILTER (WHERE s.is_made) AS jobs
+FROM (
+    SELECT position, settled_at, status = 'made' AS is_made,
+        CASE WHEN status = 'made' THEN cost ELSE cost - wallet_refunded(tenant_id, job_id, 1) END AS tokens
+    FROM candidate_slots
+    WHERE tenant_id = :tenant_id AND run_id = :run_id AND settled_at IS NOT NULL
+    UNION ALL
+    SELECT r.position, r.settled_at, job.is_made, r.cost - wallet_refunded(r.tenant_id, r.job_id, r.charge_cycle)
+    FROM run_replays r CROSS JOIN LATERAL (
+        SELECT status = 'completed' AND charge_cycle = r.charge_cycle AS is_made FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
+    ) job
+    WHERE r.tenant_id = :tenant_id AND r.run_id = :run_id AND r.settled_at IS NOT NULL
+) s
 GROUP BY s.position, part
 ORDER BY s.position, part
