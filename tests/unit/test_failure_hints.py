@@ -17,7 +17,7 @@ CODE = ROOT / "src" / "callsheet"
 HINTS = ROOT / "web" / "src" / "texts" / "failure-hints.ts"
 # Classes whose first argument is the error type, and classes that pass a fixed one to their base class.
 TYPED = ("ProviderError", "EngineError", "NotBegun", "Failure")
-FIXED = ("ProviderUnavailable", "EngineUnreachable", "EngineStuck")
+FIXED = ("ProviderUnavailable", "EngineUnreachable", "EngineStuck", "EngineLacks")
 # The simulated engine responds as ComfyUI does: its errors are not errors of jobs.
 OTHER_ROOMS = ("lightbox",)
 

@@ -24,6 +24,7 @@ from callsheet.wire.worker import (
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 LEASE = {"dispatch_id": 1, "lease_token": str(uuid4())}
+REFUSED_INPUT = {"node_id": "1", "node_class": "KSampler"}
 FILE = {"name": "a.png", "mime_type": "image/png", "size": 1}
 MODELS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "register": (RegisterRequest, {"worker_id": "gpu-1"}),
@@ -84,6 +85,13 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("complete", "outputs.name", "255 characters", 255, lambda n: {"outputs": [{**FILE, "name": "x" * n}]}),
     ("complete", "outputs.mime_type", "200 characters", 200, lambda n: {"outputs": [{**FILE, "mime_type": mime(n)}]}),
     ("complete", "outputs.size", "2^53 bytes", 2**53, lambda n: {"outputs": [{**FILE, "size": n}]}),
+    (
+        "requeue",
+        "refusal.inputs",
+        "20 entries",
+        20,
+        lambda n: {"refusal": {"error": {}, "inputs": [REFUSED_INPUT] * n}},
+    ),
     ("environment", "node_classes", "10,000 entries", 10_000, lambda n: {"node_classes": texts(n)}),
     ("environment", "models", "5,000 entries", 5_000, lambda n: {"models": [{"name": name} for name in texts(n)]}),
     ("environment", "models.name", "300 characters", 300, lambda n: {"models": [{"name": "x" * n}]}),

@@ -9,13 +9,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from callsheet.catalog.requirements import ReportedInventory, lacks
+from callsheet.catalog.requirements import MOST_LACKS, ReportedInventory, lacks
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.environment import Environment, Lack, Required
 
 SQL = statements("callsheet.catalog", "environment_statements.sql")
 # An environment without workers is kept for this time, because machines come and go.
 KEPT_SECONDS = 600.0
+# The key of the workflows that an engine refused, in the stored environment of its worker.
+REFUSED = "refused"
 
 
 class RequiredRow(NamedTuple):
@@ -28,18 +30,46 @@ class EnvironmentRow(NamedTuple):
     inventory: Any
 
 
+class StoredEnvironment(NamedTuple):
+    """The environment that a worker reported last. All fields are None if it reported none."""
+
+    digest: bytes | None
+    inventory: Any
+
+
 async def enter(connection: Connection, environment: Environment) -> bytes:
     """Stores an environment, if it is new, and returns its digest. Run in the transaction that writes the worker."""
-    document = _document(environment)
+    return await _store(connection, _document(environment))
+
+
+async def enter_refusing(
+    connection: Connection, known: StoredEnvironment, workflow_id: int, missing: Sequence[Lack]
+) -> bytes:
+    """Stores the environment of a worker whose engine refused a workflow although the environment has everything that
+    the workflow requires. A change of the workflow ends the refusal, and so does the next report of the worker.
+    """
+    lacking = [lack.model_dump() for lack in missing[:MOST_LACKS]]
+    inventory: Mapping[str, Any] = known.inventory or {}
+    refused = {**inventory.get(REFUSED, {}), str(workflow_id): lacking}
+    digest = await _store(connection, {**inventory, REFUSED: refused})
+    # If the environment is older than the last change of the workflow, that change deleted this.
+    await _write(connection, [digest], [workflow_id], [missing[:MOST_LACKS]])
+    return digest
+
+
+async def _store(connection: Connection, document: Mapping[str, Any]) -> bytes:
     digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
     # If a workflow is written at the same time, the second of the two transactions compares both.
     await SQL["lock_environments"].run(connection)
     await SQL["create_environment"].run(connection, digest=digest, inventory=document)
-    inventory = ReportedInventory.of(environment)
+    inventory = ReportedInventory.of(Environment.model_validate(document))
     workflows = await SQL["required_of_workflows"].rows(connection, RequiredRow)
     found = {row.id: lacks(Required.model_validate(row.required), inventory) for row in workflows}
+    for workflow_id, lacking in document.get(REFUSED, {}).items():
+        if int(workflow_id) in found:
+            found[int(workflow_id)] = [Lack.model_validate(lack) for lack in lacking]
     missing = {workflow_id: each for workflow_id, each in found.items() if each}
     await _write(connection, [digest] * len(missing), list(missing), missing.values())
     return digest

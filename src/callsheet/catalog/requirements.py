@@ -105,6 +105,8 @@ def _named(lack: Lack) -> str:
             return f"the model {lack.name} with the required hash"
         case "engine_version":
             return f"an engine of version {lack.name}"
+        case "choice":
+            return f"the choice {lack.name}"
 
 
 def _lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:

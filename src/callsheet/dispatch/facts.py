@@ -185,6 +185,8 @@ class DispatchState(NamedTuple):
     run_limit_seconds: int
     finished: bool
     wedges: int
+    # The workers whose engines refused the graph because of a value that the job chose.
+    refused_by: Sequence[str]
 
     @property
     def cycle(self) -> JobCycle:
@@ -196,7 +198,7 @@ class Requeue:
     """A request to put a leased dispatch back into the queue.
 
     `attempt_counts`: whether the run that ends here counts as an attempt of the job (expiry, retryable failure) or not
-    (requeue). `wedged`: the run left an engine stuck."""
+    (requeue). `wedged`: the run left an engine stuck. `refused`: the engine of the worker refused the graph."""
 
     dispatch_id: int
     token: UUID
@@ -206,6 +208,7 @@ class Requeue:
     delay_seconds: float = 0.0
     error: str | None = None
     wedged: bool = False
+    refused: bool = False
 
 
 class RequeuedDispatch(NamedTuple):

@@ -451,6 +451,7 @@ def _requeue_as_json(entry: Requeue) -> dict[str, object]:
         "delay_seconds": entry.delay_seconds,
         "error": entry.error,
         "wedged": entry.wedged,
+        "refused": entry.refused,
     }
 
 

@@ -303,13 +303,13 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
     d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
-    d.wedges
+    d.wedges, d.refused_by
 FROM ai_job_dispatches d
 WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
     h.past_lease_tokens, h.past_workers, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id,
-    h.provider, h.kind, NULL, 0, 0, true, 0
+    h.provider, h.kind, NULL, 0, 0, true, 0, '{}'
 FROM dispatch_history h
 WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
@@ -320,7 +320,7 @@ WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 WITH requeue_request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
-        delay_seconds double precision, error text, wedged boolean)
+        delay_seconds double precision, error text, wedged boolean, refused boolean)
 ), first_dispatch AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
     FROM requeue_request JOIN ai_job_dispatches d USING (dispatch_id)
@@ -335,7 +335,7 @@ WITH requeue_request AS MATERIALIZED (
     WHERE l.lane_id = first_dispatch.lane_id
     RETURNING l.lane_id
 ), held_lease AS MATERIALIZED (
-    SELECT r.dispatch_id, r.attempt_counts, r.counts_as_requeue, r.delay_seconds, r.error, r.wedged
+    SELECT r.dispatch_id, r.attempt_counts, r.counts_as_requeue, r.delay_seconds, r.error, r.wedged, r.refused
     FROM requeue_request r JOIN ai_job_dispatches d ON d.dispatch_id = r.dispatch_id
     WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.lease_token = r.token
       AND (NOT r.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
@@ -354,6 +354,8 @@ UPDATE ai_job_dispatches d SET
     attempts = d.attempts - CASE WHEN held_lease.attempt_counts THEN 0 ELSE 1 END,
     requeues = d.requeues + CASE WHEN held_lease.counts_as_requeue THEN 1 ELSE 0 END,
     wedges = d.wedges + CASE WHEN held_lease.wedged THEN 1 ELSE 0 END,
+    refused_by = CASE WHEN held_lease.refused THEN array_remove(d.refused_by, d.worker_id) || d.worker_id
+                      ELSE d.refused_by END,
     not_before = CASE WHEN held_lease.delay_seconds > 0
                       THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held_lease.delay_seconds) END,
     last_error = coalesce(held_lease.error, d.last_error)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from callsheet.catalog.requirements import missing_in, missing_text
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import CAPACITY_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection
-from callsheet.wire.environment import Lack
+from callsheet.wire.environment import Lack, LackKind
 
 
 class Route(NamedTuple):
@@ -64,7 +64,7 @@ class CapacityRow(NamedTuple):
 
 class RouteLackRow(NamedTuple):
     place: int
-    kind: Literal["node_class", "model", "model_hash", "engine_version"]
+    kind: LackKind
     name: str
     workers: int
 

@@ -111,3 +111,22 @@ WITH routes AS MATERIALIZED (
 SELECT last.place, l.lacks
 FROM last_environments last JOIN environment_lacks l ON l.digest = last.digest AND l.workflow_id = last.workflow_id
 ORDER BY last.place, l.digest
+
+-- name: is_runnable_elsewhere
+-- Whether a live worker that did not refuse the dispatch could run it now.
+SELECT EXISTS (
+    SELECT FROM (SELECT workflow_id, stage, provider FROM ai_job_dispatches WHERE dispatch_id = :dispatch_id) routes
+    CROSS JOIN LATERAL (
+        {workers_of_route}
+    ) c
+    WHERE c.worker_id <> ALL (:refused_by::text[]) AND c.is_approved AND c.revoked_at IS NULL
+      AND routes.provider = ANY (c.providers)
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+      AND NOT EXISTS (
+        SELECT FROM environment_lacks l WHERE l.digest = c.environment AND l.workflow_id = routes.workflow_id)
+      AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR EXISTS (
+        SELECT FROM ai_job_dispatches d
+        WHERE d.worker_id = c.worker_id AND d.status = 'leased' AND d.lease_expires_at > clock_timestamp())))
+
+-- name: graph_of_workflow
+SELECT comfyui_workflow_path, properties FROM workflows WHERE id = :workflow_id

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
+from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.models_to_load import Warmth
 from callsheet.fleet.accepted_uploads import AcceptedUploads
 from callsheet.fleet.deliveries import Deliveries
+from callsheet.fleet.engine_refusals import EngineRefusals
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.outputs import OutputInspection
 from callsheet.fleet.protocol_routes import protocol_router
@@ -76,6 +78,7 @@ def open_protocol(
         deliveries,
         inspection,
         fleet.audit,
+        EngineRefusals(databases, GraphStore(storage)),
         disk=settings.storage.backend,
         gate=gate,
     )

@@ -92,6 +92,18 @@ UPDATE comfyui_workers SET environment = :environment
 WHERE worker_id = :worker_id AND session_id = :session_id AND environment IS DISTINCT FROM :environment
 RETURNING worker_id
 
+-- name: environment_of_worker
+SELECT w.environment AS digest, e.inventory
+FROM comfyui_workers w LEFT JOIN worker_environments e ON e.digest = w.environment
+WHERE w.worker_id = :worker_id AND w.session_id = :session_id
+
+-- name: exchange_environment
+-- Only if the worker did not report another environment meanwhile. Returns a row if the environment changed.
+UPDATE comfyui_workers SET environment = :environment
+WHERE worker_id = :worker_id AND session_id = :session_id AND environment IS NOT DISTINCT FROM :expected
+  AND environment IS DISTINCT FROM :environment
+RETURNING worker_id
+
 -- name: cannot_run
 -- The assigned active workflows for which a worker lacks something.
 SELECT k.slug AS workflow, l.lacks

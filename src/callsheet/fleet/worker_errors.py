@@ -49,8 +49,11 @@ def sanitize_worker_error(raw: JsonValue) -> str:
 
 def failure_of(request: FailRequest) -> Failure:
     """The recorded failure of a run."""
-    error = request.error or WorkerError()
-    raw = request.error_message or error.message
+    return failure_of_error(request.error or WorkerError(), request.error_message)
+
+
+def failure_of_error(error: WorkerError, error_message: JsonValue = None) -> Failure:
+    raw = error_message or error.message
     parsed = _parsed(raw)
     engine = parsed if isinstance(parsed, Mapping) else {}
     return Failure(

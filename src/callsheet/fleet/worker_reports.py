@@ -9,9 +9,10 @@ from typing import Any, Literal
 from callsheet.dispatch.facts import DispatchState
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
+from callsheet.fleet.engine_refusals import EngineRefusals
 from callsheet.fleet.outputs import ExpectedOutput, InspectedOutput, OutputInspection, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
-from callsheet.fleet.worker_errors import failure_of
+from callsheet.fleet.worker_errors import failure_of, failure_of_error
 from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome
 from callsheet.jobs.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.provider_gate import CallReport, EveryProvider, ProviderGate
@@ -34,6 +35,7 @@ from callsheet.wire.worker import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaseRequest,
+    Refusal,
     RequeueRequest,
     RunEnd,
 )
@@ -49,6 +51,7 @@ class WorkerReports:
     deliveries: Deliveries
     inspection: OutputInspection
     audit: Audit
+    refusals: EngineRefusals
     disk: Literal["local", "s3"]
     gate: ProviderGate = field(default_factory=EveryProvider)
 
@@ -153,9 +156,30 @@ class WorkerReports:
         return await self._log_report(worker, request, "failed", outcome, details)
 
     async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchResponse:
+        if request.refusal is not None:
+            return await self._requeue_refused(worker, request, request.refusal)
         reason = clean_line(request.reason or "") or "the worker gave no reason"
         outcome = await self.lease_reports.requeue(_report(worker, request), reason)
         return await self._log_report(worker, request, "requeued", outcome, {"reason": reason})
+
+    async def _requeue_refused(
+        self, worker: WorkerPrincipal, request: RequeueRequest, refusal: Refusal
+    ) -> DispatchResponse:
+        """Handles a job that the worker's engine refused: it goes to another worker, waits for one, or fails."""
+        report, failure = _report(worker, request), failure_of_error(refusal.error)
+        dispatch = await self.lease_reports.holding(report)
+        if isinstance(dispatch, ReportOutcome):
+            return DispatchResponse(dispatch_id=request.dispatch_id, status=dispatch.status)
+        verdict = await self.refusals.verdict(worker, dispatch, refusal.inputs)
+        await hit(Failpoint.REFUSAL_BEFORE_PUT_BACK)
+        details = {"type": failure.type, "reason": failure.message}
+        if verdict.is_requeued:
+            outcome = await self.lease_reports.requeue_refused(
+                dispatch, report, failure, is_excluded=verdict.is_excluded
+            )
+            return await self._log_report(worker, request, "requeued", outcome, details)
+        outcome = await self.lease_reports.fail_refused(dispatch, report, failure)
+        return await self._log_report(worker, request, "failed", outcome, details)
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchResponse:
         try:

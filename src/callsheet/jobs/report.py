@@ -24,6 +24,7 @@ from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
 
 RETRY_BASE_SECONDS = 5.0
+REFUSAL_BASE_SECONDS = 1.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
@@ -169,6 +170,33 @@ class LeaseReports:
         if attempt_counts:
             return await self._requeue_with_attempt(dispatch, report, reason, actor)
         return await self._requeue_without_attempt(dispatch, report, reason, actor)
+
+    async def requeue_refused(
+        self, dispatch: DispatchState, report: LeaseReport, failure: Failure, *, is_excluded: bool
+    ) -> ReportOutcome:
+        """Requeues a job whose graph the engine refused, for another worker. The caller has already called `holding`.
+
+        `is_excluded`: the worker does not get the job again. Otherwise it may, so each refusal delays the job longer.
+        After the free requeues the attempts count, and the job fails with the error of the engine.
+        """
+        costs = dispatch.requeues >= self._free_requeues
+        if costs and dispatch.attempts >= dispatch.max_attempts:
+            return await self._fail(dispatch, report, failure)
+        refusals = dispatch.requeues + (0 if is_excluded else 1)
+        requeue = Requeue(
+            dispatch.dispatch_id,
+            report.token,
+            attempt_counts=costs,
+            counts_as_requeue=True,
+            delay_seconds=backoff_seconds(refusals, REFUSAL_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM) if refusals else 0,
+            error=failure.message,
+            refused=not is_excluded,
+        )
+        return await self._settlement.requeue(dispatch, requeue, f"Requeued: {failure.message}", report)
+
+    async def fail_refused(self, dispatch: DispatchState, report: LeaseReport, failure: Failure) -> ReportOutcome:
+        """Fails a job that no worker can run. The caller has already called `holding`."""
+        return await self._fail(dispatch, report, failure)
 
     async def requeue_held_by(
         self, worker_id: str, *, attempt_counts: bool, reason: str, actor: str

@@ -49,6 +49,11 @@ class Folders:
     output: Path
     temp: Path
 
+    @property
+    def models(self) -> Path:
+        """The model files that `ProbeModel` lists."""
+        return self.input.parent / "models"
+
     @classmethod
     def under(cls, root: Path) -> Folders:
         root = root.absolute()

@@ -96,6 +96,11 @@ class Node:
         return cls.inputs[name].config
 
     @classmethod
+    def choices_of(cls, name: str, folders: Folders) -> tuple[str, ...] | None:
+        """The accepted choices of an input; overridden if they are files."""
+        return cls.inputs[name].choices
+
+    @classmethod
     def refuse(cls, name: str, value: Any, folders: Folders) -> str | None:
         """Why a checked input cannot be used, or None."""
         return None

@@ -163,7 +163,7 @@ class _Validation:
                 errors += [problem] if problem else []
                 valid = valid and (problem is not None or self._link_holds(name, taken, values[name], open_nodes))
             else:
-                problem = _coerce(name, taken, values) or _judge_value(name, taken, values[name], node_class)
+                problem = _coerce(name, taken, values) or self._judge_value(name, taken, values[name], node_class)
                 errors += [problem] if problem else []
         errors += self._refusals(node_class, values)
         return _Finding(valid and not errors, errors)
@@ -208,6 +208,23 @@ class _Validation:
             finding.raised = None
         return finding.valid
 
+    def _judge_value(self, name: str, taken: NodeInput, value: Any, node_class: type[Node]) -> Error | None:
+        options = taken.options or {}
+        config = node_class.input_config(name, self._folders)
+        about = {"input_name": name, "input_config": config, "received_value": value}
+        if "min" in options and value < options["min"]:
+            message = f"Value {value} smaller than min of {options['min']}"
+            return error("value_smaller_than_min", message, name, **about)
+        if "max" in options and value > options["max"]:
+            return error("value_bigger_than_max", f"Value {value} bigger than max of {options['max']}", name, **about)
+        choices = node_class.choices_of(name, self._folders)
+        if choices is None or name in node_class.judged or value in choices:
+            return None
+        listed = str(list(choices))
+        if len(choices) > LISTED_CHOICES:
+            listed, about["input_config"] = f"(list of length {len(choices)})", None
+        return error("value_not_in_list", "Value not in list", f"{name}: '{value}' not in {listed}", **about)
+
     def _refusals(self, node_class: type[Node], values: Mapping[str, Any]) -> Iterator[Error]:
         for name in node_class.judged:
             if name in values and not isinstance(values[name], list):
@@ -246,20 +263,3 @@ def _coerce(name: str, taken: NodeInput, values: dict[str, Any]) -> Error | None
             exception_message=str(raised),
         )
     return None
-
-
-def _judge_value(name: str, taken: NodeInput, value: Any, node_class: type[Node]) -> Error | None:
-    options = taken.options or {}
-    about = {"input_name": name, "input_config": taken.config, "received_value": value}
-    if "min" in options and value < options["min"]:
-        message = f"Value {value} smaller than min of {options['min']}"
-        return error("value_smaller_than_min", message, name, **about)
-    if "max" in options and value > options["max"]:
-        return error("value_bigger_than_max", f"Value {value} bigger than max of {options['max']}", name, **about)
-    choices = taken.choices
-    if choices is None or name in node_class.judged or value in choices:
-        return None
-    listed = str(list(choices))
-    if len(choices) > LISTED_CHOICES:
-        listed, about["input_config"] = f"(list of length {len(choices)})", None
-    return error("value_not_in_list", "Value not in list", f"{name}: '{value}' not in {listed}", **about)

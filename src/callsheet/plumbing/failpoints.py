@@ -51,6 +51,7 @@ class Failpoint(StrEnum):
     REGISTER_BEFORE_PUT_BACK = "register.before_put_back"
     DEREGISTER_BEFORE_REMOVE = "deregister.before_remove"
     REVOKE_BEFORE_PUT_BACK = "revoke.before_put_back"
+    REFUSAL_BEFORE_PUT_BACK = "refusal.before_put_back"
     SWEEP_WORKER_BEFORE_REMOVE = "sweep_worker.before_remove"
     SCALING_RECORDED_BEFORE_DRIVER = "scaling.recorded_before_driver"
     SCALING_ORDERED_BEFORE_END = "scaling.ordered_before_end"

@@ -39,6 +39,26 @@ class EngineStuck(EngineError):
         super().__init__("engine_stuck", message, retryable=True, details=details)
 
 
+@dataclass(frozen=True, slots=True)
+class EngineLack:
+    """A part of a graph that the engine does not have: the class of a node, or a choice of one of its inputs."""
+
+    node_id: str
+    node_class: str
+    input_name: str | None = None
+    value: str | None = None
+
+
+class EngineLacks(EngineError):
+    """The engine refused a graph only because it lacks node classes or choices, such as a model file. Another engine
+    may have them.
+    """
+
+    def __init__(self, message: str, lacks: Sequence[EngineLack], details: Mapping[str, Any]):
+        super().__init__("invalid_workflow", message, details=details)
+        self.lacks = tuple(lacks)
+
+
 class NotBegun(EngineError):
     """The run ended before the engine worked on it. The job goes back to the queue, and its attempt does not count."""
 

@@ -103,11 +103,14 @@ class Required(ResponseModel):
     engine_version: str | None = None
 
 
+LackKind = Literal["node_class", "model", "model_hash", "engine_version", "choice"]
+
+
 class Lack(ResponseModel):
     """Something that a workflow requires and a worker does not have."""
 
-    kind: Literal["node_class", "model", "model_hash", "engine_version"]
-    name: str = Field(description="The missing class or file, or the required versions.")
+    kind: LackKind
+    name: str = Field(description="The missing class, file or choice of an input, or the required versions.")
 
 
 class CannotRun(ResponseModel):

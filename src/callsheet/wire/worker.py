@@ -39,6 +39,7 @@ MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
 MOST_LOADED_MODELS = 64
 MOST_REPORTED_ENGINES = 64
+MOST_REFUSED = 20
 LONGEST_ENGINE_NAME = 100
 LARGEST_SIZE = 2**53
 # Encoded as base64, with room for the padding.
@@ -416,8 +417,30 @@ class FailRequest(RunEnd):
     error: WorkerError | None = None
 
 
+class RefusedInput(WorkerRequest):
+    """A node that the engine refused: it does not have the node's class, or not this choice of one of its inputs."""
+
+    node_id: Annotated[str, _cut(LONGEST_NODE_ID)]
+    node_class: Annotated[str, _cut(REASON)]
+    input_name: Annotated[str, _cut(REASON)] | None = None
+    value: Annotated[str, _cut(REASON)] | None = Field(None, description="The choice, for example a model file.")
+
+
+class Refusal(WorkerRequest):
+    """Why an engine refused a graph that another engine may accept."""
+
+    error: WorkerError = Field(description="The error of the job if no other worker can run it.")
+    inputs: list[RefusedInput] = Field(max_length=MOST_REFUSED)
+
+
 class RequeueRequest(RunEnd):
     reason: Reason | None = None
+    refusal: Refusal | None = Field(
+        None,
+        description="The engine refused the graph only because it lacks node classes or choices, such as a model "
+        "file. The job goes to another worker or waits for one. It fails if every worker that could run it has "
+        "refused it. Report the environment of the engine first.",
+    )
 
 
 class DeferRequest(LeaseRequest):

@@ -142,6 +142,7 @@ class Agent:
             AssetCache(directory / "cache", self.config.cache_bytes),
             Transfers(),
             ReportBox(directory / "reports", self._plane),
+            self._environment,
             self._warm,
         )
 

@@ -1,14 +1,16 @@
 """Reads what the engines of this machine can run, and reports changes to the control plane.
 
 The list of an engine is several megabytes long. It is read at the start, when `request_reading` was called, for example
-after the engine was unreachable, and every five minutes, because a model file may have been added. A report that did
-not arrive is sent again without another reading.
+after the engine was unreachable, when an engine refused a graph, and every five minutes, because a model file may have
+been added. A report that did not arrive is sent again without another reading.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -24,6 +26,10 @@ log = get_logger(__name__)
 READING_SECONDS = 300.0
 # Time until a report that did not arrive is sent again.
 RETRY_SECONDS = 10.0
+# A second refusal within this time causes no second reading: a user may submit many jobs that an engine refuses.
+RENEWED_SECONDS = 5.0
+# How often the report after a refusal is sent. The control plane accepts one per second.
+RENEWAL_ATTEMPTS = 4
 # For all engines together. ComfyUI searches its folders for each loader, so the response takes long.
 ANSWER_SECONDS = 30.0
 # Fits in a body of one megabyte, the default limit of control planes, also if some characters take several bytes.
@@ -48,10 +54,28 @@ class EnvironmentWatch:
         self.custom_node_versions: dict[str, str] = {}
         self._reported: Environment | None = None
         self._reading_requested = asyncio.Event()
+        self._renewing = asyncio.Lock()
+        self._read_at = -math.inf
+        # Whether an engine refused a graph since the last regular reading.
+        self._was_contradicted = False
 
     def request_reading(self) -> None:
         """Call when the environment may have changed."""
         self._reading_requested.set()
+
+    async def renew(self, plane: ControlPlaneClient) -> None:
+        """Reads and reports at once, because an engine refused a graph that it should be able to run."""
+        async with self._renewing:
+            if time.monotonic() - self._read_at >= RENEWED_SECONDS:
+                await self.read()
+            self._was_contradicted = True
+            for attempt in range(1, RENEWAL_ATTEMPTS + 1):
+                try:
+                    await self._send(plane)
+                except Unreachable as error:
+                    await asyncio.sleep(plane.pause(attempt, error))
+                else:
+                    return
 
     async def read_and_report(self, plane: ControlPlaneClient) -> None:
         """Runs until it is cancelled."""
@@ -66,6 +90,9 @@ class EnvironmentWatch:
             if self._reading_requested.is_set() or loop.time() >= next_reading:
                 await self.read()
                 next_reading = loop.time() + READING_SECONDS
+                if self._was_contradicted:
+                    # The control plane may have excluded this worker because of the refusal. This report ends that.
+                    self._was_contradicted, self._reported = False, None
             if plane.is_registered:
                 await self.report(plane)
 
@@ -81,6 +108,7 @@ class EnvironmentWatch:
         except (EngineError, TimeoutError) as error:
             log.warning("engine.inventory_not_read", reason=str(error) or "The engine did not respond in time.")
             return
+        self._read_at = time.monotonic()
         hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
         self.current = environment_of(found, hashes)
         packages = {name for _, inventory in found if inventory is not None for name in inventory.custom_nodes}
@@ -90,14 +118,17 @@ class EnvironmentWatch:
 
     async def report(self, plane: ControlPlaneClient) -> None:
         """Reports the environment, unless the control plane already got it, also if it refused it."""
+        try:
+            await self._send(plane)
+        except Unreachable as error:
+            log.warning("worker.environment_not_reported", reason=str(error))
+
+    async def _send(self, plane: ControlPlaneClient) -> None:
         environment = self.current
         if environment is None or environment == self._reported:
             return
         try:
             response = await plane.report_environment(environment)
-        except Unreachable as error:
-            log.warning("worker.environment_not_reported", reason=str(error))
-            return
         except RefusedRequest as error:
             # The control plane is older than this agent, or has other limits. It then does not check whether this
             # worker can run a workflow.

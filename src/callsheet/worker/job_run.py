@@ -22,10 +22,12 @@ from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import (
     Engine,
     EngineError,
+    EngineLacks,
     EngineRun,
     EngineStuck,
     EngineUnreachable,
     Graph,
+    HasInventory,
     NotBegun,
     Output,
 )
@@ -41,10 +43,11 @@ from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.engine_choice import loaded_by
 from callsheet.worker.engines import DrivenEngine, EngineClaim, Engines
+from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import EnginePayload, PayloadAsset, engine_payload, refreshed
 from callsheet.worker.plane import RefusedRequest
-from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, UploadMismatch, failure, lease_of
+from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, UploadMismatch, failure, lease_of, refusal
 from callsheet.worker.transfers import TransferFailed, Transfers
 from callsheet.worker.warm_models import WarmModels
 
@@ -76,6 +79,7 @@ class Workplace:
     cache: AssetCache
     transfers: Transfers
     reports: ReportBox
+    environment: EnvironmentWatch
     warm: WarmModels = field(default_factory=WarmModels)
 
 
@@ -183,6 +187,9 @@ class JobRun:
                 return self._requeue(error.message)
         if isinstance(error, StorageAway):
             return self._requeue("storage cannot be reached")
+        if isinstance(error, EngineLacks) and self._is_reported_engine:
+            log.warning("job.refused_by_engine", reason=error.message)
+            return refusal(self.job, error)
         if isinstance(error, EngineError):
             log.warning("job.failed", type=error.type, reason=error.message, retryable=error.retryable)
             return failure(self.job, error)
@@ -190,6 +197,11 @@ class JobRun:
         lines = "".join(traceback.format_exception(error))
         unknown = EngineError("worker_error", "The worker failed.", retryable=True, traceback=redact_text(lines))
         return failure(self.job, unknown)
+
+    @property
+    def _is_reported_engine(self) -> bool:
+        """Whether the control plane knows what the engine has."""
+        return self._driven is not None and isinstance(self._driven.engine, HasInventory)
 
     async def _stopped(self, work: asyncio.Task[QueuedReport]) -> QueuedReport | None:
         work.cancel()
@@ -281,6 +293,11 @@ class JobRun:
             if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
                 # The next job must not wait behind this run.
                 health.doubt("A run did not stop.")
+            raise
+        except EngineLacks:
+            if self._is_reported_engine:
+                # Before the job goes back. Otherwise this worker gets it again.
+                await self._place.environment.renew(self._place.plane)
             raise
         except (EngineStuck, EngineUnreachable, NotBegun) as error:
             # This runs before the next job gets the place.

@@ -15,10 +15,18 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from callsheet.providers.engine import EngineLacks
 from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_json, redact_text
-from callsheet.wire.worker import CompleteRequest, FailRequest, LeaseRequest, RequeueRequest, WorkerJob
+from callsheet.wire.worker import (
+    MOST_REFUSED,
+    CompleteRequest,
+    FailRequest,
+    LeaseRequest,
+    RequeueRequest,
+    WorkerJob,
+)
 from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
@@ -158,17 +166,28 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
 
 
 def failure(job: WorkerJob, error: ProviderError) -> QueuedReport:
+    described = _described(error)
+    return QueuedReport("fail", {**lease_of(job), "error_message": described["message"], "error": described})
+
+
+def refusal(job: WorkerJob, error: EngineLacks) -> QueuedReport:
+    """Gives a job back that the engine refused, because another engine may have what this one lacks."""
+    described = _described(error)
+    inputs = [
+        {"node_id": each.node_id, "node_class": each.node_class, "input_name": each.input_name, "value": each.value}
+        for each in error.lacks[:MOST_REFUSED]
+    ]
+    refused = {"error": described, "inputs": inputs}
+    return QueuedReport("requeue", {**lease_of(job), "reason": described["message"], "refusal": refused})
+
+
+def _described(error: ProviderError) -> dict[str, Any]:
     # Messages of services may contain lone surrogates, which must not prevent the report.
     message = redact_text(error.message.encode("utf-8", "replace").decode())
-    body: dict[str, Any] = {
-        **lease_of(job),
-        "error_message": message,
-        "error": {
-            "type": error.type,
-            "message": message,
-            "details": redact_json(error.details),
-            "traceback": None if error.traceback is None else redact_text(error.traceback),
-            "retryable": error.retryable,
-        },
+    return {
+        "type": error.type,
+        "message": message,
+        "details": redact_json(error.details),
+        "traceback": None if error.traceback is None else redact_text(error.traceback),
+        "retryable": error.retryable,
     }
-    return QueuedReport("fail", body)

@@ -14,6 +14,7 @@ from callsheet.worker import environment
 from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
 from callsheet.worker.plane import RefusedRequest, Unreachable
+from tests.support.waiting import until
 
 ONE, OTHER = "ab" * 32, "cd" * 32
 
@@ -83,6 +84,9 @@ class FakeEngine:
 
 class FakePlane:
     is_registered = True
+
+    def pause(self, failures: int, error: Exception | None = None) -> float:
+        return 0.0
 
     def __init__(self) -> None:
         self.reports: list[Environment] = []
@@ -165,6 +169,37 @@ async def test_a_report_is_repeated_without_reading_the_engine_again(
     await reported_at_last.wait()
     watching.cancel()
     assert (len(attempts), len(plane.reports), engine.readings) == (3, 1, 1)
+
+
+async def test_a_refusal_is_followed_by_a_reading_and_a_report_but_many_refusals_by_one_reading(
+    engine: FakeEngine, plane: FakePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
+    await watch.report(cast("ControlPlaneClient", plane))
+    failures = [Unreachable("one report per second", 1.0)]
+
+    async def report(reported: Environment) -> EnvironmentResponse:
+        if failures:
+            raise failures.pop()
+        plane.reports.append(reported)
+        return EnvironmentResponse(cannot_run=[])
+
+    monkeypatch.setattr(plane, "report_environment", report)
+    engine.has = inventory("A")
+    await asyncio.gather(*(watch.renew(cast("ControlPlaneClient", plane)) for _ in range(3)))
+    assert (engine.readings, [each.models for each in plane.reports]) == (1, [[]])
+
+
+async def test_after_a_refusal_the_next_regular_reading_is_reported_even_if_nothing_changed(
+    engine: FakeEngine, plane: FakePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
+    await watch.renew(cast("ControlPlaneClient", plane))
+    watch.request_reading()
+    watching = asyncio.create_task(watch.read_and_report(cast("ControlPlaneClient", plane)))
+    await until(lambda: len(plane.reports) == 2)
+    watching.cancel()
+    assert plane.reports[0] == plane.reports[1]
 
 
 async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(

@@ -17,7 +17,7 @@ from callsheet.providers.comfy.errors import (
     of_refused_prompt,
 )
 from callsheet.providers.comfy.outputs import mime_type_of, outputs_of, public_names, remove_files
-from callsheet.providers.engine import Output
+from callsheet.providers.engine import EngineLack, EngineLacks, Output
 from tests.support.engines import SAMPLES, sample
 
 GRAPH: dict[str, Any] = {"2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "callsheet/run-1/x"}}}
@@ -102,6 +102,27 @@ def test_a_missing_node_or_model_is_named_with_what_to_install(name: str, messag
     error = of_refused_prompt(recorded["http_status"], recorded["body"])
     assert error.message == message
     assert advice in error.details["advice"]
+
+
+def test_a_refusal_for_something_that_another_engine_may_have_says_what_it_is() -> None:
+    found = {}
+    for name in ("missing_class", "missing_model"):
+        recorded = sample("output_marker_and_refusals")[name]
+        error = of_refused_prompt(recorded["http_status"], recorded["body"])
+        assert isinstance(error, EngineLacks)
+        found[name] = error.lacks
+    assert found["missing_class"] == (EngineLack("2", "FancyNodeThatIsNotHere"),)
+    [model] = found["missing_model"]
+    assert (model.node_class, model.input_name, model.value) == (
+        "CheckpointLoaderSimple",
+        "ckpt_name",
+        "not-here.safetensors",
+    )
+    # Another error of the graph would fail on every engine.
+    body = sample("output_marker_and_refusals")["missing_model"]["body"]
+    wrong = {"class_type": "Save", "errors": [{"type": "required_input_missing", "message": "x", "details": "width"}]}
+    both = {**body, "node_errors": {**body["node_errors"], "9": wrong}}
+    assert not isinstance(of_refused_prompt(400, both), EngineLacks)
 
 
 def test_a_model_that_only_one_output_lacks_is_named_too() -> None:

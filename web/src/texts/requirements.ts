@@ -48,5 +48,6 @@ export const requirementsTexts = {
     model: (name: string) => `model ${name}`,
     model_hash: (name: string) => `model ${name} with the required hash`,
     engine_version: (name: string) => `engine version ${name}`,
+    choice: (name: string) => `choice ${name}`,
   } satisfies Record<Lack["kind"], (name: string) => string>,
 };

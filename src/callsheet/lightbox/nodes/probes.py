@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy
 
+from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Blocker, Node, NodeContext, NodeInput, Result
 from callsheet.lightbox.nodes.images import IMAGE
@@ -106,6 +107,29 @@ class ProbeBlock(Node):
         return Result((Blocker(message or None),))
 
 
+class ProbeModel(Node):
+    """A loader like ComfyUI's: its choices are the files of a folder, which may be deleted while the engine runs."""
+
+    name = "ProbeModel"
+    category = CATEGORY
+    inputs: ClassVar = {"image": NodeInput("IMAGE"), "model_name": NodeInput(())}
+    outputs = (IMAGE,)
+
+    @classmethod
+    def input_config(cls, name: str, folders: Folders) -> list[Any]:
+        choices = cls.choices_of(name, folders)
+        return super().input_config(name, folders) if choices is None else [list(choices)]
+
+    @classmethod
+    def choices_of(cls, name: str, folders: Folders) -> tuple[str, ...] | None:
+        if name != "model_name":
+            return super().choices_of(name, folders)
+        return tuple(sorted(path.name for path in folders.models.glob("*.safetensors")))
+
+    def run(self, context: NodeContext, *, image: Frames, model_name: str) -> Result:
+        return Result((image,))
+
+
 class ProbeUI(Node):
     name = "ProbeUI"
     category = CATEGORY
@@ -116,4 +140,4 @@ class ProbeUI(Node):
         return Result(shown=SHOWN[mode])
 
 
-NODES: tuple[type[Node], ...] = (ProbeSleep, ProbeHang, ProbeFail, ProbeBlock, ProbeUI)
+NODES: tuple[type[Node], ...] = (ProbeSleep, ProbeHang, ProbeFail, ProbeBlock, ProbeModel, ProbeUI)

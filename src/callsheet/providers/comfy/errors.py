@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.engine import EngineError, NotBegun
+from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, NotBegun
 from callsheet.toolbox.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
@@ -42,16 +42,25 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
     details = {"error": error, "node_errors": body.get("node_errors") or {}}
     missing = _missing_class(error)
     if missing is not None:
-        return EngineError("invalid_workflow", missing, details={"advice": INSTALL_NODE, **details})
+        place = f" (node {missing.node_id} of the workflow)" if missing.node_id else ""
+        message = f"The engine has no node of the class {missing.node_class}{place}."
+        return EngineLacks(message, [missing], {"advice": INSTALL_NODE, **details})
     problems = _node_problems(body.get("node_errors"))
     # The details are often only the number of a node.
     said = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
-    if _lacks_a_choice(body.get("node_errors")):
+    return _of_nodes(said or "The engine refused the workflow.", body.get("node_errors"), details)
+
+
+def _of_nodes(message: str, node_errors: object, details: dict[str, Any]) -> EngineError:
+    lacks, is_all = _missing_choices(node_errors)
+    if lacks:
         details["advice"] = INSTALL_FILE
-    return EngineError("invalid_workflow", said or "The engine refused the workflow.", details=details)
+    if lacks and is_all:
+        return EngineLacks(message, lacks, details)
+    return EngineError("invalid_workflow", message, details=details)
 
 
-def _missing_class(error: Mapping[str, Any]) -> str | None:
+def _missing_class(error: Mapping[str, Any]) -> EngineLack | None:
     """The class of nodes that the engine does not have, and the node that uses it."""
     extra = error.get("extra_info")
     found = _MISSING_CLASS.fullmatch(_text(error.get("message")))
@@ -60,14 +69,22 @@ def _missing_class(error: Mapping[str, Any]) -> str | None:
     if not name or not (found or error.get("type") == "missing_node_type"):
         return None
     number = _NODE_ID.search(_text(error.get("details")))
-    place = f" (node {number['id']} of the workflow)" if number else ""
-    return f"The engine has no node of the class {name}{place}."
+    return EngineLack(number["id"] if number else "", name)
 
 
-def _lacks_a_choice(node_errors: object) -> bool:
-    nodes = node_errors.values() if isinstance(node_errors, dict) else ()
-    found = [each for node in nodes if isinstance(node, dict) for each in node.get("errors") or []]
-    return any(isinstance(each, dict) and each.get("type") == NOT_IN_LIST for each in found)
+def _missing_choices(node_errors: object) -> tuple[list[EngineLack], bool]:
+    """The choices that the engine does not have, and whether there are no other errors."""
+    found: list[EngineLack] = []
+    is_all = True
+    for node_id, node in node_errors.items() if isinstance(node_errors, dict) else ():
+        for error in (node.get("errors") or []) if isinstance(node, dict) else ():
+            extra = error.get("extra_info") if isinstance(error, dict) else None
+            if not isinstance(extra, dict) or error.get("type") != NOT_IN_LIST:
+                is_all = False
+                continue
+            name, value = _text(extra.get("input_name")), extra.get("received_value")
+            found.append(EngineLack(str(node_id), _text(node.get("class_type")), name, str(value)))
+    return found, is_all
 
 
 def of_node_errors(node_errors: object, output_node: str | None) -> EngineError | None:
@@ -78,10 +95,7 @@ def of_node_errors(node_errors: object, output_node: str | None) -> EngineError 
     if output_node is not None and output_node not in stopped:
         return None
     said = "; ".join(_node_problems(node_errors)[:5])
-    details: dict[str, Any] = {"node_errors": dict(node_errors)}
-    if _lacks_a_choice(node_errors):
-        details["advice"] = INSTALL_FILE
-    return EngineError("invalid_workflow", said or "The engine refused a node.", details=details)
+    return _of_nodes(said or "The engine refused a node.", node_errors, {"node_errors": dict(node_errors)})
 
 
 def of_execution_error(data: Mapping[str, Any]) -> EngineError:
