@@ -62,6 +62,7 @@ lint: install-dev ## Check style, security rules, words, SQL and which room may 
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.check_words
+	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
 
 types: install-dev ## Check types, strictly

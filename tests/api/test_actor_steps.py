@@ -282,7 +282,7 @@ PRODUCT = {"title": "Lamp"}
             "The provider of tts is not configured.",
         ),
         ({"payload": None}, "payload", "An actor needs a payload."),
-        ({"payload": []}, "payload", "The value must be a valid dictionary."),
+        ({"payload": []}, "payload", "The value must be an object."),
         ({"payload": {}}, "payload.provider", "This field is required."),
         ({"payload": {**WORDS, "provider": "nowhere"}}, "payload.provider", "Unknown provider 'nowhere'."),
         ({"payload": {**WORDS, "provider": "lightbox"}}, "payload.provider", "is not configured"),

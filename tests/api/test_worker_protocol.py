@@ -148,7 +148,7 @@ async def test_an_empty_output_is_refused_when_it_is_announced_and_when_it_is_re
     [
         (None, OUTPUT, "was not uploaded"),
         (b"", OUTPUT, "is empty"),
-        (OUTPUT + b"more", OUTPUT, "were declared"),
+        (OUTPUT + b"more", OUTPUT, "its declared size"),
         (bytes(reversed(OUTPUT)), OUTPUT, "has the SHA-256"),
     ],
 )

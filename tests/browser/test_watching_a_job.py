@@ -52,7 +52,7 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     await page.goto(f"/jobs/{job_id}")
     await expect(page.get_by_text("This job failed")).to_be_visible()
     await expect(page.get_by_text("NoSuchNode").first).to_be_visible()
-    await expect(page.get_by_text("5 tokens came back to your wallet.").first).to_be_visible()
+    await expect(page.get_by_text("Your wallet got 5 tokens back.").first).to_be_visible()
     # Markup stays text.
     await expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Main").get_by_text("1,000", exact=True)).to_be_visible()
@@ -82,10 +82,10 @@ async def test_a_user_cancels_a_waiting_job_and_sees_the_refund(
 
     await page.get_by_role("button", name="Cancel, refund 5 tokens").click()
     dialog = page.get_by_role("dialog", name="Cancel this job?")
-    await expect(dialog).to_contain_text("its 5 tokens come back to your wallet")
+    await expect(dialog).to_contain_text("your wallet gets 5 tokens back")
     await dialog.get_by_role("button", name="Cancel the job").click()
     await expect(page.get_by_text("This job was canceled")).to_be_visible()
-    await expect(page.get_by_text("5 tokens came back to your wallet.").first).to_be_visible()
+    await expect(page.get_by_text("Your wallet got 5 tokens back.").first).to_be_visible()
     await expect(wallet.get_by_text("1,000", exact=True)).to_be_visible()
 
 

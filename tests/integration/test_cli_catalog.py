@@ -77,7 +77,8 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
         *("--set", "prompt=a dog", "--description", "Cats."),
     )
     assert made.out == (
-        "Effect cat of my-cat-v2 costs 5 and is not published yet. To publish it, run: callsheet effects publish cat.\n"
+        "Effect cat of my-cat-v2 costs 5 tokens and is not published yet. "
+        "To publish it, run: callsheet effects publish cat.\n"
     )
     assert callsheet.call("effects", "publish", "cat").out == "Effect cat is published and costs 5.\n"
     [effect] = [row for row in callsheet.call("effects", "list", "--json").json if row["slug"] == "cat"]
@@ -106,7 +107,9 @@ def test_an_import_names_the_command_that_creates_an_effect_with_a_price(callshe
     hint = "Create an effect: callsheet effects create NAME --workflow hinted --cost TOKENS --publish"
     assert shown.splitlines()[-1] == hint
     command = hint.removeprefix("Create an effect: callsheet ").replace("NAME", "hinted").replace("TOKENS", "3")
-    assert callsheet.succeed(*command.split()).out.startswith("Effect hinted of hinted costs 3 and is published.")
+    assert callsheet.succeed(*command.split()).out.startswith(
+        "Effect hinted of hinted costs 3 tokens and is published."
+    )
 
 
 def test_warnings_are_printed_beside_the_result_of_a_command_that_succeeds(
@@ -338,7 +341,7 @@ def test_errors_are_printed_as_one_sentence(callsheet: Callsheet, tmp_path: Path
     for text, where in (("{", " (line 1, column 2)"), ("", " (it is empty)"), ("[" * 100_000, "")):
         broken.write_text(text)
         assert f"is not JSON{where}. Export it again" in callsheet.call("workflows", "import", str(broken)).sentence
-    assert "slug: " in callsheet.call("workflows", "import", file, "--slug", "No Slug").sentence
+    assert "slug is " in callsheet.call("workflows", "import", file, "--slug", "No Slug").sentence
     assert callsheet.call("workflows", "import", file, "--output-node", "77").sentence == (
         "There is no node '77' in this graph."
     )

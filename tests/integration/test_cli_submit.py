@@ -266,7 +266,7 @@ def test_a_video_that_cannot_be_decoded_fails_with_a_reason_and_costs_nothing(
         assert http.get("/api/wallet").json()["balance"] == before
     assert (failed.code, failed.out) == (1, "")
     assert "has failed: Invalid data found when processing input: " in failed.err
-    assert "The 2 tokens were refunded." in failed.err
+    assert "2 tokens were refunded." in failed.err
 
 
 def poor_key(home: Path, callsheet: Callsheet) -> str:

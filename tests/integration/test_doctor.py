@@ -261,7 +261,7 @@ async def test_local_files_that_only_another_machine_has_are_a_problem(core: Cor
     shutil.copy2(settings.home / "secret_key", home)
     found = (await findings(settings.model_copy(update={"home": home})))["storage"]
     assert found.status == "problem"
-    assert "1 of the 1 newest files are not in" in found.message
+    assert "1 of the 1 newest file. Another" in found.message
     assert "CALLSHEET_STORAGE__BACKEND=s3" in found.advice
 
 

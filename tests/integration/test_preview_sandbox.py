@@ -215,7 +215,7 @@ async def test_only_one_of_a_million_frames_is_decoded() -> None:
 
 @pytest.mark.thorough
 async def test_a_preview_that_needs_too_much_processor_time_is_stopped() -> None:
-    with pytest.raises(NoPreview, match="more than 1 seconds of processor time"):
+    with pytest.raises(NoPreview, match="more than 1 second of processor time"):
         await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))
 
 

@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 import callsheet.wire
 from callsheet.wire import forms
 from callsheet.wire.base import UserRequest
+from callsheet.wire.reasons import reason_of
 
 BAD = "ü b"
 
@@ -20,7 +21,7 @@ BAD = "ü b"
 def refused(form: Any) -> str:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(form).validate_python(BAD)
-    return forms.reason_of(caught.value.errors()[0])
+    return reason_of(caught.value.errors()[0])
 
 
 @pytest.mark.parametrize(

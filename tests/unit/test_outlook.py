@@ -62,8 +62,8 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
             "ahead",
             "3 jobs are ahead of this job. More workers are starting.",
         ),
-        (queued(0), BUSY, "workers_at_capacity", "The job is next, but all slots of 2 workers are busy."),
-        (queued(0), NoWorkers(1, 4, 4), "workers_at_capacity", "The job is next, but all slots of 1 worker are busy."),
+        (queued(0), BUSY, "workers_at_capacity", "The job is next, but no slot of 2 workers is free."),
+        (queued(0), NoWorkers(1, 4, 4), "workers_at_capacity", "The job is next, but no slot of 1 worker is free."),
         (queued(0), FREE, "next", "The job is next. A worker will take it in a moment."),
         (
             queued(3, limit=2, in_use=2),

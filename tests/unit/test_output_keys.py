@@ -140,7 +140,12 @@ CLAIM = OutputClaim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
             None,
             f"The output {CLAIM.name!r} is empty. Report a failure of the type empty_output instead.",
         ),
-        (CLAIM, 6, "a" * 64, "The uploaded output has 6 bytes, but 5 were declared. Upload it again and report again."),
+        (
+            CLAIM,
+            6,
+            "a" * 64,
+            "The uploaded output has 6 bytes, but its declared size is 5. Upload it again and report again.",
+        ),
         (CLAIM, 5, "b" * 64, f"The uploaded output has the SHA-256 {'b' * 64}, but {'a' * 64} was declared."),
         (CLAIM, 5, None, f"The uploaded output has the SHA-256 None, but {'a' * 64} was declared."),
     ],

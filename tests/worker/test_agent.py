@@ -245,7 +245,7 @@ async def test_a_run_that_takes_longer_than_its_worker_allows_fails_although_its
     agent_harness.agent(run_limit_seconds=1.0)
     person = await agent_harness.person()
     job = await agent_harness.ends(person, await agent_harness.submit(person), "failed")
-    assert (job["error"]["type"], job["error"]["message"]) == ("run_limit", "The run took longer than 1 seconds.")
+    assert (job["error"]["type"], job["error"]["message"]) == ("run_limit", "The run took longer than 1 second.")
     await until(lambda: agent_harness.engine.running is None)
 
 

@@ -37,6 +37,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import is_open_to_others
 from callsheet.wire.errors import Refusal, Unavailable
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.media.storage import Storage
@@ -168,7 +169,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                     broken.append(SettingsFinding("database", "problem", f"Pool {pool.name} is not served. {error}"))
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]
-    found = f"PostgreSQL {version} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
+    found = f"PostgreSQL {version} ({where}), {counted(len(pools), 'pool')}."
     if behind:
         schema = SettingsFinding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:

@@ -11,6 +11,7 @@ from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.settings.findings import SettingsFinding
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.media.storage import Storage
@@ -40,8 +41,8 @@ async def local_storage_findings(settings: Settings, storage: Storage, central_d
         missing += await storage.head(path) is None
     if missing:
         message = (
-            f"{missing} of the {looked_at} newest files are not in {storage.place}. Another control plane stored them "
-            "on its machine, or the storage was not restored with the databases."
+            f"Missing in {storage.place}: {missing} of the {counted(looked_at, 'newest file')}. Another control plane "
+            "stored them on its machine, or the storage was not restored with the databases."
         )
         return [SettingsFinding("storage", "problem", message, ADVICE)]
     others = await _other_machines(central_dsn)

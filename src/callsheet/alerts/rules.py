@@ -12,6 +12,7 @@ from callsheet.identity.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
 from callsheet.settings import DiskSettings
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.plurals import counted
 
 # Fewer failures of a loop may be a coincidence.
 FAILURES_IN_A_ROW = 3
@@ -196,7 +197,8 @@ def _loops(loops: Iterable[LoopMetrics]) -> Iterator[Alert]:
                 code="failing_loop",
                 severity="critical",
                 subject=loop.name,
-                message=f"The loop {loop.name} of this process has failed {loop.failures_in_a_row} times in a row.",
+                message=f"The loop {loop.name} of this process has failed "
+                f"{counted(loop.failures_in_a_row, 'time')} in a row.",
                 action="Look for loop.tick_failed in the log of this process; its error says what is missing.",
             )
 
@@ -209,7 +211,8 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 code="scaling_driver_failing",
                 severity="critical",
                 subject=where,
-                message=f"The driver {each.driver} of the fleet {where} has failed {each.driver_failures} times in a "
+                message=f"The driver {each.driver} of the fleet {where} has failed "
+                f"{counted(each.driver_failures, 'time')} in a "
                 f"row, so no worker is started or ended. The last error: {each.driver_error}",
                 action="Do what the error says. The driver is called again every few seconds.",
             )
@@ -239,8 +242,9 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 code="fleet_at_maximum",
                 severity="warning",
                 subject=where,
-                message=f"The fleet {where} has its maximum of {each.maximum} workers for {_duration(seconds)}, and "
-                f"its queue has grown from {then:.0f} to {now:.0f} seconds of work.",
+                message=f"The fleet {where} has its maximum of {counted(each.maximum, 'worker')} for "
+                f"{_duration(seconds)}, and its "
+                f"queue has grown from {then:.0f} to {counted(round(now), 'second')} of work.",
                 action=f"Raise the maximum: callsheet fleets scale {each.fleet} --stage {each.stage} --max NUMBER. Or "
                 "accept the waiting times.",
             )
@@ -254,7 +258,8 @@ def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
                 code="many_failures",
                 severity="warning",
                 subject=one.workflow,
-                message=f"{one.failed_last_hour} of {finished} jobs of {one.workflow} failed in the last hour.",
+                message=f"{one.failed_last_hour} of {counted(finished, 'job')} of {one.workflow} failed in the "
+                "last hour.",
                 action="Read their errors: under Operate, Jobs, with the status failed and the workflow "
                 f"{one.workflow}.",
             )
@@ -267,7 +272,7 @@ def _engine_killers(killers: Iterable[EngineKiller]) -> Iterator[Alert]:
             severity="warning",
             subject=each.workflow,
             message=f"Runs of {each.workflow} during which the engine hung or crashed in the last 24 hours: "
-            f"{each.times}, of {each.jobs} {'job' if each.jobs == 1 else 'jobs'}.",
+            f"{each.times}, of {counted(each.jobs, 'job')}.",
             action="Run the graph by hand at ComfyUI and read its output: often a custom node ends the process or the "
             "thread that renders. Their errors are under Operate, Jobs. Until it is fixed, deactivate the workflow: "
             f"under Operate, Workflows, or with: callsheet workflows deactivate {each.workflow}.",
@@ -282,7 +287,7 @@ def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
                 code="failing_runs",
                 severity="warning",
                 subject=one.pool,
-                message=f"{one.failed} of {finished} jobs of runs in {one.pool} failed in the last "
+                message=f"{one.failed} of {counted(finished, 'job')} of runs in {one.pool} failed in the last "
                 f"{_duration(one.window_seconds)}.",
                 action="Find the workflow by its own alert or under Operate, Jobs, with the status failed, and read "
                 "the errors of its jobs. A run whose branches fail stops by itself, and its reason says so.",
@@ -292,7 +297,8 @@ def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
                 code="broken_runs",
                 severity="warning",
                 subject=one.pool,
-                message=f"An unexpected error stops the scheduler from advancing {one.broken_runs} runs in {one.pool}.",
+                message="An unexpected error stops the scheduler from advancing "
+                f"{counted(one.broken_runs, 'run')} in {one.pool}.",
                 action="Look for pipeline.run_stumbled in the logs. It names the run and has the traceback.",
             )
 
@@ -339,8 +345,8 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
             code="provider_paused",
             severity="warning",
             subject=each.provider,
-            message=f"{each.provider} failed {each.failures} times in a row and is paused; {_waiting_jobs(each)} wait. "
-            f"The last error: {each.last_error}",
+            message=f"{each.provider} failed {counted(each.failures, 'time')} in a row and is paused; "
+            f"{_waiting_jobs(each)} wait. The last error: {each.last_error}",
             action="See its last error and its next attempt under Operate, Providers. When it works again, end the "
             "pause there.",
         )
@@ -384,11 +390,11 @@ def _healed(reconciled: Mapping[str, int]) -> Iterator[Alert]:
                 code="reconciled",
                 severity="warning",
                 subject=kind,
-                message=f"The reconciler has repaired {kind} {count} times since this process started.",
+                message=f"The reconciler has repaired {kind} {counted(count, 'time')} since this process started.",
                 action="Look for reconciler.healed in the log to find out what was inconsistent, and when.",
             )
 
 
 def _duration(seconds: float) -> str:
     minutes = int(seconds // 60)
-    return f"{minutes} minutes" if minutes < 120 else f"{minutes // 60} hours"
+    return counted(minutes, "minute") if minutes < 120 else counted(minutes // 60, "hour")

@@ -21,6 +21,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.catalog import Asset, AssetUse, CreateAsset, CreatedAsset, Property
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import UploadRequest
+from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.catalog")
 FOLDER = "catalog/assets"
@@ -67,7 +68,7 @@ class Assets:
 
     async def create(self, request: CreateAsset, actor: str) -> CreatedAsset:
         if request.size > self._largest_bytes:
-            raise InvalidRequest.field("size", f"The size must be at most {self._largest_bytes} bytes.")
+            raise InvalidRequest.field("size", f"The size must be at most {counted(self._largest_bytes, 'byte')}.")
         self._require_space(request.size)
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"

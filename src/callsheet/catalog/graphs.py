@@ -9,6 +9,7 @@ from typing import Any
 from callsheet.catalog.known_nodes import MOST_OUTPUTS, OUTPUTS
 from callsheet.providers.comfy.file_inputs import LINK_LENGTH, is_link
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.plurals import counted
 
 Graph = Mapping[str, Any]
 # ComfyUI 0.7 fails on a chain of 1000 nodes ("maximum recursion depth exceeded", or its executor dies); 600 passed.
@@ -51,7 +52,7 @@ def check_graph(graph: Graph) -> list[FieldProblem]:
     if not graph:
         return [FieldProblem("graph", "The graph has no nodes.")]
     if len(graph) > MOST_NODES:
-        return [FieldProblem("graph", f"The graph has {len(graph)} nodes. The limit is {MOST_NODES}.")]
+        return [FieldProblem("graph", f"The graph has {counted(len(graph), 'node')}. The limit is {MOST_NODES}.")]
     problems = [problem for node_id, node in graph.items() for problem in _check_node(node_id, node)]
     return problems or _check_links(graph)
 
@@ -112,7 +113,7 @@ def _wrong_link(graph: Graph, source: str, output: float) -> str | None:
         return f"The input is linked to output {output} of {node}. Outputs are numbered 0, 1, 2, …."
     count = OUTPUTS.get(class_type)
     if count is not None and output >= count:
-        has = f"has {count} output{'' if count == 1 else 's'}, numbered from 0" if count else "has no outputs"
+        has = f"has {counted(count, 'output')}, numbered from 0" if count else "has no outputs"
         return f"The input is linked to output {output} of {node}, which {has}."
     return None
 

@@ -28,7 +28,8 @@ from callsheet.catalog.workflows import refuse
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.errors import FieldProblem, Unavailable
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.plurals import counted
+from callsheet.wire.reasons import REQUIRED
 
 FIELD = "input_payload"
 ROUNDED_SECONDS = 0.5
@@ -116,11 +117,17 @@ def check_file(
     if not file.mime_type.startswith(f"{each.type.value}/"):
         return [FieldProblem(field, f"The file must be {an(each.type)}, but it is {file.mime_type}.")]
     if each.limits.max_bytes is not None and file.size > each.limits.max_bytes:
-        return [FieldProblem(field, f"The file has {file.size} bytes. The limit is {each.limits.max_bytes}.")]
+        return [
+            FieldProblem(field, f"The file has {counted(file.size, 'byte')}. The limit is {each.limits.max_bytes}.")
+        ]
     longest = each.limits.max_seconds
     # Containers round the duration, and a recorder may add half a second to the set time.
     if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
-        return [FieldProblem(field, f"The video is {duration_seconds:.1f} seconds long. The limit is {longest:g}.")]
+        return [
+            FieldProblem(
+                field, f"The video is {counted(round(duration_seconds, 1), 'second')} long. The limit is {longest:g}."
+            )
+        ]
     return []
 
 

@@ -14,6 +14,7 @@ from callsheet.catalog.placeholders import overlapping
 from callsheet.providers.comfy.file_inputs import nodes_that_name_files, takes_file
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.plurals import counted
 
 Value = bool | int | float | str
 DEFAULT_INPUT_PLACEHOLDER = "__INPUT_PATH__"
@@ -66,7 +67,7 @@ def _fit_text(value: object, limits: Limits) -> Value:
         raise Unfit("The value must be a text.")
     longest = limits.max_length or LONGEST_TEXT
     if len(value) > longest:
-        raise Unfit(f"The text must have at most {longest} characters.")
+        raise Unfit(f"The text must have at most {counted(longest, 'character')}.")
     return value
 
 

@@ -11,6 +11,7 @@ import re
 from callsheet.catalog.graphs import Graph
 from callsheet.providers.comfy.file_inputs import is_link
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.plurals import counted
 
 MOST_UNUSED = 100
 # Only the engine knows which classes produce results. The names of most of them contain these words.
@@ -24,7 +25,8 @@ def check_reach(graph: Graph, output_node_id: str | None) -> list[FieldProblem]:
         return []
     some = ", ".join(sorted(unused, key=lambda node_id: (len(node_id), node_id))[:5])
     reason = (
-        f"The graph has {len(unused)} nodes that lead to no output, for example {some[:200]}. "
+        f"The graph has {counted(len(unused), 'node that leads', 'nodes that lead')} to no output, for example "
+        f"{some[:200]}. "
         f"The limit is {MOST_UNUSED}. Remove them from the graph."
     )
     return [FieldProblem("graph", reason)]

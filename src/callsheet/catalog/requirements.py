@@ -17,6 +17,7 @@ from callsheet.catalog.graphs import Graph
 from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 from callsheet.wire.catalog import Property
 from callsheet.wire.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
+from callsheet.wire.plurals import counted
 
 # Maximum number of missing things that are stored: enough to know what to install first.
 MOST_LACKS = 5
@@ -81,9 +82,7 @@ def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     if of_all:
         *others, last = map(_named, of_all[:MOST_NAMED])
         return f"No worker has {', '.join(others)} or {last}." if others else f"No worker has {last}."
-    parts = [
-        f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
-    ]
+    parts = [f"{counted(count, 'worker lacks', 'workers lack')} {_named(lack)}" for lack, count in counts[:MOST_NAMED]]
     return f"{', '.join(parts)}." if parts else "No worker has everything that the workflow requires."
 
 

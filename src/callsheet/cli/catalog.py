@@ -7,28 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
 
 from callsheet.settings import load_settings
-from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
     from callsheet.catalog.room import CatalogRoom
 
 Result = TypeVar("Result")
-Model = TypeVar("Model", bound=BaseModel)
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
-
-
-def checked(model: type[Model], **values: object) -> Model:
-    try:
-        return model(**values)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise OperatorError(f"{where}: {str(first['msg']).removeprefix('Value error, ')}.") from None
 
 
 def with_catalog(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:

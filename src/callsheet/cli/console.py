@@ -16,7 +16,7 @@ from rich.console import Console
 from callsheet.cli.tables import print_rows
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.redaction import redact_text
-from callsheet.wire.forms import reason_of
+from callsheet.wire.reasons import reason_of
 
 Model = TypeVar("Model", bound=BaseModel)
 UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"))

@@ -16,6 +16,7 @@ from callsheet.cli.login import Login
 from callsheet.cli.profile_store import DEMO, is_logged_in
 from callsheet.identity.known_passwords import DEMO_EMAIL
 from callsheet.wire.jobs import Job
+from callsheet.wire.plurals import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ def introduce(
         err.print(f"\n[bold red]The result is wrong:[/] {'; '.join(verified['problems'])}.\n", markup=True)
     else:
         err.print(
-            f"\nChecked the result: {verified['frames']} frames, {verified['seconds']:.1f} s, sound kept, "
+            f"\nChecked the result: {counted(verified['frames'], 'frame')}, {verified['seconds']:.1f} s, sound kept, "
             f"colors inverted (largest error {verified['pixel_error']} of 255)."
         )
-    err.print(f"It cost {shown.job.cost} tokens; {shown.balance} are left.")
+    err.print(f"It cost {counted(shown.job.cost, 'token')}; the wallet has {shown.balance} left.")
     err.print(f"\n[bold green]Callsheet is running[/] after {seconds} s.\n", markup=True)
     err.print(f"  Open      {link}")
     err.print(f"  API       {login.url}/docs")

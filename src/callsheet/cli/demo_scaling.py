@@ -23,6 +23,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
+from callsheet.wire.plurals import counted
 from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Moment:
     def __str__(self) -> str:
         parts = [("coming", self.coming), ("draining", self.draining), ("leaving", self.leaving)]
         also = "".join(f", {number} {name}" for name, number in parts if number)
-        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}{also}"
+        workers = f"{counted(self.workers, 'worker')}{also}"
         jobs = f"{self.waiting:2} waiting {self.running:2} running {self.done:2} done"
         return f"{self.seconds:6.1f} s  {jobs}  {workers:<32} {self.reason or ''}".rstrip()
 

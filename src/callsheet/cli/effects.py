@@ -9,10 +9,11 @@ from pathlib import Path
 
 import typer
 
-from callsheet.cli.catalog import AS_JSON, LISTED, checked, with_catalog
-from callsheet.cli.console import err, out, print_json, print_table, require_consent
+from callsheet.cli.catalog import AS_JSON, LISTED, with_catalog
+from callsheet.cli.console import checked, err, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateEffect, EffectRecord, UpdateEffect
+from callsheet.wire.plurals import counted
 
 effects = typer.Typer(help="Effects: workflows with a name and a price.", no_args_is_help=True)
 
@@ -69,7 +70,9 @@ def create_effect(
             if effect.is_published
             else f"is not published yet. To publish it, run: callsheet effects publish {slug}"
         )
-        out.print(f"Effect {effect.slug} of {effect.workflow} costs {effect.credits_cost} and {offered}.")
+        out.print(
+            f"Effect {effect.slug} of {effect.workflow} costs {counted(effect.credits_cost, 'token')} and {offered}."
+        )
 
 
 @effects.command("list")

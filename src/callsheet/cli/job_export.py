@@ -13,6 +13,7 @@ import typer
 from callsheet.cli.console import err, out, print_json
 from callsheet.cli.submit import URL
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import choose
 
 if TYPE_CHECKING:
     from callsheet.cli.operations_client import OperationsClient
@@ -57,7 +58,10 @@ def export_jobs(
     if as_json:
         print_json({"file": str(file), "jobs": len(trace), "run_seconds": trace.work_seconds})
     else:
-        out.print(f"Wrote {len(trace):,} jobs to {file}. To replay them, run: callsheet simulate --trace {file}")
+        out.print(
+            f"Wrote {len(trace):,} {choose(len(trace), 'job')} to {file}. To replay them, run: callsheet simulate "
+            f"--trace {file}"
+        )
 
 
 async def read_history(
@@ -70,7 +74,7 @@ async def read_history(
     with err.status("Reading the history") as status:
         async for page in client.finished_dispatches():
             found += [each for each in page if _counts(each, start, stage, workflows)]
-            status.update(f"Reading the history: {len(found):,} jobs")
+            status.update(f"Reading the history: {len(found):,} {choose(len(found), 'job')}")
             if page and all(each.created_at < start for each in page):
                 break
     found.sort(key=lambda each: (each.created_at, each.dispatch_id))

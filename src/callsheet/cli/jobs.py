@@ -12,6 +12,7 @@ from callsheet.cli.console import moment, out, print_json, print_table
 from callsheet.cli.submit import URL
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.jobs import Job, JobEvent, JobStatus
+from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import job_id_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def print_job(job: Job) -> None:
         if value not in (None, ""):
             out.print(f"{name:<10} {value}")
     for output in job.outputs:
-        out.print(f"{'output':<10} {output.name} ({output.mime_type}, {output.size} bytes)")
+        out.print(f"{'output':<10} {output.name} ({output.mime_type}, {counted(output.size, 'byte')})")
     if job.outputs:
         out.print(f"{'':<10} To download, run: callsheet watch {job.id}")
 

@@ -11,6 +11,7 @@ from callsheet.cli.accounts import AS_JSON
 from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 from callsheet.wire.quotas import ChangeQuotas, QuotaLimits, TenantQuotas
 
 NAMES = tuple(QuotaLimits.model_fields)
@@ -37,11 +38,12 @@ def tenant_quotas(
     if found.storage is None:
         out.print(f"The pool of {found.tenant} cannot be reached, so the size of its files is not known.")
     else:
-        out.print(f"Files of {found.tenant}: {found.storage.files}, {found.storage.bytes} bytes in total.")
+        out.print(f"Files of {found.tenant}: {found.storage.files}, {counted(found.storage.bytes, 'byte')} in total.")
         if found.storage.reserved_bytes:
             out.print(
-                f"For new uploads {found.storage.reserved_bytes} more bytes count, because the URLs of "
-                f"{found.storage.reserved_files} confirmed uploads are still valid."
+                f"For new uploads, {counted(found.storage.reserved_bytes, 'more byte counts', 'more bytes count')}: "
+                f"{counted(found.storage.reserved_files, 'confirmed upload has a URL', 'confirmed uploads have URLs')} "
+                "that can still be used."
             )
 
 

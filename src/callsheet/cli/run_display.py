@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from callsheet.wire.pipelines import Run
+from callsheet.wire.plurals import counted
 
 LINES = ("step", "candidates", "rejected", "under way", "waits for")
 
@@ -59,7 +60,8 @@ class RunDisplay:
 def summary_of(run: Run) -> str:
     leaves = run.steps[-1].active
     progress = (
-        f"{run.candidates} candidates, {leaves} of {run.target_leaves} leaves, {run.spent} of {run.budget} tokens"
+        f"{counted(run.candidates, 'candidate')}, {leaves} of {counted(run.target_leaves, 'leaf', 'leaves')}, "
+        f"{run.spent} of {counted(run.budget, 'token')}"
     )
     return progress if run.reason is None else f"{progress}: {run.reason.value}"
 

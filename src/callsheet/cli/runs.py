@@ -11,6 +11,7 @@ import typer
 from callsheet.cli.console import checked, err, out, print_json, print_table
 from callsheet.cli.pipelines import AS_JSON, URL, with_client
 from callsheet.wire.pipelines import CreateRun, Run, RunReason, RunStatus, RunSummary
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.cli.pipeline_client import PipelineClient
@@ -198,7 +199,7 @@ def _state(run: RunSummary) -> str:
 def _print_run(run: Run) -> None:
     from callsheet.cli.run_display import LINES, lines_of
 
-    out.print(f"Run {run.id} ({run.name}) is {_state(run)}: {run.spent} of {run.budget} tokens.")
+    out.print(f"Run {run.id} ({run.name}) is {_state(run)}: {run.spent} of {counted(run.budget, 'token')}.")
     if run.reason_detail:
         out.print(run.reason_detail)
     print_table(LINES, lines_of(run))

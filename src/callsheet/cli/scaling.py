@@ -14,6 +14,7 @@ from callsheet.cli.fleet import AS_JSON, OPERATOR, STAGE
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import NotFound
+from callsheet.wire.plurals import counted
 from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
 
 if TYPE_CHECKING:
@@ -180,7 +181,12 @@ def _show(scaling: FleetScaling) -> None:
         ("warm-up", f"{scaling.warm_up_seconds:g} s"),
         ("cooldown", f"{scaling.scale_out_cooldown_seconds:g} s out, {scaling.scale_in_cooldown_seconds:g} s in"),
         ("idle", f"{scaling.idle_seconds:g} s"),
-        ("queue", "" if scaling.queued_jobs is None else f"{scaling.queued_jobs} jobs, {scaling.queued_seconds:.0f} s"),
+        (
+            "queue",
+            ""
+            if scaling.queued_jobs is None
+            else f"{counted(scaling.queued_jobs, 'job')}, {scaling.queued_seconds:.0f} s",
+        ),
         ("wanted", scaling.wanted),
         ("actual", scaling.actual),
         ("coming", scaling.coming),

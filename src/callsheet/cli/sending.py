@@ -22,6 +22,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
+from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import Task, job_id_of, response_of
 
 # Maximum in bytes. A file name has 255, and the slug of an effect up to 100.
@@ -141,7 +142,7 @@ async def _finish(
         out.print(str(file))
     if not files and ended.result:
         print_json(response_of(ended.result))
-    err.print(f"The job cost {_tokens(ended.cost)}. You have {balance} left.")
+    err.print(f"The job cost {counted(ended.cost, 'token')}. You have {balance} left.")
 
 
 async def find_effect(client: Client, slug: str) -> Effect:
@@ -172,13 +173,13 @@ def check_input(effect: Effect, file: Path | None) -> None:
         raise OperatorError(f"{effect.slug} works on {with_article(effect.input.type)}; {file} is {kind}.")
     largest = effect.input.max_bytes
     if largest is not None and file.stat().st_size > largest:
-        raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {largest} bytes.")
+        raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(largest, 'byte')}.")
 
 
 async def _require_tokens(client: Client, effect: Effect) -> None:
     balance = (await client.wallet()).balance
     if balance < effect.credits_cost:
-        raise OperatorError(f"{effect.slug} costs {_tokens(effect.credits_cost)}, and you have {balance}.")
+        raise OperatorError(f"{effect.slug} costs {counted(effect.credits_cost, 'token')}, and you have {balance}.")
 
 
 async def send(client: Client, effect: Effect, file: Path | None, values: Mapping[str, Any]) -> Job:
@@ -264,9 +265,5 @@ def _ending_of(output: JobOutput) -> str:
 def _ending(job: Job) -> str:
     reason = f": {job.error.message.rstrip('.')}" if job.error is not None else ""
     return f"Job {job.id} {'was' if job.status is JobStatus.CANCELED else 'has'} {job.status.value}{reason}. " + (
-        f"The {_tokens(job.cost)} were refunded." if job.cost else "It cost nothing."
+        f"{counted(job.cost, 'token was', 'tokens were')} refunded." if job.cost else "It cost nothing."
     )
-
-
-def _tokens(count: int) -> str:
-    return f"{count} token" + ("" if count == 1 else "s")

@@ -13,6 +13,7 @@ from callsheet.cli.console import out, print_json
 from callsheet.cli.simulation_display import print_reports, read_with_progress, replay_with_progress
 from callsheet.cli.submit import URL
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import choose
 
 if TYPE_CHECKING:
     from callsheet.scaling.simulation.conditions import Conditions
@@ -117,7 +118,7 @@ def _write(file: Path, trace: QueueTrace) -> None:
     from callsheet.scaling.simulation.trace_files import write_trace
 
     write_trace(file, trace)
-    out.print(f"Wrote {len(trace):,} jobs to {file}.")
+    out.print(f"Wrote {len(trace):,} {choose(len(trace), 'job')} to {file}.")
 
 
 def _check(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from callsheet.cli.console import err, out, print_table
+from callsheet.wire.plurals import choose
 
 if TYPE_CHECKING:
     from callsheet.scaling.simulation.conditions import Conditions
@@ -68,9 +69,10 @@ def _bar(what: str) -> Iterator[tuple[Callable[[int], object], Callable[[int], o
 
 def print_reports(trace: QueueTrace, reports: Sequence[SimulationReport]) -> None:
     limit = reports[0].wait_seconds.limit
+    hours = round(trace.work_seconds / HOUR, 1)
     out.print(
-        f"{len(trace):,} jobs in {duration(trace.span_seconds)}, {trace.work_seconds / HOUR:,.1f} hours of work. "
-        "Waits are from a job's arrival to its start."
+        f"{len(trace):,} {choose(len(trace), 'job')} in {duration(trace.span_seconds)}, "
+        f"{hours:,.1f} {choose(hours, 'hour')} of work. Waits are from a job's arrival to its start."
     )
     has_cost = reports[0].cost is not None
     columns = ["policy", "mean", "p50", "p90", "p99", "longest", f"over {duration(limit)}"]
@@ -78,8 +80,11 @@ def print_reports(trace: QueueTrace, reports: Sequence[SimulationReport]) -> Non
     print_table(columns, [_row(each, has_cost=has_cost) for each in reports])
     for each in reports:
         if each.interruptions:
-            again = f"{each.repeated_runs:,} runs had to start again"
-            out.print(f"{each.name}: {each.interruptions:,} interruptions of spot workers; {again}.")
+            again = f"{each.repeated_runs:,} {choose(each.repeated_runs, 'run')} had to start again"
+            out.print(
+                f"{each.name}: spot workers were interrupted {each.interruptions:,} "
+                f"{choose(each.interruptions, 'time')}; {again}."
+            )
 
 
 def _row(each: SimulationReport, *, has_cost: bool) -> list[str]:

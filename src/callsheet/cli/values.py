@@ -11,6 +11,7 @@ from typing import Any
 from callsheet.cli.client import media_type
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import FILES, LARGEST_NUMBER, Effect, EffectProperty, PropertyType
+from callsheet.wire.plurals import counted
 
 
 def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def _value(each: EffectProperty, text: str) -> Any:
 def _text(each: EffectProperty, text: str) -> str:
     longest = each.limits.max_length
     if longest is not None and len(text) > longest:
-        raise OperatorError(f"{each.key}: The text has {len(text)} characters. The limit is {longest}.")
+        raise OperatorError(f"{each.key}: The text has {counted(len(text), 'character')}. The limit is {longest}.")
     return text
 
 

@@ -16,6 +16,7 @@ import typer
 from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 from callsheet.wire.wallet import Credit, CreditResponse, Transaction
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def credit_user(
         print_json(credited)
         return
     known = "This payment was already credited. " if credited.replayed else ""
-    out.print(f"{known}{email} has {credited.balance} tokens.")
+    out.print(f"{known}{email} has {counted(credited.balance, 'token')}.")
 
 
 async def _credit(settings: Settings, email: str, request: Credit) -> CreditResponse:
@@ -72,7 +73,7 @@ def show(
     if as_json:
         print_json({"email": email.strip().lower(), **asdict(holdings), "transactions": lines})
         return
-    out.print(f"{email} has {holdings.balance} tokens. Active jobs hold {holdings.held} more.")
+    out.print(f"{email} has {counted(holdings.balance, 'token')}. Active jobs hold {holdings.held} more.")
     if lines:
         rows = [
             (f"{line.created_at:%Y-%m-%d %H:%M}", f"{line.amount:+d}", _kind(line), line.reference) for line in lines
@@ -134,17 +135,13 @@ def audit_report(findings: Sequence[LedgerFinding], most: int) -> Iterator[str]:
     """The number of findings and wallets for each rule, then the first findings."""
     rules = Counter(finding.rule for finding in findings)
     wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
-    counted = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
-    yield f"{_counted(len(findings), 'finding')} in {_counted(len(wallets), 'wallet')}: {counted}."
+    of_rules = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
+    yield f"{counted(len(findings), 'finding')} in {counted(len(wallets), 'wallet')}: {of_rules}."
     for finding in findings[:most]:
         row = " ".join(f"{name}={value}" for name, value in finding.row.items())
         yield f"{finding.pool}: {finding.rule}: {row}"
     if len(findings) > most:
         yield f"{len(findings) - most} more are not shown. To see every finding, run: callsheet wallet audit --all"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 async def _audit(settings: Settings) -> tuple[list[str], list[LedgerFinding]]:

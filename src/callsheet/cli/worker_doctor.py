@@ -102,7 +102,7 @@ def _secret(tried: httpx.Response, *, is_set: bool) -> SettingsFinding:
             message = "The control plane refuses the fleet secret or registration token."
             return SettingsFinding("secret", "problem", message, ADVICE)
         case 429:
-            advice = f"Try again in {tried.headers.get('retry-after', '300')} seconds."
+            advice = f"Try again after {tried.headers.get('retry-after', '300')} s."
             return SettingsFinding(
                 "secret", "warning", "Too many wrong fleet secrets came from this network address.", advice
             )

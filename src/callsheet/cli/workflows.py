@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from callsheet.cli.catalog import AS_JSON, LISTED, checked, with_catalog
-from callsheet.cli.console import agrees, out, print_json, print_table, require_consent
+from callsheet.cli.catalog import AS_JSON, LISTED, with_catalog
+from callsheet.cli.console import agrees, checked, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.catalog.proposals import Proposal, ProposedOutput
@@ -238,7 +239,7 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     out.print(f"Graph: {found.comfyui_workflow_path or 'none'}")
     of_node = "everything that the graph saves" if found.output_node_id is None else f"node {found.output_node_id}"
     out.print(f"Result: {of_node}, .{found.output_extension}, {found.output_mime_type}")
-    out.print(f"Longest run: {found.run_limit_seconds} seconds")
+    out.print(f"Longest run: {counted(found.run_limit_seconds, 'second')}")
     out.print(f"Refund when a running job is canceled: {found.refund_on_cancel}")
     out.print(f"Metadata of results: {'kept (it contains the graph)' if found.keep_metadata else 'removed'}")
     if found.required is not None:

@@ -17,6 +17,7 @@ from callsheet.jobs.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.plurals import counted
 from callsheet.wire.worker import AnnouncedOutput, CallbackAddress, Input, InputFile, OutputFile, Upload, WorkerJob
 
 # Maximum number of cached jobs that workers hold. Each entry takes some hundred bytes.
@@ -134,7 +135,7 @@ class Deliveries:
         for place, output in enumerate(outputs):
             if output.size > self._max_upload_bytes:
                 raise InvalidRequest.field(
-                    f"outputs.{place}.size", f"The size must be at most {self._max_upload_bytes} bytes."
+                    f"outputs.{place}.size", f"The size must be at most {counted(self._max_upload_bytes, 'byte')}."
                 )
 
     async def expected(self, report: LeaseReport, tenant_id: UUID, job_id: UUID) -> ExpectedOutput:

@@ -15,6 +15,7 @@ from callsheet.toolbox.ids import secret_token
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import CreatedFleetToken, FleetToken
+from callsheet.wire.plurals import counted
 
 SHOWN_CHARACTERS = 12
 
@@ -84,7 +85,7 @@ class FleetTokens:
         if not ids:
             raise NotFound(f"There is no registration token {id_or_prefix!r}.")
         if len(ids) > 1:
-            raise NotFound(f"{id_or_prefix!r} fits {len(ids)} registration tokens. Name one by its id.")
+            raise NotFound(f"{id_or_prefix!r} fits {counted(len(ids), 'registration token')}. Name one by its id.")
         return int(ids[0])
 
 

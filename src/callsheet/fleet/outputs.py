@@ -26,6 +26,7 @@ from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS
 from callsheet.wire.errors import EmptyOutput, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.plurals import counted
 from callsheet.wire.worker import AnnouncedOutput, CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
@@ -168,9 +169,8 @@ def judge(claim: OutputClaim, size: int | None, sha256: str | None) -> str | Non
     if size == 0:
         return "The uploaded output is empty. Upload it again and report again."
     if size != claim.size:
-        return (
-            f"The uploaded output has {size} bytes, but {claim.size} were declared. Upload it again and report again."
-        )
+        has = f"The uploaded output has {counted(size, 'byte')}, but its declared size is {claim.size}."
+        return f"{has} Upload it again and report again."
     if claim.sha256 is not None and sha256 != claim.sha256:
         return f"The uploaded output has the SHA-256 {sha256}, but {claim.sha256} was declared."
     return None

@@ -26,6 +26,7 @@ from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.environment import MOST_SHOWN, CannotRun, Environment
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
+from callsheet.wire.plurals import counted
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -198,7 +199,8 @@ class WorkerRegistry:
         )
         if others >= self._settings.max_workers and not isinstance(credential, OwnCredential):
             raise Forbidden(
-                f"{others} workers are registered, and the limit is {self._settings.max_workers} (fleet.max_workers)."
+                f"{counted(others, 'worker is', 'workers are')} registered, and the limit is "
+                f"{self._settings.max_workers} (fleet.max_workers)."
             )
         return known
 

@@ -13,6 +13,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InUse
 from callsheet.wire.identity import User
+from callsheet.wire.plurals import counted
 
 REASON = "The user was deleted."
 
@@ -23,7 +24,7 @@ class Active:
     runs: int
 
     def __str__(self) -> str:
-        return f"{_counted(self.jobs, 'job')} and {_counted(self.runs, 'run')}"
+        return f"{counted(self.jobs, 'job')} and {counted(self.runs, 'run')}"
 
     def __bool__(self) -> bool:
         return bool(self.jobs or self.runs)
@@ -75,7 +76,3 @@ class UserDeletion:
         async with self._databases.central.transaction() as connection:
             user = await lock_user(connection, manager, user_id)
         return _Owner(user.id, user.tenant_id, user.pool)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -153,7 +153,7 @@ class Keys:
         if not keys:
             raise NotFound(f"There is no key {id_or_prefix!r}.")
         if len(keys) > 1:
-            raise NotFound(f"{len(keys)} keys start with {id_or_prefix!r}. Use the whole id of the key.")
+            raise NotFound(f"Several keys start with {id_or_prefix!r}. Use the whole id of the key.")
         return await self.revoke(keys[0].user_id, keys[0].id)
 
 

@@ -13,6 +13,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import QuotaSettings
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, QuotaExceeded
+from callsheet.wire.plurals import counted
 from callsheet.wire.quotas import ChangeQuotas, QuotaLimits
 
 SQL = statements("callsheet.identity", "quota_statements.sql")
@@ -131,10 +132,8 @@ def payload_problems(limits: QuotaLimits, field: str, payload: Mapping[str, Any]
         limit = getattr(limits, quota)
         size = 0 if document is None else _json_bytes(document)
         if size > limit:
-            reason = (
-                f"The value has {size} bytes as JSON, and the limit is {limit} ({quota}). Send less data, or a file."
-            )
-            yield FieldProblem(name, reason)
+            excess = f"The value has {counted(size, 'byte')} as JSON, and the limit is {limit} ({quota})."
+            yield FieldProblem(name, f"{excess} Send less data, or a file.")
 
 
 def _json_bytes(document: object) -> int:

@@ -22,6 +22,8 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import InvalidRequest, NotAuthenticated, RateLimited, Refusal
 from callsheet.wire.fleet import RegisterRequest
+from callsheet.wire.plurals import counted
+from callsheet.wire.reasons import reason_of
 from callsheet.wire.worker import (
     CompleteRequest,
     DeferRequest,
@@ -129,11 +131,13 @@ class InProcessPlane:
         try:
             content = json.dumps(body, allow_nan=False)
             if len(content) > self.most_bytes:
-                raise RefusedRequest(413, "body_too_large", f"The message is larger than {self.most_bytes} bytes.")
+                raise RefusedRequest(
+                    413, "body_too_large", f"The message is larger than {counted(self.most_bytes, 'byte')}."
+                )
             return model.model_validate_json(content)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            reason = f"{'.'.join(map(str, first['loc']))}: {reason_of(first)}"
         except (TypeError, ValueError, RecursionError) as error:
             reason = f"The message is not valid JSON: {error}"
         raise RefusedRequest(STATUS_OF_CODE[InvalidRequest.code], InvalidRequest.code, reason)

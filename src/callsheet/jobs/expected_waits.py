@@ -11,6 +11,7 @@ from callsheet.jobs.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts
 from callsheet.jobs.provider_gate import ProviderGate
 from callsheet.wire.catalog import EffectWait
 from callsheet.wire.jobs import JobStatus
+from callsheet.wire.plurals import choose, counted
 
 
 class ExpectedWaits:
@@ -55,10 +56,10 @@ def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource) -> EffectWai
 def _ahead(jobs: int) -> str:
     if jobs == 0:
         return "All workers are busy"
-    return "1 job is ahead" if jobs == 1 else f"{jobs}{'+' if jobs == MOST_COUNTED else ''} jobs are ahead"
+    return f"{jobs}{'+' if jobs == MOST_COUNTED else ''} {choose(jobs, 'job is', 'jobs are')} ahead"
 
 
 def _duration(seconds: int) -> str:
     if seconds < 90:
-        return f"{seconds} second{'' if seconds == 1 else 's'}"
-    return f"{round(seconds / 60)} minutes"
+        return counted(seconds, "second")
+    return counted(round(seconds / 60), "minute")

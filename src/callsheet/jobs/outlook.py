@@ -10,6 +10,7 @@ from typing import Protocol
 
 from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus, WhyWaiting
+from callsheet.wire.plurals import choose, counted
 
 # Positions are exact up to this number. Users do not need larger positions, and counting them would scan the queue.
 EXACT = 1000
@@ -148,7 +149,7 @@ def _why(facts: Facts, capacity: CapacitySource) -> WhyWaiting:
         return _paused(facts.pause, facts.now)
     if facts.not_before is not None and facts.not_before > facts.now:
         seconds = math.ceil((facts.not_before - facts.now).total_seconds())
-        text = f"The job failed. The next attempt is in {_count(seconds, 'second')}."
+        text = f"The job failed. The next attempt is in {counted(seconds, 'second')}."
         return WhyWaiting(code="retry_at", message=text, retry_at=facts.not_before)
     if capacity.live_workers == 0:
         return _without_workers(capacity)
@@ -164,9 +165,9 @@ def _why(facts: Facts, capacity: CapacitySource) -> WhyWaiting:
     if facts.ahead > 0:
         return WhyWaiting(code="ahead", message=_ahead(facts.ahead, capacity), ahead=_shown(facts.ahead))
     if capacity.busy >= capacity.slots:
-        workers = _count(capacity.live_workers, "worker")
+        workers = counted(capacity.live_workers, "worker")
         return WhyWaiting(
-            code="workers_at_capacity", message=f"The job is next, but all slots of {workers} are busy.", ahead=0
+            code="workers_at_capacity", message=f"The job is next, but no slot of {workers} is free.", ahead=0
         )
     return WhyWaiting(code="next", message="The job is next. A worker will take it in a moment.", ahead=0)
 
@@ -176,7 +177,7 @@ def _ends_before(pause: Pause, moment: datetime | None) -> bool:
 
 
 def _running(jobs: int, whose: str) -> str:
-    return f"{_count(jobs, 'job')} {whose} {'is' if jobs == 1 else 'are'} running"
+    return f"{counted(jobs, 'job')} {whose} {choose(jobs, 'is', 'are')} running"
 
 
 def _without_workers(capacity: CapacitySource) -> WhyWaiting:
@@ -185,7 +186,7 @@ def _without_workers(capacity: CapacitySource) -> WhyWaiting:
             return WhyWaiting(code="scaling_up", message="Workers that can run this job are starting.")
         seconds = max(LEAST_START_SECONDS, math.ceil(capacity.starts_in_seconds / 5) * 5)
         return WhyWaiting(
-            code="scaling_up", message=f"A worker that can run this job starts in about {seconds} seconds."
+            code="scaling_up", message=f"A worker that can run this job starts in about {counted(seconds, 'second')}."
         )
     if capacity.missing:
         return WhyWaiting(code="workers_lack", message=capacity.missing)
@@ -197,27 +198,23 @@ def _paused(pause: Pause, now: datetime) -> WhyWaiting:
         text = "The provider did not respond. One job at a time tests it."
         return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
     seconds = math.ceil((pause.until - now).total_seconds())
-    text = f"The provider does not respond. The next attempt is in {_count(seconds, 'second')}."
+    text = f"The provider does not respond. The next attempt is in {counted(seconds, 'second')}."
     return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
 
 
 def _at_limit(limit: int) -> str:
     if limit == 0:
         return "Jobs of this provider are paused."
-    return f"The provider's limit of {_count(limit, 'concurrent job')} is reached."
+    return f"The provider's limit of {counted(limit, 'concurrent job')} is reached."
 
 
 def _ahead(ahead: int, capacity: CapacitySource) -> str:
-    text = f"More than {EXACT} jobs are" if ahead > EXACT else f"{_count(ahead, 'job')} {'is' if ahead == 1 else 'are'}"
+    text = f"More than {EXACT} jobs are" if ahead > EXACT else counted(ahead, "job is", "jobs are")
     return f"{text} ahead of this job{'. More workers are starting' if capacity.scaling_up else ''}."
 
 
 def _shown(ahead: int) -> int:
     return min(ahead, EXACT)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _seconds_between(start: datetime | None, end: datetime) -> float | None:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.generation import ProductFields
+from callsheet.wire.reasons import reason_of
 
 log = get_logger(__name__)
 KIND = "scrape"
@@ -21,12 +22,14 @@ def with_product(kind: str, job_id: UUID, result: Mapping[str, Any]) -> dict[str
         return {"result": result}
     found = result.get("result")
     found = found.get("product", found) if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping):
+        found = {name: value for name, value in found.items() if name in ProductFields.model_fields}
     try:
-        fields = {name: value for name, value in (found or {}).items() if name in ProductFields.model_fields}
-        product = ProductFields.model_validate(fields).model_dump(mode="json")
-    except (ValidationError, AttributeError) as error:
+        product = ProductFields.model_validate(found).model_dump(mode="json")
+    except ValidationError as invalid:
+        reasons = [f"{'.'.join(map(str, each['loc']))}: {reason_of(each)}" for each in invalid.errors()]
         # The result stays readable for the user. A worker of another version must not make the job fail.
-        log.warning("product.not_kept", job_id=str(job_id), error=str(error))
+        log.warning("product.not_kept", job_id=str(job_id), error=" ".join(reasons))
         return {"result": result}
     product["url"] = product["url"] or ""
     return {"result": {**result, "product_id": str(job_id)}, "product": product}

@@ -20,6 +20,7 @@ from callsheet.media.free_space import RequireSpace
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
+from callsheet.wire.plurals import counted
 
 
 class Retries:
@@ -98,8 +99,8 @@ class Retries:
 
 def _budget_spent(cost: int) -> WrongState:
     return WrongState(
-        f"This job is a replay of a candidate. It costs {cost} tokens, and less than that is left of the budget of its "
-        "run. Raise the budget of the run, then retry the job."
+        f"This job is a replay of a candidate. It costs {counted(cost, 'token')}, and less than that is left of "
+        "the budget of its run. Raise the budget of the run, then retry the job."
     )
 
 

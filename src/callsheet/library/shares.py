@@ -32,6 +32,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded, WrongState
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import Medium
+from callsheet.wire.plurals import counted
 from callsheet.wire.sharing import CreatedShareLink, CreateShareLink, SharedFile, SharedResult, ShareLink
 
 SQL = statements("callsheet.library", "share_statements.sql")
@@ -228,7 +229,7 @@ class Shares:
             raise Forbidden("Public links are switched off in this installation (sharing.enabled).")
         days = wanted.expires_in_days or min(sharing.link_days, sharing.longest_link_days)
         if days > sharing.longest_link_days:
-            reason = f"A link can be valid for at most {sharing.longest_link_days} days here, not {days}."
+            reason = f"A link can be valid for at most {counted(sharing.longest_link_days, 'day')} here, not {days}."
             raise InvalidRequest.field("expires_in_days", reason)
         return days
 
@@ -270,12 +271,11 @@ class Openings(Loop):
 
 def _check_number(open_links: int, new: int) -> None:
     if open_links >= LINKS_PER_USER:
-        detail = f"You have {open_links} public links, and the limit is {LINKS_PER_USER}. Revoke some."
+        detail = f"You have {counted(open_links, 'public link')}, and the limit is {LINKS_PER_USER}. Revoke some."
         raise QuotaExceeded("share_links", open_links, LINKS_PER_USER, detail)
     if new >= NEW_LINKS_PER_HOUR:
-        detail = (
-            f"You created {new} public links within an hour, and the limit is {NEW_LINKS_PER_HOUR}. Try again later."
-        )
+        links = counted(new, "public link")
+        detail = f"You created {links} within an hour, and the limit is {NEW_LINKS_PER_HOUR}. Try again later."
         raise QuotaExceeded("new_share_links", new, NEW_LINKS_PER_HOUR, detail)
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from callsheet import __version__
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import NodeRegistry
+from callsheet.wire.plurals import counted
 
 # The server whose responses are imitated.
 COMFYUI_VERSION = "0.7.0"
@@ -46,7 +47,7 @@ class InfoRoutes:
         """The page for a person who opens the URL in a browser. ComfyUI would show its editor."""
         return web.Response(
             text=f"This is Lightbox, an engine with ComfyUI's API ({COMFYUI_VERSION}) that renders on the CPU.\n"
-            f"It has {len(self._registry.nodes)} nodes: see /object_info. Send a graph to POST /prompt.\n"
+            f"It has {counted(len(self._registry.nodes), 'node')}: see /object_info. Send a graph to POST /prompt.\n"
         )
 
     async def features(self, request: web.Request) -> web.Response:

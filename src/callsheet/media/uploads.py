@@ -18,6 +18,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, Refusal, TooManyPendingUploads
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadLimits, UploadRequest
+from callsheet.wire.plurals import counted
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
 UPLOAD_AGAIN = "Upload the right bytes to the same URL, or create a new upload."
@@ -117,7 +118,9 @@ class Uploads:
         if info is None:
             raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", NOT_UPLOADED)])
         if info.size != row.size:
-            raise _mismatch(row, "size", f"{info.size} bytes were uploaded, but the declared size is {row.size}.")
+            raise _mismatch(
+                row, "size", f"the object has {counted(info.size, 'byte')}, but the declared size is {row.size}."
+            )
         if bare_type(info.content_type) != row.mime_type:
             reason = f"it was uploaded as {info.content_type}, but the declared mime_type is {row.mime_type}."
             raise _mismatch(row, "mime_type", reason)
@@ -141,8 +144,8 @@ class Uploads:
         most = self._settings.media.max_image_pixels
         if found is not None and found.pixels > most:
             sentence = (
-                f"The image {row.name!r} has {found.width} x {found.height} = {found.pixels} pixels. At most {most} "
-                "are allowed. Upload a smaller image."
+                f"The image {row.name!r} has {found.width} x {found.height} = {counted(found.pixels, 'pixel')}. "
+                f"At most {most} are allowed. Upload a smaller image."
             )
             raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 
@@ -170,7 +173,9 @@ class Uploads:
             )
         if size > self._settings.storage.max_upload_bytes:
             problems.append(
-                FieldProblem("size", f"The size must be at most {self._settings.storage.max_upload_bytes} bytes.")
+                FieldProblem(
+                    "size", f"The size must be at most {counted(self._settings.storage.max_upload_bytes, 'byte')}."
+                )
             )
         if problems:
             raise InvalidRequest.of(problems)

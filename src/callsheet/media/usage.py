@@ -14,6 +14,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable
+from callsheet.wire.plurals import counted
 from callsheet.wire.quotas import QuotaLimits, Storage, StorageUse
 
 # The user id of the row with the sums of the whole tenant.
@@ -121,27 +122,28 @@ def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
     take, have = ("would take", "would have") if with_new else ("take", "have")
     has = "would have" if with_new else "has"
     for quota, used, reserved, limit, said, unit in (
-        ("user_storage_bytes", mine.bytes, mine.reserved_bytes, mine.bytes_limit, f"Your files {take}", "bytes"),
-        ("user_storage_files", mine.files, mine.reserved_files, mine.files_limit, f"You {have}", "files"),
+        ("user_storage_bytes", mine.bytes, mine.reserved_bytes, mine.bytes_limit, f"Your files {take}", "byte"),
+        ("user_storage_files", mine.files, mine.reserved_files, mine.files_limit, f"You {have}", "file"),
         (
             "tenant_storage_bytes",
             ours.bytes,
             ours.reserved_bytes,
             ours.bytes_limit,
             f"The files of your tenant {take}",
-            "bytes",
+            "byte",
         ),
-        ("tenant_storage_files", ours.files, ours.reserved_files, ours.files_limit, f"Your tenant {has}", "files"),
+        ("tenant_storage_files", ours.files, ours.reserved_files, ours.files_limit, f"Your tenant {has}", "file"),
     ):
         held = reserved if with_new else 0
         total = used + held
         if total > limit or (total == limit and not with_new):
             with_it = " with this one" if with_new else ""
-            sentence = f"{said} {total} {unit}{with_it}, and the limit is {limit} ({quota})."
+            sentence = f"{said} {counted(total, unit)}{with_it}, and the limit is {limit} ({quota})."
             if held:
+                reserved_units = counted(held, f"{unit} that is", f"{unit}s that are")
                 sentence += (
-                    f" This includes {held} {unit} that are reserved for a short time after an upload is confirmed, "
-                    "because its URL is still valid."
+                    f" This includes {reserved_units} reserved for a short time after an upload is confirmed, because "
+                    "its URL is still valid."
                 )
             remedy = "Delete videos or files, or ask an operator for more."
             return QuotaExceeded(quota, total, limit, f"{sentence} {remedy}")

@@ -23,6 +23,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, QuotaExceeded
 from callsheet.wire.pipeline_design import ListedPipeline
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, PipelineSummary, Step, UpdatePipeline
+from callsheet.wire.plurals import counted
 from callsheet.wire.quotas import QuotaLimits
 
 SQL = statements("callsheet.pipelines")
@@ -188,8 +189,10 @@ async def _check_number(connection: Connection, principal: Principal, limits: Qu
 def _check_version(version: int, limits: QuotaLimits) -> None:
     limit = limits.versions_per_pipeline
     if version >= limit:
-        remedy = "Create another pipeline, or ask an operator for more."
-        sentence = f"The pipeline has {version} versions, and the limit is {limit} (versions_per_pipeline). {remedy}"
+        sentence = (
+            f"The pipeline has {counted(version, 'version')}, and the limit is {limit} (versions_per_pipeline). "
+            "Create another pipeline, or ask an operator for more."
+        )
         raise QuotaExceeded("versions_per_pipeline", version, limit, sentence)
 
 

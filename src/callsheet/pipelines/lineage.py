@@ -25,6 +25,7 @@ from callsheet.wire.candidates import Ancestor, Lineage, Replay
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.media import File
 from callsheet.wire.pipelines import CandidateStatus, Step
+from callsheet.wire.plurals import counted
 
 
 class AncestorRow(NamedTuple):
@@ -107,8 +108,9 @@ class Lineages:
         except SlotRefused:
             run = await self._gallery.run(principal, row.run_id)
             raise WrongState(
-                f"The replay costs {new.cost} tokens, but the run has spent {run.spent} of its budget of {run.budget} "
-                f"tokens. Raise the budget with PATCH /api/runs/{run.id}, then replay the candidate again."
+                f"The replay costs {counted(new.cost, 'token')}, but the run has spent {run.spent} of its budget of "
+                f"{counted(run.budget, 'token')}. Raise the budget with PATCH /api/runs/{run.id}, then replay the "
+                "candidate again."
             ) from None
 
     async def _of_actor(self, principal: Principal, job: CandidateJob) -> NewJob:

@@ -43,6 +43,7 @@ from callsheet.wire.pipelines import (
     TreeNode,
     UpdateRun,
 )
+from callsheet.wire.plurals import counted
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
 # What changes when a run that does not work any more continues.
@@ -200,7 +201,7 @@ class Runs:
         def changes(run: RunRow) -> Mapping[str, Any]:
             if request.budget is not None and request.budget < run.spent:
                 raise InvalidRequest.field(
-                    "budget", f"The run has already spent {run.spent} tokens. The budget must not be less."
+                    "budget", f"The run has already spent {counted(run.spent, 'token')}. The budget must not be less."
                 )
             changed = request.model_dump(exclude_unset=True, exclude_none=True)
             if request.target_leaves is None:
@@ -358,7 +359,8 @@ class Runs:
             )
             waiting = {row.id for row in found}
         sentence = (
-            f"The runs of your tenant have {limit} active jobs, and the limit is {limit} (pipelines.jobs_in_total). "
+            f"The runs of your tenant have {counted(limit, 'active job')}, and the limit is {limit} "
+            "(pipelines.jobs_in_total). "
             "The run continues when one of them ends."
         )
         at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": sentence}

@@ -29,6 +29,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import InsufficientStorage, InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
+from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)
 # Maximum number of runs that one tick examines. More runs may be due.
@@ -237,8 +238,8 @@ class RunScheduler(Loop):
         match reason:
             case "budget_spent":
                 detail = (
-                    f"The next job costs {cost} tokens, and {run.spent} of the budget of {run.budget} tokens are "
-                    "spent. Increase the budget to continue."
+                    f"The next job costs {counted(cost, 'token')}, and the run has spent {run.spent} of its budget of "
+                    f"{counted(run.budget, 'token')}. Increase the budget to continue."
                 )
                 await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
             case "at_capacity" | "tenant_at_capacity":

@@ -19,6 +19,7 @@ from callsheet.plumbing.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage
 from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)
 
@@ -52,7 +53,7 @@ class Notifier:
         if not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES or len(payload.encode()) > MAX_PAYLOAD_BYTES:
             # Such a message is refused here, because PostgreSQL would refuse the whole statement with all other
             # messages.
-            raise ValueError(f"a message of {len(payload)} characters on channel {channel!r} cannot be sent")
+            raise ValueError(f"a message of {counted(len(payload), 'character')} on channel {channel!r} cannot be sent")
         self._waiting[channel, payload] = None
         if self._sender is None:
             self._sender = asyncio.create_task(self._send(), name="notifier")

@@ -17,6 +17,7 @@ import asyncpg
 
 from callsheet.plumbing.database import DatabaseError, shown_address
 from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.plumbing")
 POOL_SQL = statements("callsheet.plumbing", "pool_statements.sql")
@@ -182,9 +183,9 @@ def is_original(owner: PoolOwner, system: int) -> bool:
 
 def _held(pool: str, central: Central, owner: PoolOwner) -> LeaseHeld:
     return LeaseHeld(
-        f"Another server with the data of this central ({owner.central_name}) used pool {pool} {owner.renewed_ago:.0f} "
-        f"seconds ago. If central was restarted, the pool is served within {LEASE_SECONDS:.0f} seconds. Otherwise "
-        f"this central at {central.name} is a copy. {_decide(pool)}",
+        f"Another server with the data of this central ({owner.central_name}) used pool {pool} "
+        f"{counted(round(owner.renewed_ago), 'second')} ago. If central was restarted, the pool is served within "
+        f"{LEASE_SECONDS:.0f} seconds. Otherwise this central at {central.name} is a copy. {_decide(pool)}",
         owner.renewed_at,
     )
 

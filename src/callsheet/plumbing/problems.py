@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -29,8 +30,8 @@ from callsheet.wire.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from callsheet.wire.forms import reason_of
 from callsheet.wire.problems import Problem
+from callsheet.wire.reasons import reason_of
 
 log = get_logger(__name__)
 
@@ -198,8 +199,7 @@ def refusal_of_absence(error: Exception) -> Refusal:
 
 def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     if any(error["type"] == "json_invalid" for error in errors):
-        reason = str(errors[0].get("ctx", {}).get("error", "it cannot be parsed"))
-        sentence = f"The body is not valid JSON: {reason}."
+        sentence = f"The body is not valid JSON{_place_of(errors[0])}."
         return MalformedRequest(sentence, errors=[FieldProblem("body", sentence)])
     if any(error["loc"] == ("body",) and isinstance(error.get("input"), bytes) for error in errors):
         # FastAPI parses a body only if its content type is JSON, and otherwise passes the bytes on.
@@ -207,6 +207,15 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
         return UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
     problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MOST_ERRORS]]
     return InvalidRequest.of(problems)
+
+
+def _place_of(error: Mapping[str, Any]) -> str:
+    """Where the JSON is broken. What is wrong there, the parsers of Python and pydantic say in words of their own."""
+    known = re.search(r"line (\d+) column (\d+)", str(error.get("ctx", {}).get("error", "")))
+    if known is not None:
+        return f" (line {known[1]}, column {known[2]})"
+    position = error["loc"][-1] if error["loc"] else None
+    return f" (character {position + 1})" if isinstance(position, int) else ""
 
 
 def _field(location: Sequence[str | int]) -> str:

@@ -31,6 +31,7 @@ from callsheet.plumbing.ownership import (
 from callsheet.plumbing.pool_keeper import PoolAddress
 from callsheet.plumbing.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
+from callsheet.wire.plurals import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,8 @@ def _require_unused(target: Target, central: Central) -> None:
     if same_place(central, owner) and central.started_at in (owner.central_started_at, owner.server_started_at):
         return
     raise DatabaseError(
-        f"The central at {owner.central_name} used pool {target.name} {owner.renewed_ago:.0f} seconds ago. Stop its "
+        f"The central at {owner.central_name} used pool {target.name} "
+        f"{counted(round(owner.renewed_ago), 'second')} ago. Stop its "
         f"control planes, wait {LEASE_SECONDS:.0f} seconds, and run this again."
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from starlette.types import Message, Receive
 
 from callsheet.wire.errors import BodyTooLarge, BodyTooSlow, FieldProblem, MalformedRequest
+from callsheet.wire.plurals import counted
 
 # Closing a connection with unread bytes resets it, and the client loses the response with the reason. Measured with 50
 # MB bodies: 20 of 20 clients saw "connection reset", none saw the 413.
@@ -142,7 +143,7 @@ class RequestBody:
         pieces, self._pieces = self._pieces, []
         # Each value except the first of its list or object follows a comma; the first follows a bracket.
         if values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
-            reason = f"The body has more than {most} values."
+            reason = f"The body has more than {counted(most, 'value')}."
             raise MalformedRequest(reason, errors=[FieldProblem("body", reason)])
 
 

@@ -12,6 +12,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.private_folders import make_private
 from callsheet.toolbox.signing import KeyPair, Master, derive_key, masters
+from callsheet.wire.plurals import counted
 
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
 SECOND_FILE = "second_secret_key"
@@ -61,7 +62,8 @@ def _kept(file: Path, *, create: bool) -> bytes:
     if len(secret) < LEAST_BYTES:
         # Keys derived from an empty file could be guessed.
         raise OperatorError(
-            f"The secret key in {file} is damaged: it has {len(secret)} bytes. Put it back from a backup; without one, "
+            f"The secret key in {file} is damaged: it has {counted(len(secret), 'byte')}. Put it back from a "
+            "backup; without one, "
             "remove the file, and signed URLs, sessions and the DSNs of pools are lost."
         )
     return secret

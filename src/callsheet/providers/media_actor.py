@@ -23,7 +23,7 @@ from callsheet.providers.media import (
 from callsheet.providers.payload_forms import ActorForm, PayloadForm, object_schema
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.reasons import REQUIRED
 
 # The last three are references of the caller. They are stored and returned with the task.
 FIELDS: Final = (

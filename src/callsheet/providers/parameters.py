@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from callsheet.toolbox.sections import Section
 from callsheet.wire.errors import FieldProblem
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.reasons import REQUIRED
 
 LONGEST_TEXT: Final = 10_000
 # Most programs that read JSON change larger numbers.

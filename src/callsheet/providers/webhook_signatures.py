@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from callsheet.providers.media import CallbackRefused
+from callsheet.wire.plurals import counted
 
 # In both directions: a clock may also be ahead.
 TOLERANCE_SECONDS = 300.0
@@ -54,4 +55,4 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> N
         raise WrongSignature("its signature is wrong")
     age = now - int(timestamp)
     if abs(age) > TOLERANCE_SECONDS:
-        raise CallbackRefused(f"it was signed {abs(age):.0f} seconds {'ago' if age > 0 else 'ahead'}")
+        raise CallbackRefused(f"it was signed {counted(round(abs(age)), 'second')} {'ago' if age > 0 else 'ahead'}")

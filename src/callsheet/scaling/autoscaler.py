@@ -30,6 +30,7 @@ from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.wire.plurals import choose, counted
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
@@ -256,7 +257,7 @@ class Autoscaler(Loop):
         except DriverError:
             raise
         except TimeoutError:
-            raise DriverError(f"The driver did not respond within {seconds:g} seconds.") from None
+            raise DriverError(f"The driver did not respond within {counted(seconds, 'second')}.") from None
         except Exception as error:
             log.exception("scaling.driver_broken")
             raise DriverError(f"The driver failed with {type(error).__name__}; the log has the traceback.") from None
@@ -264,12 +265,12 @@ class Autoscaler(Loop):
 
 def _unable(queue: FleetQueue) -> str:
     """A note about jobs that no number of workers would serve."""
-    jobs, them = ("1 job is", "it") if queue.unable == 1 else (f"{queue.unable} jobs are", "them")
+    jobs, them = counted(queue.unable, "job is", "jobs are"), choose(queue.unable, "it", "them")
     return f" {jobs} not counted, because the workers of the fleet cannot run {them}. {queue.missing}"
 
 
 async def _end(connection: Connection, seen: FleetObservation, state: FleetState) -> tuple[str, ...]:
     """Marks workers as ending: retired workers without a lease, and workers that never registered."""
-    warm_up = f"{state.fleet.policy.warm_up_seconds:.0f}"
-    await retire(connection, seen.overdue, f"The worker did not register within {warm_up} seconds.")
+    warm_up = round(state.fleet.policy.warm_up_seconds)
+    await retire(connection, seen.overdue, f"The worker did not register within {counted(warm_up, 'second')}.")
     return tuple(await begin_to_end(connection, [*seen.done, *seen.overdue]))

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from callsheet.wire.plurals import counted
+
 MOST_WORKERS = 1000
 MOST_SECONDS = 7 * 86_400.0
 # 10 * (1 - 0.7) is 3.0000000000000004, which must not be rounded up to 4.
@@ -287,16 +289,12 @@ def _scale_in(
         return _hold(policy, situation, history, have, history.peaks[-1][1])
     wanted = have - len(victims)
     history = replace(history, last_in_at=situation.now)
-    goes = f"{_count(len(victims), 'worker')} {'goes' if len(victims) == 1 else 'go'}"
+    goes = counted(len(victims), "worker goes", "workers go")
     if cause == "above_maximum":
-        reason = f"The fleet has {_count(have, 'worker')} and its maximum is {policy.maximum}: {goes} when done."
+        reason = f"The fleet has {counted(have, 'worker')} and its maximum is {policy.maximum}: {goes} when done."
     else:
         enough = max(history.peaks[0][1], policy.minimum)
-        needed = (
-            f"{_count(enough, 'worker')} {'was' if enough == 1 else 'were'} enough"
-            if enough
-            else "No worker was needed"
-        )
+        needed = f"{counted(enough, 'worker was', 'workers were')} enough" if enough else "No worker was needed"
         reason = f"{needed} for the last {_seconds(policy.idle_seconds)}: {goes}."
     return _decision(policy, wanted, tuple(worker.id for worker in victims), (), reason, history, cause)
 
@@ -332,10 +330,10 @@ def _hold(policy: Policy, situation: Situation, history: History, have: int, nee
     if situation.unknown is not None and have > enough:
         return _decision(policy, have, (), (), f"No worker goes: {situation.unknown}", history, "unknown_queue")
     if situation.queued_jobs:
-        jobs, seconds = _count(situation.queued_jobs, "waiting job"), _seconds(situation.queued_seconds)
+        jobs, seconds = counted(situation.queued_jobs, "waiting job"), _seconds(situation.queued_seconds)
         reason = f"{_workers_are(have)} enough for {jobs} ({seconds} of work)."
     elif have == 0 and situation.unable_jobs:
-        jobs = f"{_count(situation.unable_jobs, 'job')} {'waits' if situation.unable_jobs == 1 else 'wait'}"
+        jobs = counted(situation.unable_jobs, "job waits", "jobs wait")
         reason = f"{jobs} that the workers of this fleet cannot run, so none is started. {situation.missing}"
         return _decision(policy, have, (), (), reason, history, "cannot_run")
     elif have == 0:
@@ -352,7 +350,7 @@ def _hold(policy: Policy, situation: Situation, history: History, have: int, nee
 def _out_reason(
     policy: Policy, situation: Situation, cause: Cause, wanted: int, back: int, order: int, needed: int
 ) -> str:
-    has = f"{_waiting(situation)}, which needs {_count(needed, 'worker')}"
+    has = f"{_waiting(situation)}, which needs {counted(needed, 'worker')}"
     is_full = situation.places is not None and order == situation.places and wanted < min(needed, policy.maximum)
     if cause == "at_maximum" and is_full:
         return f"{has}; the installation has as many workers as fleet.max_workers allows."
@@ -364,12 +362,12 @@ def _out_reason(
         return f"{has}; the last order is less than {_seconds(policy.scale_out_cooldown_seconds)} old."
     parts = []
     if back:
-        parts.append(f"{_count(back, 'draining worker')} {'takes' if back == 1 else 'take'} work again")
+        parts.append(counted(back, "draining worker takes", "draining workers take") + " work again")
     if order:
-        parts.append(f"{_count(order, 'worker')} {'is' if order == 1 else 'are'} ordered")
+        parts.append(counted(order, "worker is", "workers are") + " ordered")
     done = " and ".join(parts)
     if cause == "below_minimum" and needed <= policy.minimum:
-        return f"The minimum is {_count(policy.minimum, 'worker')}: {done}."
+        return f"The minimum is {counted(policy.minimum, 'worker')}: {done}."
     bound = f", up to the maximum of {policy.maximum}" if wanted == policy.maximum and needed > wanted else ""
     if is_full:
         bound = ", as many as fleet.max_workers allows"
@@ -390,15 +388,11 @@ def _decision(
 
 def _waiting(situation: Situation) -> str:
     jobs = situation.queued_jobs
-    return f"{_count(jobs, 'job')} {'waits' if jobs == 1 else 'wait'} ({_seconds(situation.queued_seconds)} of work)"
+    return f"{counted(jobs, 'job waits', 'jobs wait')} ({_seconds(situation.queued_seconds)} of work)"
 
 
 def _workers_are(workers: int) -> str:
-    return f"{_count(workers, 'worker')} {'is' if workers == 1 else 'are'}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return counted(workers, "worker is", "workers are")
 
 
 def _seconds(seconds: float) -> str:

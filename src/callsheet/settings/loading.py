@@ -28,6 +28,7 @@ from callsheet.settings.variables import (
     variable_name,
 )
 from callsheet.toolbox.redaction import redact_text
+from callsheet.wire.reasons import reason_of, text_of_validator
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -113,10 +114,10 @@ def _reason(error: ErrorDetails) -> str:
     match error["type"]:
         case "missing":
             return "it is required"
-        case "string_pattern_mismatch":
-            # A regular expression is not readable for users.
-            return "it has a character that it cannot have, or begins with one it cannot begin with"
-    return re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
+        case "value_error":
+            # Often a fragment such as "must name a directory": the name of the setting is in front of it.
+            return text_of_validator(error).rstrip(".")
+    return re.sub(r"^The (\w+) (?=must |has |is )", "it ", reason_of(error)).rstrip(".")
 
 
 def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:

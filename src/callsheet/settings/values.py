@@ -16,8 +16,15 @@ __all__ = ["MediaTypes", "Names", "Network", "Networks", "Origins"]
 
 def _parse_networks(value: object) -> object:
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-    # As text: ip_network takes a bare 5 for 0.0.0.5.
-    return tuple(ip_network(str(part)) for part in parts) if isinstance(parts, list | tuple) else parts
+    return tuple(_network(part) for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+def _network(part: object) -> Network:
+    try:
+        # As text: ip_network takes a bare 5 for 0.0.0.5.
+        return ip_network(str(part))
+    except ValueError:
+        raise ValueError(f"{part!r} must be a network like 10.0.0.0/8, whose last bits are 0") from None
 
 
 def _parse_media_types(value: object) -> object:

@@ -21,7 +21,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
-from callsheet.wire.forms import reason_of
+from callsheet.wire.reasons import reason_of
 
 log = get_logger(__name__)
 FIELD = "payload"

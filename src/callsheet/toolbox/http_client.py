@@ -31,6 +31,7 @@ from callsheet.toolbox.http_connect import (
     TooLarge,
 )
 from callsheet.toolbox.unpacking import ENCODINGS, CannotUnpack, Unpacker
+from callsheet.wire.plurals import counted
 
 __all__ = [
     "AddressRefused",
@@ -136,7 +137,7 @@ class ResponseStream:
 
     def _refuse_above_limit(self, size: int) -> None:
         if size > self._max_bytes:
-            raise TooLarge(f"The response of {self._request.host} has more than {self._max_bytes} bytes.")
+            raise TooLarge(f"The response of {self._request.host} has more than {counted(self._max_bytes, 'byte')}.")
 
 
 class GuardedClient:

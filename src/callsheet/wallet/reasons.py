@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from callsheet.wire.plurals import counted
+
 _ENDS = {"failed": "failed", "canceled": "was canceled", "expired": "expired"}
 
 
@@ -51,4 +53,4 @@ def reason_of(row: TransactionRow) -> str:
 
 
 def _tokens(number: int) -> str:
-    return "1 token was" if number == 1 else f"{number} tokens were"
+    return counted(number, "token was", "tokens were")

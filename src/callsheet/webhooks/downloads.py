@@ -20,6 +20,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, media_type_of
 from callsheet.wire.errors import Refusal, Unavailable
+from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)
 
@@ -51,7 +52,7 @@ class OutputDownloads:
     async def fetch(self, job: JobKey, urls: Sequence[str]) -> list[JobOutputFile]:
         """Copies all outputs or none: if one fails, the others are deleted. Raises Unusable or TryLater."""
         if len(urls) > MOST_OUTPUTS:
-            raise Unusable(f"The provider made {len(urls)} files, but at most {MOST_OUTPUTS} are accepted.")
+            raise Unusable(f"The provider made {counted(len(urls), 'file')}, but at most {MOST_OUTPUTS} are accepted.")
         fetched: list[JobOutputFile] = []
         try:
             for place, url in enumerate(urls, 1):

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from callsheet.wire.plurals import counted
+
 MOST_SENTENCES = 3
 
 
@@ -76,8 +78,8 @@ class BodyTooLarge(Refusal):
 
     def __init__(self, limit_bytes: int):
         super().__init__(
-            f"The limit here is {limit_bytes} bytes. Send a smaller body.",
-            errors=[FieldProblem("body", f"The body is larger than {limit_bytes} bytes.")],
+            f"The limit here is {counted(limit_bytes, 'byte')}. Send a smaller body.",
+            errors=[FieldProblem("body", f"The body is larger than {counted(limit_bytes, 'byte')}.")],
             limit_bytes=limit_bytes,
         )
 
@@ -88,9 +90,10 @@ class BodyTooSlow(Refusal):
     code = "body_too_slow"
 
     def __init__(self, bytes_per_second: int, seconds: float | None):
-        whole = f", and the whole body within {seconds:g} seconds" if seconds is not None else ""
+        whole = f", and the whole body within {counted(seconds, 'second')}" if seconds is not None else ""
         super().__init__(
-            f"Send the body at {bytes_per_second} bytes per second or faster{whole}. Send the request again.",
+            f"Send the body at {counted(bytes_per_second, 'byte')} per second or faster{whole}. Send the request "
+            "again.",
             errors=[FieldProblem("body", "The body arrives too slowly.")],
             bytes_per_second=bytes_per_second,
         )
@@ -103,7 +106,7 @@ class HeadersTooLarge(Refusal):
 
     def __init__(self, field: str, limit_bytes: int):
         super().__init__(
-            f"The URL and all headers together may have at most {limit_bytes} bytes.",
+            f"The URL and all headers together may have at most {counted(limit_bytes, 'byte')}.",
             errors=[FieldProblem(field, "This part of the request is the largest. Make it shorter.")],
             limit_bytes=limit_bytes,
         )
@@ -193,7 +196,7 @@ class AlreadyRegistered(Refusal):
     def __init__(self, worker_id: str, retry_after_seconds: int):
         super().__init__(
             f"Worker {worker_id!r} is registered and sent a request a moment ago. If it is the same worker, register "
-            f"again in {retry_after_seconds} seconds.",
+            f"again in {counted(retry_after_seconds, 'second')}.",
             retry_after_seconds=retry_after_seconds,
         )
         self.retry_after_seconds = retry_after_seconds
@@ -211,7 +214,9 @@ class RateLimited(Refusal):
     code = "rate_limited"
 
     def __init__(self, retry_after_seconds: int):
-        super().__init__(f"Try again in {retry_after_seconds} seconds.", retry_after_seconds=retry_after_seconds)
+        super().__init__(
+            f"Try again in {counted(retry_after_seconds, 'second')}.", retry_after_seconds=retry_after_seconds
+        )
         self.retry_after_seconds = retry_after_seconds
 
 
@@ -252,7 +257,7 @@ class RangeNotSatisfiable(Refusal):
     code = "range_not_satisfiable"
 
     def __init__(self, size: int):
-        super().__init__(f"The object has {size} bytes.", size=size)
+        super().__init__(f"The object has {counted(size, 'byte')}.", size=size)
         self.size = size
 
 
@@ -287,7 +292,7 @@ class InsufficientTokens(Refusal):
 
     def __init__(self, required_tokens: int, balance: int):
         super().__init__(
-            f"The job costs {required_tokens} tokens, and the wallet has {balance}.",
+            f"The job costs {counted(required_tokens, 'token')}, and the wallet has {balance}.",
             required_tokens=required_tokens,
             balance=balance,
         )
@@ -313,7 +318,7 @@ class TooManyActiveRuns(Refusal):
     code = "too_many_active_runs"
 
     def __init__(self, limit: int):
-        super().__init__(f"You have reached the limit of {limit} active runs.", limit=limit)
+        super().__init__(f"You have reached the limit of {counted(limit, 'active run')}.", limit=limit)
 
 
 class TooManyPendingUploads(Refusal):
@@ -322,7 +327,7 @@ class TooManyPendingUploads(Refusal):
     code = "too_many_pending_uploads"
 
     def __init__(self, limit: int):
-        super().__init__(f"You have reached the limit of {limit} uploads that are not confirmed.", limit=limit)
+        super().__init__(f"You have reached the limit of {counted(limit, 'unconfirmed upload')}.", limit=limit)
 
 
 class QuotaExceeded(Refusal):
@@ -340,7 +345,7 @@ class TooManyStreams(Refusal):
     code = "too_many_streams"
 
     def __init__(self, limit: int):
-        super().__init__(f"You have reached the limit of {limit} open streams.", limit=limit)
+        super().__init__(f"You have reached the limit of {counted(limit, 'open stream')}.", limit=limit)
 
 
 class TooManyConnections(Refusal):
@@ -349,7 +354,7 @@ class TooManyConnections(Refusal):
     code = "too_many_connections"
 
     def __init__(self, limit: int):
-        super().__init__(f"One network address may have at most {limit} requests in progress.", limit=limit)
+        super().__init__(f"One network address may have at most {counted(limit, 'request')} in progress.", limit=limit)
 
 
 class IdempotencyKeyReused(Refusal):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import StringConstraints
 
@@ -42,43 +42,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
 }
 
 
-REQUIRED: Final = "This field is required."
-
-# The name of a field's value in the messages of pydantic.
-_SUBJECTS: Final[Mapping[str, str]] = {
-    "Input": "The value",
-    "String": "The text",
-    "List": "The list",
-    "Tuple": "The list",
-    "Set": "The list",
-    "Dictionary": "The object",
-    "Data": "The value",
-    "URL": "The URL",
-    "UUID": "The id",
-}
-
-
 def is_worker_id(text: str) -> bool:
     return re.fullmatch(_WORKER_ID, text) is not None
 
 
-def reason_of(error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as a sentence for people."""
-    match error["type"]:
-        case "extra_forbidden":
-            return "This request has no such field. Check the spelling, or leave it out."
-        case "missing":
-            return REQUIRED
-        case "model_attributes_type":
-            return "The value must be an object."
-        case "string_pattern_mismatch" if error["ctx"]["pattern"] in _SENTENCES:
-            return _SENTENCES[error["ctx"]["pattern"]]
-        case _:
-            return as_sentence(str(error["msg"]).removeprefix("Value error, "))
-
-
-def as_sentence(text: str) -> str:
-    """Makes a sentence of a message of pydantic or of a validator."""
-    for name, subject in _SUBJECTS.items():
-        text = text.replace(f"{name} should", f"{subject} must", 1) if text.startswith(f"{name} should") else text
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+def sentence_of_pattern(pattern: object) -> str | None:
+    return _SENTENCES.get(pattern) if isinstance(pattern, str) else None

@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from callsheet.wire.reasons import reason_of
+
 # A graph has some hundred nodes at most, and an engine refuses a chain of a thousand.
 MOST_NODES = 1000
 MOST_PHASES = 32
@@ -94,9 +96,9 @@ def _readable(value: Any, read: ValidatorFunctionWrapHandler) -> Trace:
     try:
         trace: Trace = read(value)
     except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = invalid.errors(include_url=False, include_input=False)[0]
         field = ".".join(("trace", *map(str, first["loc"])))
-        return UnreadableTrace(reason=f"{field}: {first['msg']}")
+        return UnreadableTrace(reason=f"{field}: {reason_of(first)}")
     return trace
 
 

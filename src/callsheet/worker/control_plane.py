@@ -131,7 +131,7 @@ class ControlPlaneClient:
         try:
             said = model.model_validate(response)
         except ValidationError as error:
-            raise Unreachable(f"did not return {model.__name__}") from error
+            raise Unreachable("did not return what this agent expects") from error
         rotated = response.get("rotated_token")
         if isinstance(rotated, str) and rotated:
             self._keep(rotated)

@@ -36,6 +36,7 @@ from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.plurals import counted
 from callsheet.wire.worker import MOST_DELIVERED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
@@ -210,7 +211,7 @@ class JobRun:
             case "interrupted":
                 return self._requeue(self._reason)
             case "run_limit":
-                limit = f"The run took longer than {self._keeper.run_limit_seconds:g} seconds."
+                limit = f"The run took longer than {counted(self._keeper.run_limit_seconds, 'second')}."
                 return failure(self.job, EngineError("run_limit", limit))
             case "canceled":
                 return failure(self.job, EngineError("canceled", "The job was canceled."))
@@ -252,7 +253,7 @@ class JobRun:
             # The engine is free for the next job. The run limit includes the remaining work.
             self._keeper.counts()
             if len(outputs) > MOST_DELIVERED:
-                message = f"The run made {len(outputs)} files. A job may deliver at most {MOST_DELIVERED}."
+                message = f"The run made {counted(len(outputs), 'file')}. A job may deliver at most {MOST_DELIVERED}."
                 raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
             with trace.phase("fetch"):
                 return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)

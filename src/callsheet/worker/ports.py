@@ -6,6 +6,7 @@ import socket
 import sys
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 
 HOST = "127.0.0.1"
 # How many ports are tried beyond those that are needed.
@@ -40,7 +41,8 @@ class Ports:
                 chosen.append(port)
         if len(chosen) < number:
             raise OperatorError(
-                f"There are not {number} free ports from {first} on. Set CALLSHEET_ENGINE__PORT to another first port."
+                f"There are not {counted(number, 'free port')} from {first} on. Set CALLSHEET_ENGINE__PORT to "
+                "another first port."
             )
         return chosen
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from callsheet.wire.plurals import counted
+
 _MOST_DOUBLINGS = 30
 
 
@@ -62,14 +64,14 @@ def judge(rules: RestartRules, signs: EngineSigns) -> RestartVerdict | None:
         return RestartVerdict("start") if signs.now >= signs.retry_at else None
     if not signs.has_responded:
         late = signs.now - signs.started_at > rules.start_seconds
-        message = f"It did not respond within {rules.start_seconds:g} seconds of its start."
+        message = f"It did not respond within {counted(rules.start_seconds, 'second')} of its start."
         return RestartVerdict("restart", message) if late else None
     if signs.stuck_since is not None and signs.now - signs.stuck_since >= rules.stuck_seconds:
         return RestartVerdict("restart", "It is stuck on a run.")
     if signs.silent_since is not None and signs.now - signs.silent_since > rules.absent_seconds:
-        return RestartVerdict("restart", f"It has not responded for {rules.absent_seconds:g} seconds.")
+        return RestartVerdict("restart", f"It has not responded for {counted(rules.absent_seconds, 'second')}.")
     used, limit = signs.memory_bytes, rules.memory_bytes
     if used is not None and limit is not None and used > limit:
-        message = f"It uses {used} bytes of memory, and the limit is {limit}."
+        message = f"It uses {counted(used, 'byte')} of memory, and the limit is {limit}."
         return RestartVerdict("rest" if signs.in_use else "restart", message)
     return None

@@ -23,6 +23,7 @@ from callsheet.providers.media import Callback, MadeFile
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import task_id_of
 from callsheet.wire.worker import WorkerJob
 from callsheet.worker.deliveries import Deliverable, deliver
@@ -168,7 +169,7 @@ class TaskRun:
             case "interrupted":
                 return QueuedReport("requeue", {**lease_of(self.job), "reason": self._reason})
             case "run_limit":
-                limit = f"The task took longer than {self.job.run_limit_seconds} seconds."
+                limit = f"The task took longer than {counted(self.job.run_limit_seconds, 'second')}."
                 return failure(self.job, ProviderError("run_limit", limit))
             case "canceled":
                 return failure(self.job, ProviderError("canceled", "The task was canceled."))

@@ -140,8 +140,8 @@ def test_a_wrong_variable_inside_a_table_says_where_it_comes_from(monkeypatch: p
     ("value", "sentence"),
     [
         (f'{{"tiny": {{"secret": "{SECRET}"', "CALLSHEET_PROVIDERS__{} (from the environment) is not valid JSON. "),
-        (f'"{SECRET}"', "CALLSHEET_PROVIDERS__{} is *** (from the environment): it should be a valid dictionary"),
-        (f'{{"tiny": "{SECRET}"}}', "providers.{}.tiny (from the environment): it should be a valid dictionary"),
+        (f'"{SECRET}"', "CALLSHEET_PROVIDERS__{} is *** (from the environment): it must be an object"),
+        (f'{{"tiny": "{SECRET}"}}', "providers.{}.tiny (from the environment): it must be an object"),
     ],
 )
 def test_an_invalid_table_in_a_variable_is_refused_without_being_printed(

@@ -71,7 +71,7 @@ async def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_pa
     file.write_text('#!/bin/sh\nsleep 600 & echo $! > "$(dirname "$0")/child"\nwait\n')
     file.chmod(0o755)
     slow = CommandDriver(ScalingSettings(commands={"rent": (str(file),)}, driver_seconds=1))
-    with pytest.raises(DriverError, match="did not finish within 1 seconds and was ended"):
+    with pytest.raises(DriverError, match="did not finish within 1 second and was ended"):
         await slow.end(a_fleet(), ["gpu-1"])
     assert _state_of((tmp_path / "child").read_text().strip()) in ("", "Z")
 

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { Transaction } from "@/api/types";
 
 export const accountTexts = {
@@ -13,7 +14,7 @@ export const walletTexts = {
   balance: "Balance",
   balanceHint: "Ready to spend",
   held: "Held",
-  heldHint: (count: number) => (count === 0 ? "No job is active" : count === 1 ? "For 1 active job" : `For ${count} active jobs`),
+  heldHint: (count: number) => (count === 0 ? "No job is active" : `For ${counted(count, "active job")}`),
   holds: "Held for active jobs",
   holdsText: "When a job completes, its tokens are spent. Otherwise they come back to your balance.",
   history: "History",
@@ -94,7 +95,7 @@ export const securityTexts = {
   endOthers: "Sign out everywhere else",
   endOthersTitle: "Sign out everywhere else?",
   endOthersText: "Every other browser must sign in again. API keys keep working.",
-  endedOthers: (count: number) => (count === 1 ? "1 session is signed out." : `${count} sessions are signed out.`),
+  endedOthers: (count: number) => counted(count, "session is signed out.", "sessions are signed out."),
   keep: "Keep them signed in",
 };
 

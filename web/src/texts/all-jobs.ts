@@ -1,7 +1,8 @@
+import { counted } from "./plurals";
 import type { ActionKind } from "@/pages/operate-jobs/actions";
 import type { Span, StatusFilter, View } from "@/pages/operate-jobs/filters";
 
-const jobs = (count: string) => `${count} ${count === "1" ? "job" : "jobs"}`;
+const jobs = (count: string) => counted(count, "job");
 
 export const allJobsTexts = {
   title: "Jobs of all tenants",
@@ -44,7 +45,7 @@ export const allJobsTexts = {
   // List
   list: "Jobs",
   columns: { job: "Job", owner: "Tenant and user", workflow: "Workflow", cost: "Cost", time: "Submitted" },
-  newJobs: (count: number) => (count === 1 ? "1 new job" : `${count} new jobs`),
+  newJobs: (count: number) => counted(count, "new job"),
   loadingMore: "Loading more…",
   lookingFurther: "Searching older jobs…",
   loadFailed: "More jobs could not be loaded.",
@@ -97,7 +98,7 @@ export const allJobsTexts = {
   noErrors: "No job failed in this time",
   noErrorsText: "Choose a longer time to see older errors.",
   errorsPartial: "There are more errors than could be counted. Choose a shorter time for exact counts.",
-  group: (count: string, tenants: number) => `${jobs(count)} of ${tenants === 1 ? "1 tenant" : `${tenants} tenants`} failed like this`,
+  group: (count: string, tenants: number) => `${jobs(count)} of ${counted(tenants, "tenant")} failed like this`,
   firstSeen: "First seen",
   lastSeen: "Last seen",
   // Bulk actions
@@ -118,6 +119,6 @@ export const allJobsTexts = {
   stopOf: (what: string) => `Stop ${what}`,
   hide: "Hide",
   sameFilter: "Show its filter",
-  namedJobs: (count: number) => (count === 1 ? "1 selected job" : `${count} selected jobs`),
+  namedJobs: (count: number) => counted(count, "selected job"),
   everyJob: "All jobs",
 };

@@ -1,3 +1,5 @@
+import { choose } from "./plurals";
+
 /** Words of the design system, which are on every page. */
 export const commonTexts = {
   required: "required",
@@ -15,5 +17,5 @@ export const commonTexts = {
   /** What can act beside users, as the audit log and histories name it. */
   actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<Record<string, string>>,
   deletedUser: (end: string) => `Deleted user …${end}`,
-  tokens: (amount: string, count: number) => `${amount} ${count === 1 ? "token" : "tokens"}`,
+  tokens: (amount: string, count: number) => `${amount} ${choose(count, "token")}`,
 };

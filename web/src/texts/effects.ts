@@ -1,3 +1,5 @@
+import { counted } from "./plurals";
+
 export const effectTexts = {
   title: "Effects",
   text: "Pick one, drop a clip, watch it render.",
@@ -15,7 +17,7 @@ export const effectTexts = {
   scalingUp: "A worker is starting",
   paused: "Its provider is paused",
   off: "Not available at the moment",
-  count: (count: number) => (count === 1 ? "1 effect" : `${count} effects`),
+  count: (count: number) => counted(count, "effect"),
   loading: "Loading effects",
   none: "No effect is published yet",
   noneText: "The operator of this installation publishes effects. Published effects appear here.",

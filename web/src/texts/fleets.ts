@@ -1,3 +1,5 @@
+import { choose, counted } from "./plurals";
+
 export const fleetsTexts = {
   title: "Fleets",
   text: "Groups of workers that serve the same workflows. The autoscaler can adjust the size of a fleet to its queue.",
@@ -34,7 +36,7 @@ export const fleetsTexts = {
     registers: (slug: string, stage: string, count: number) =>
       count === 0
         ? `Workers that register for ${slug} in stage ${stage} get no jobs until you assign a workflow.`
-        : `Workers that register for ${slug} in stage ${stage} get jobs of ${count === 1 ? "1 workflow" : `${count} workflows`}.`,
+        : `Workers that register for ${slug} in stage ${stage} get jobs of ${counted(count, "workflow")}.`,
     startsNothing: "Creating the fleet starts no machine. Create a registration token or set its scaling on the next page.",
   },
 };
@@ -53,19 +55,18 @@ export const fleetTexts = {
   deleteIt: "Delete",
   deleteTitle: (name: string) => `Delete ${name}?`,
   deleteText: (tokens: number) =>
-    `The fleet and its ${tokens === 1 ? "registration token" : "registration tokens"} are removed. No worker can register for it any more. Jobs that wait stay in the queue for other fleets. This cannot be undone.`,
+    `The fleet and its ${choose(tokens, "registration token")} are removed. No worker can register for it any more. Jobs that wait stay in the queue for other fleets. This cannot be undone.`,
   deleted: (name: string) => `${name} is deleted.`,
   changes: {
     nothing: "Nothing changes.",
     name: (name: string) => `The fleet is shown as ${name}.`,
     off: (live: number) => `Its workers get no new jobs${live === 0 ? "" : live === 1 ? ": 1 is live" : `: ${live} are live`}. Jobs that run go on, and jobs that wait stay in the queue.`,
     on: "Its workers get jobs of its workflows again.",
-    desired: (count: number) => `The fleet wants ${count === 1 ? "1 worker" : `${count} workers`}. While fewer are live, users see that more workers start. The number alone does not start or end workers.`,
+    desired: (count: number) => `The fleet wants ${counted(count, "worker")}. While fewer are live, users see that more workers start. The number alone does not start or end workers.`,
     noDesired: "The fleet has no wanted number of workers.",
     added: (names: string) => `Its workers get jobs of ${names} from now on.`,
     removed: (names: string) => `Its workers get no more jobs of ${names}. Jobs that run go on.`,
-    removedWaiting: (count: string, name: string) => `${count} jobs of ${name} wait in this stage and need another fleet.`,
-    removedWaitingOne: (name: string) => `1 job of ${name} waits in this stage and needs another fleet.`,
+    removedWaiting: (count: number, name: string) => `${counted(count, `job of ${name} waits`, `jobs of ${name} wait`)} in this stage and ${choose(count, "needs", "need")} another fleet.`,
   },
   changeWorkflows: "Change workflows",
   workflowsTitle: (name: string) => `Workflows of ${name}`,
@@ -103,12 +104,12 @@ export const fleetTexts = {
     saved: "The autoscaler uses these rules from now on.",
     again: "Saving the same rules again confirms that this database scales the fleet. It also starts workers again for jobs that the last workers could not run.",
     plan: {
-      range: (least: number, most: number) => (least === most ? `The autoscaler keeps ${most === 1 ? "1 worker" : `${most} workers`}.` : `The autoscaler keeps between ${least} and ${most} workers.`),
+      range: (least: number, most: number) => (least === most ? `The autoscaler keeps ${counted(most, "worker")}.` : `The autoscaler keeps between ${least} and ${counted(most, "worker")}.`),
       fromZero: "While no job waits or runs, it ends all of them.",
       out: (target: string) => `It adds workers when more than ${target} of work waits for each slot.`,
       in: (idle: string) => `It drains and ends a worker that was not needed for ${idle}; the worker finishes its jobs first.`,
-      tooMany: (count: number) => `${count === 1 ? "1 live worker is" : `${count} live workers are`} above the largest number and will be drained.`,
-      tooFew: (count: number) => `It orders ${count === 1 ? "1 worker" : `${count} workers`} at once.`,
+      tooMany: (count: number) => `${counted(count, "live worker is", "live workers are")} above the largest number and will be drained.`,
+      tooFew: (count: number) => `It orders ${counted(count, "worker")} at once.`,
       driver: (name: string) => `The driver becomes ${name}. Workers of the other driver go on, and you must end them yourself.`,
     },
   },
@@ -120,7 +121,7 @@ export const fleetTexts = {
   waiting: "Waiting jobs",
   work: (time: string) => `${time} of work`,
   running: "Running jobs",
-  needs: (workers: number) => (workers === 1 ? "needs 1 worker" : `needs ${workers} workers`),
+  needs: (workers: number) => `needs ${counted(workers, "worker")}`,
   scaledBy: (driver: string) => `The driver ${driver} starts and ends the workers.`,
   noDecision: "The autoscaler has not looked at this fleet yet.",
   driverError: (error: string) => `The driver fails: ${error}`,
@@ -132,9 +133,9 @@ export const fleetTexts = {
     workflow: "Workflow",
     canRun: "Can run it",
     noLive: "No live worker",
-    able: (able: number, live: number) => (live === 1 ? `${able} of 1 worker` : `${able} of ${live} workers`),
-    lacks: (count: number, lacks: string) => `${count === 1 ? "1 worker lacks" : `${count} workers lack`} ${lacks}`,
-    unreported: (count: number) => (count === 1 ? "1 worker does not report what it has, and gets all jobs." : `${count} workers do not report what they have, and get all jobs.`),
+    able: (able: number, live: number) => `${able} of ${counted(live, "worker")}`,
+    lacks: (count: number, lacks: string) => `${counted(count, "worker lacks", "workers lack")} ${lacks}`,
+    unreported: (count: number) => counted(count, "worker does not report what it has, and gets all jobs.", "workers do not report what they have, and get all jobs."),
     retired: "Retired",
     waiting: "Waiting",
     delayed: (count: number) => `${count} delayed`,

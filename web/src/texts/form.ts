@@ -1,7 +1,9 @@
+import { counted } from "./plurals";
+
 export const formTexts = {
   required: "Fill this in.",
   requiredFile: "Choose a file.",
-  tooLong: (most: number) => `Use at most ${most} characters.`,
+  tooLong: (most: number) => `Use at most ${counted(most, "character")}.`,
   atLeast: (least: number) => `The smallest value is ${least}.`,
   atMost: (most: number) => `The largest value is ${most}.`,
   whole: "Use a whole number.",

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
 
 type Status = Schemas["HealthFinding"]["status"];
@@ -12,7 +13,7 @@ export const healthTexts = {
   whatToDo: "What to do",
   summary: (problems: number, warnings: number) => {
     if (problems + warnings === 0) return "Everything is in order.";
-    const parts = [problems > 0 && (problems === 1 ? "1 problem" : `${problems} problems`), warnings > 0 && (warnings === 1 ? "1 warning" : `${warnings} warnings`)].filter(Boolean);
+    const parts = [problems > 0 && counted(problems, "problem"), warnings > 0 && counted(warnings, "warning")].filter(Boolean);
     return `${parts.join(" and ")} found.`;
   },
 };

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { StatusFilter } from "@/pages/jobs/filters";
 
 export const jobsTexts = {
@@ -26,10 +27,10 @@ export const jobsTexts = {
   clearRun: "Show the jobs of all runs",
   clear: "Clear filters",
   list: "Jobs",
-  newJobs: (count: number) => (count === 1 ? "1 new job" : `${count} new jobs`),
+  newJobs: (count: number) => counted(count, "new job"),
   loadingMore: "Loading more…",
   loadFailed: "More jobs could not be loaded.",
-  end: (count: string) => `${count} jobs, all shown`,
+  end: (count: string) => `${counted(count, "job")}, all shown`,
   // Empty
   emptyTitle: "Nothing here yet",
   emptyText: "Pick an effect, drop a clip, and watch it render. Your jobs and results are kept here.",
@@ -40,7 +41,7 @@ export const jobsTexts = {
   select: (title: string) => `Select ${title}`,
   begin: "Select",
   selectAll: "Select all loaded",
-  outputs: (count: number) => `${count} files`,
+  outputs: (count: number) => counted(count, "file"),
   held: (tokens: string) => `${tokens} held`,
   // Actions on several
   selected: (count: number) => `${count} selected`,
@@ -50,16 +51,16 @@ export const jobsTexts = {
   retry: "Try again",
   download: "Download",
   remove: "Delete",
-  tooManyToDownload: (most: number) => `Up to ${most} jobs fit into one zip.`,
-  removeTitle: (count: number) => (count === 1 ? "Delete 1 job?" : `Delete ${count} jobs?`),
+  tooManyToDownload: (most: number) => `A zip has at most ${counted(most, "job")}.`,
+  removeTitle: (count: number) => `Delete ${counted(count, "job")}?`,
   removeText: "Prompts and results are deleted permanently, and public links to them stop working. Running jobs are not deleted.",
-  cancelTitle: (count: number) => (count === 1 ? "Cancel 1 job?" : `Cancel ${count} jobs?`),
+  cancelTitle: (count: number) => `Cancel ${counted(count, "job")}?`,
   cancelText: (tokens: string) => `The jobs stop, and the unspent part of ${tokens} comes back to your wallet.`,
-  retryTitle: (count: number) => (count === 1 ? "Try 1 job again?" : `Try ${count} jobs again?`),
+  retryTitle: (count: number) => `Try ${counted(count, "job")} again?`,
   retryText: (tokens: string) => `This holds ${tokens} again. Unspent tokens come back to your wallet.`,
   retryFree: "The jobs run again with the same input.",
   keep: "Keep them",
   done: { cancel: "canceled", retry: "started again", delete: "deleted" },
-  outcome: (count: number, done: string) => `${count} ${count === 1 ? "job" : "jobs"} ${done}.`,
+  outcome: (count: number, done: string) => `${counted(count, "job")} ${done}.`,
   refused: (count: number, why: string) => `${count} could not be changed: ${why}`,
 };

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
 
 type State = Schemas["LedgerAudit"]["state"];
@@ -16,7 +17,7 @@ export const ledgerTexts = {
     findings: "Some rows break a rule. Examine the rows below before you change anything in the database.",
     incomplete: "The audit found no problem, but a pool was not available. Run the audit again when all pools are available.",
   } satisfies Record<State, string>,
-  progress: (done: number, all: number) => `${done} of ${all === 1 ? "1 pool" : `${all} pools`}`,
+  progress: (done: number, all: number) => `${done} of ${counted(all, "pool")}`,
   lastRun: "Last run",
   by: (who: string) => `by ${who}`,
   totals: { balance: "Tokens in wallets", held: "Held by active jobs", credited: "Ever credited", spent: "Ever spent" },

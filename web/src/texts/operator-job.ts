@@ -1,3 +1,4 @@
+import { choose, counted } from "./plurals";
 import type { Schemas } from "@/api/types";
 
 type SpanKind = Schemas["Span"]["kind"];
@@ -55,7 +56,7 @@ export const operatorJobTexts = {
     fetch: "Fetch from the engine",
     upload: "Upload of the result",
   } as Readonly<Record<string, string>>,
-  callbackOf: (provider: string, deliveries: number) => (deliveries > 1 ? `Callback of ${provider}, delivered ${deliveries} times` : `Callback of ${provider}`),
+  callbackOf: (provider: string, deliveries: number) => (deliveries > 1 ? `Callback of ${provider}, delivered ${counted(deliveries, "time")}` : `Callback of ${provider}`),
   atProvider: (provider: string) => `At ${provider}`,
   noTime: "< 1 ms",
   cached: "cached",
@@ -69,9 +70,9 @@ export const operatorJobTexts = {
     expired: "expired",
   } as Readonly<Record<string, string>>,
   noNodes: "The worker of this job reports no times of nodes.",
-  allNodes: (count: number) => `Show all ${count} nodes`,
+  allNodes: (count: number) => `Show all ${counted(count, "node")}`,
   fewNodes: "Show the longest nodes only",
-  leftOut: (count: number) => `${count} executions of nodes are beyond the limit of a report.`,
+  leftOut: (count: number) => `${counted(count, "execution of a node is", "executions of nodes are")} beyond the limit of a report.`,
   // Files
   files: "Files",
   inputs: "Inputs",
@@ -107,7 +108,7 @@ export const operatorJobTexts = {
   noInputs: "This node has no inputs.",
   close: "Close",
   ran: (time: string) => `ran ${time}`,
-  ranTimes: (time: string, count: number) => `ran ${count} times, ${time} in all`,
+  ranTimes: (time: string, count: number) => `ran ${counted(count, "time")}, ${time} in all`,
   eventColumns: { at: "Time", change: "Change", actor: "By", reason: "Reason", request: "Request" },
   moneyColumns: { at: "Time", type: "What", cycle: "Cycle", amount: "Tokens" },
   moneyTypes: { PAYMENT_CREDIT: "Credit", JOB_RESERVE: "Held", JOB_CONSUME: "Spent", JOB_REFUND: "Given back" } satisfies Record<Schemas["Transaction"]["type"], string>,
@@ -123,15 +124,15 @@ export const operatorJobTexts = {
   // Jobs that failed alike
   alike: "Jobs that failed like this one",
   alikeText: (jobs: string, tenants: string) => `${jobs} with the same error, of ${tenants}`,
-  jobs: (count: number, text: string) => `${text} ${count === 1 ? "job" : "jobs"}`,
-  tenants: (count: number) => `${count} ${count === 1 ? "tenant" : "tenants"}`,
+  jobs: (count: number, text: string) => `${text} ${choose(count, "job")}`,
+  tenants: (count: number) => counted(count, "tenant"),
   firstSeen: "First seen",
   lastSeen: "Last seen",
   showAlike: "Show these jobs",
   // Actions
   replay: "Replay",
   replayTitle: "Replay this job?",
-  replayText: (tokens: string) => `It runs again with the same payload. ${tokens} are held in its user's wallet again; if the wallet has too few, the replay is refused.`,
+  replayText: (tokens: string) => `It runs again with the same payload. The wallet of its user holds ${tokens} for it again; if the wallet has too few, the replay is refused.`,
   replayFree: "It runs again with the same payload. It costs nothing.",
   replayNow: "Replay it",
   replayed: "The job is in the queue again.",

@@ -1,4 +1,6 @@
-const images = (count: string, number: number) => `${count} ${number === 1 ? "image" : "images"}`;
+import { choose, counted } from "./plurals";
+
+const images = (count: string, number: number) => `${count} ${choose(number, "image")}`;
 
 export const pipelinesTexts = {
   title: "Pipelines",
@@ -14,7 +16,7 @@ export const pipelinesTexts = {
   chain: "Chain of steps",
   chainLabel: (steps: string) => `Chain: ${steps}`,
   version: (version: number) => `Version ${version}`,
-  steps: (count: number) => (count === 1 ? "1 step" : `${count} steps`),
+  steps: (count: number) => counted(count, "step"),
   lastRun: "Last run",
   noRun: "No run yet",
   more: "Show more",
@@ -157,7 +159,7 @@ export const versionTexts = {
   text: "Each change of the steps is a version. Runs keep the version that they started with.",
   current: "Current",
   first: "First version",
-  changes: (count: number) => (count === 1 ? "1 change" : `${count} changes`),
+  changes: (count: number) => counted(count, "change"),
   list: "Versions",
   compared: (after: number, before: number) => `Version ${after} compared with version ${before}`,
   compareWith: "Compare with",

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
 
 export const providersTexts = {
@@ -41,7 +42,7 @@ export const limitTexts = {
   text: "How many jobs of one identifier run at once, on all machines together.",
   list: "Concurrency limits",
   columns: { identifier: "Identifier", limit: "Limit", inUse: "Running" },
-  running: (jobs: number) => (jobs === 1 ? "1 job runs" : `${jobs} jobs run`),
+  running: (jobs: number) => counted(jobs, "job runs", "jobs run"),
   unlimited: "No limit",
   paused: "Paused",
   add: "Set a limit",

@@ -1,3 +1,4 @@
+import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
 
 type Lack = Schemas["Lack"];
@@ -35,11 +36,11 @@ export const requirementsTexts = {
   unsaved: "Your changes are not saved, so they are not compared. Save them to see which workers can run the workflow then.",
   noWorkers: "No live worker is assigned to this workflow.",
   chooseFleets: "Choose fleets",
-  able: (able: number, all: number) => (able === 0 ? "No live worker can run it" : able === all ? (all === 1 ? "The only worker can run it" : `All ${all} workers can run it`) : `${able} of ${all} workers can run it`),
+  able: (able: number, all: number) => (able === 0 ? "No live worker can run it" : able === all ? (all === 1 ? "The only worker can run it" : `All ${counted(all, "worker")} can run it`) : `${able} of ${counted(all, "worker")} can run it`),
   can: "Can run it",
   cannot: "Cannot run it",
   unreported: "They do not report what their engines have, so they get the jobs of this workflow.",
-  count: (workers: number) => (workers === 1 ? "1 worker" : `${workers} workers`),
+  count: (workers: number) => counted(workers, "worker"),
   draining: (workers: number) => `${workers} of them draining`,
   more: (count: number) => `and ${count} more`,
   lacks: "Missing:",

@@ -1,5 +1,6 @@
+import { counted } from "./plurals";
+
 const numbers = new Intl.NumberFormat("en");
-const plural = (count: number, one: string, many: string) => `${numbers.format(count)} ${count === 1 ? one : many}`;
 
 export const runsTexts = {
   title: "Runs",
@@ -18,8 +19,8 @@ export const runsTexts = {
   noneFoundText: "Change or clear the filters to see other runs.",
   finished: (leaves: number, target: number) => `${numbers.format(leaves)} of ${numbers.format(target)} finished`,
   progressOf: (name: string) => `Progress of ${name}`,
-  spent: (spent: string, budget: string) => `${spent} of ${budget} tokens`,
-  candidates: (count: number) => plural(count, "candidate", "candidates"),
+  spent: (spent: string, budget: string) => `${spent} of ${counted(budget, "token")}`,
+  candidates: (count: number) => counted(count, "candidate"),
   noWinners: "No finished candidate yet",
   winnersOf: (name: string) => `Best candidates of ${name}`,
 };
@@ -66,7 +67,7 @@ export const runTexts = {
 };
 
 export const treeTexts = {
-  label: (count: number) => `Tree of ${plural(count, "candidate", "candidates")}. Use the arrow keys to move, plus and minus to zoom, 0 to see all.`,
+  label: (count: number) => `Tree of ${counted(count, "candidate")}. Use the arrow keys to move, plus and minus to zoom, 0 to see all.`,
   selected: (number: number, step: string, elo: number, state: string) => `Candidate ${number} of ${step}, rating ${elo}, ${state}`,
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -101,17 +102,17 @@ export const panelTexts = {
   restore: "Restore branch",
   killTitle: (number: number) => `Kill candidate ${number} and its descendants?`,
   restoreTitle: (number: number) => `Restore candidate ${number}?`,
-  killCandidates: (count: number, more: boolean) => `${plural(count, "candidate", "candidates")}${more ? " or more" : ""} will be rejected.`,
-  killJobs: (jobs: number, refund: string) => `${plural(jobs, "active job", "active jobs")} will be canceled, and ${refund} come back to your wallet.`,
+  killCandidates: (count: number, more: boolean) => `${counted(count, "candidate")}${more ? " or more" : ""} will be rejected.`,
+  killJobs: (jobs: number, refund: string) => `${counted(jobs, "active job")} will be canceled, and your wallet gets ${refund} back.`,
   killNoJobs: "No active job makes descendants of it, so no tokens come back.",
   killUndo: "You can restore the branch later. Canceled jobs are not started again.",
-  restoreCandidates: (count: number) => `${plural(count, "candidate", "candidates")} will be active again. Nothing is charged, and canceled jobs are not started again.`,
+  restoreCandidates: (count: number) => `${counted(count, "candidate")} will be active again. Nothing is charged, and canceled jobs are not started again.`,
   asking: "Asking what this does…",
   killNow: "Kill branch",
   restoreNow: "Restore",
-  killed: (count: number, jobs: number) => `${plural(count, "candidate was", "candidates were")} rejected. ${plural(jobs, "job was", "jobs were")} canceled and refunded.`,
-  killedFree: (count: number) => `${plural(count, "candidate was", "candidates were")} rejected.`,
-  restored: (count: number) => `${plural(count, "candidate is", "candidates are")} active again.`,
+  killed: (count: number, jobs: number) => `${counted(count, "candidate was", "candidates were")} rejected. ${counted(jobs, "job was", "jobs were")} canceled and refunded.`,
+  killedFree: (count: number) => `${counted(count, "candidate was", "candidates were")} rejected.`,
+  restored: (count: number) => `${counted(count, "candidate is", "candidates are")} active again.`,
   withAncestor: "It was rejected with an ancestor. Restore that candidate to bring it back.",
   notWanted: "Its job made more images than its parent may have children.",
 };
@@ -139,7 +140,7 @@ export const compareTexts = {
   neither: "Neither",
   undo: "Undo",
   undone: "The last vote was taken back.",
-  progress: (judged: number, total: number) => `${numbers.format(judged)} of ${plural(total, "pair", "pairs")}`,
+  progress: (judged: number, total: number) => `${numbers.format(judged)} of ${counted(total, "pair")}`,
   progressLabel: "Compared pairs",
   done: "All pairs are compared",
   doneText: "You have judged every pair of active candidates of this step.",
@@ -158,8 +159,8 @@ export const gateTexts = {
   approved: "Approved",
   nothing: "Nothing waits yet",
   title: (step: string, next: string) => `${step} → ${next}`,
-  parents: (count: number) => `${plural(count, "candidate", "candidates")} may become parents.`,
-  children: (count: number, step: string) => `An approval lets the run make up to ${plural(count, "candidate", "candidates")} of ${step}.`,
+  parents: (count: number) => `${counted(count, "candidate")} may become parents.`,
+  children: (count: number, step: string) => `An approval lets the run make up to ${counted(count, "candidate")} of ${step}.`,
   cost: (cost: string, price: string) => `That costs up to ${cost}, at ${price} each, within the budget.`,
   noPrice: "The price is not known, because the workflow or actor of the next step cannot be used now.",
   approve: "Approve",
@@ -172,7 +173,7 @@ export const winnerTexts = {
   none: "No finished candidate yet",
   noneText: "Candidates of the last step appear here, the best first.",
   rank: (rank: number) => `Number ${rank}`,
-  rating: (elo: number, votes: number) => `Rating ${elo}, ${plural(votes, "vote", "votes")}`,
+  rating: (elo: number, votes: number) => `Rating ${elo}, ${counted(votes, "vote")}`,
   export: "Export",
   exportActive: "Active candidates (zip)",
   exportAll: "All candidates (zip)",
@@ -183,7 +184,7 @@ export const winnerTexts = {
 export const moreTexts = {
   more: "Make more",
   title: "Make more candidates",
-  text: (leaves: number, spent: string) => `The run has ${plural(leaves, "finished candidate", "finished candidates")} and has spent ${spent}. It continues with the candidates and votes that it has.`,
+  text: (leaves: number, spent: string) => `The run has ${counted(leaves, "finished candidate")} and has spent ${spent}. It continues with the candidates and votes that it has.`,
   target: "Finished candidates in all",
   budget: "Budget in tokens",
   budgetHint: (perLeaf: string) => `So far a finished candidate took about ${perLeaf}.`,

@@ -1,3 +1,5 @@
+import { counted } from "./plurals";
+
 export const shareTexts = {
   title: "Share this result",
   text: "Anyone who has the link can see this result without an account. Your other jobs and files stay private.",
@@ -15,7 +17,7 @@ export const shareTexts = {
   another: "Create another",
   active: "Active links",
   none: "There is no public link yet.",
-  opened: (count: number) => (count === 0 ? "Not opened yet" : count === 1 ? "Opened once" : `Opened ${count} times`),
+  opened: (count: number) => (count === 0 ? "Not opened yet" : count === 1 ? "Opened once" : `Opened ${counted(count, "time")}`),
   endsAt: "ends",
   shows: { input: "with input", prompt: "with prompt" },
   revoke: "Revoke",

@@ -1,3 +1,5 @@
+import { counted } from "./plurals";
+
 export const tenantsTexts = {
   title: "Tenants",
   text: "Tenants are customers or teams. Each tenant has its own users, jobs, files and tokens.",
@@ -6,7 +8,7 @@ export const tenantsTexts = {
   create: "Create tenant",
   columns: { tenant: "Tenant", users: "Users", balance: "Tokens", storage: "Storage", jobs: "Active jobs", pool: "Pool", created: "Created", state: "State" },
   held: (tokens: string) => `${tokens} held`,
-  files: (count: string) => `${count} files`,
+  files: (count: string) => counted(count, "file"),
   active: "Active",
   disabled: "Disabled",
   none: "No tenants yet",
@@ -21,7 +23,7 @@ export const tenantsTexts = {
   pool: "Pool",
   poolHint: "The database that holds the tenant's data. A tenant never moves.",
   anyPool: "The one with the fewest tenants",
-  poolOption: (name: string, tenants: number, isAvailable: boolean) => `${name}, ${tenants === 1 ? "1 tenant" : `${tenants} tenants`}${isAvailable ? "" : ", not available"}`,
+  poolOption: (name: string, tenants: number, isAvailable: boolean) => `${name}, ${counted(tenants, "tenant")}${isAvailable ? "" : ", not available"}`,
   created: (name: string) => `${name} is created. Invite its first user.`,
 };
 
@@ -58,7 +60,7 @@ export const shareTexts = {
   maxRunningPerUser: "Jobs at once per user",
   emptyHint: "Leave it empty for the installation's default.",
   unlimited: "No limit",
-  running: (count: number) => (count === 1 ? "1 job runs now." : `${count} jobs run now.`),
+  running: (count: number) => counted(count, "job runs now.", "jobs run now."),
   saved: "The share is changed. It applies from the next job on.",
   wholeNumber: "Enter a whole number, or leave it empty.",
   positive: "Enter a number from 0.01 to 1,000.",

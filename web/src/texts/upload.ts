@@ -1,3 +1,5 @@
+import { counted } from "./plurals";
+
 export const uploadTexts = {
   kinds: { image: "an image", video: "a video", audio: "an audio file" } as const,
   formats: { image: "JPEG, PNG, WebP and others", video: "MP4, MOV, WebM and others", audio: "MP3, WAV, FLAC and others" } as const,
@@ -27,6 +29,6 @@ export const uploadTexts = {
   empty: (name: string) => `“${name}” is empty. Choose another file.`,
   tooLarge: (name: string, size: string, accepted: string) => `“${name}” is too large (${size}). Accepted: ${accepted}.`,
   tooLong: (name: string, time: string, accepted: string) => `“${name}” is too long (${time}). Accepted: ${accepted}.`,
-  tooManyPixels: (name: string, width: number, height: number, most: number) => `“${name}” has ${width} × ${height} pixels. Images may have up to ${most} megapixels.`,
+  tooManyPixels: (name: string, width: number, height: number, most: number) => `“${name}” has ${width} × ${counted(height, "pixel")}. Images may have up to ${most} megapixels.`,
   stillUploading: "Wait until the upload is done.",
 };

@@ -1,3 +1,5 @@
+import { counted } from "./plurals";
+
 export const workflowsTexts = {
   title: "Workflows",
   text: "Graphs that engines run. Effects sell them.",
@@ -30,7 +32,7 @@ export const workflowsTexts = {
   cannotImport: "This file cannot be imported",
   importTitle: (name: string) => `Import ${name}`,
   importText: "Inputs and outputs were proposed. You can change all of it on the next page; nothing is sold until you publish an effect.",
-  nodes: (count: number) => (count === 1 ? "1 node" : `${count} nodes`),
+  nodes: (count: number) => counted(count, "node"),
   proposed: "Proposed properties",
   noProperties: "None. You can choose inputs on the next page.",
   proposedResult: "Proposed result",
@@ -133,7 +135,7 @@ export const workflowsTexts = {
   saved: (name: string) => `${name} is saved.`,
   saveTitle: "Save these changes?",
   saveText: (published: number) =>
-    published === 0 ? "Jobs that were already submitted do not change." : `${published === 1 ? "1 published effect uses" : `${published} published effects use`} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
+    published === 0 ? "Jobs that were already submitted do not change." : `${counted(published, "published effect uses", "published effects use")} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
   changedMeanwhile: "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
   goOn: "Use the newer version",
   cannotSave: "Not saved. The fields are marked.",
@@ -186,9 +188,9 @@ export const workflowsTexts = {
     } as Record<string, string>,
     summary: (parts: readonly string[]) => parts.join(", "),
     count: {
-      nodes: (count: number) => (count === 1 ? "1 node" : `${count} nodes`),
-      properties: (count: number) => (count === 1 ? "1 property" : `${count} properties`),
-      settings: (count: number) => (count === 1 ? "1 setting" : `${count} settings`),
+      nodes: (count: number) => counted(count, "node"),
+      properties: (count: number) => counted(count, "property", "properties"),
+      settings: (count: number) => counted(count, "setting"),
     },
   },
 
@@ -211,7 +213,7 @@ export const workflowsTexts = {
   fleetsText: "Their workers get the jobs of this workflow.",
   noFleets: "There are no fleets yet.",
   fleet: (slug: string, stage: string) => `${slug}, ${stage}`,
-  liveWorkers: (count: number) => (count === 1 ? "1 live worker" : `${count} live workers`),
+  liveWorkers: (count: number) => counted(count, "live worker"),
   runsOn: (fleet: string) => `Run on ${fleet}`,
   fleetAdded: (fleet: string) => `${fleet} runs it now.`,
   fleetRemoved: (fleet: string) => `${fleet} does not run it any more.`,
@@ -229,10 +231,10 @@ export const workflowsTexts = {
   retireIt: "Deactivate",
   retired: (name: string) => `${name} is inactive.`,
   retireTitle: (name: string) => `Deactivate ${name}?`,
-  retireEffects: (count: number) => (count === 0 ? "No published effect uses it." : `${count === 1 ? "1 published effect accepts" : `${count} published effects accept`} no more jobs:`),
+  retireEffects: (count: number) => (count === 0 ? "No published effect uses it." : `${counted(count, "published effect accepts", "published effects accept")} no more jobs:`),
   /** `waiting` is a text, because the server does not count long queues to their end: `1K+`. */
   retireQueued: (waiting: string, running: number) =>
-    waiting === "0" && running === 0 ? "No job of it waits or runs." : `${waiting === "1" ? "1 job waits" : `${waiting} jobs wait`} until it is active again or the deadline ends the job with a refund. ${running === 1 ? "1 running job goes" : `${running} running jobs go`} on.`,
+    waiting === "0" && running === 0 ? "No job of it waits or runs." : `${counted(waiting, "job waits", "jobs wait")} until it is active again or the deadline ends the job with a refund. ${counted(running, "running job goes", "running jobs go")} on.`,
   delete: "Delete…",
   deleteIt: "Delete",
   deleted: (name: string) => `${name} is deleted.`,

@@ -18,6 +18,7 @@ from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import NotFound, Unavailable
+from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.media.previews")
 log = get_logger(__name__)
@@ -55,7 +56,7 @@ async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind,
     a later attempt may succeed.
     """
     if kind == "image" and size > LARGEST_IMAGE_BYTES:
-        raise NoPreview(f"the file has {size} bytes")
+        raise NoPreview(f"the file has {counted(size, 'byte')}")
 
     async def read(start: int, length: int) -> bytes:
         return b"".join([piece async for piece in storage.stream(path, start, start + length)])
@@ -170,7 +171,7 @@ class PreviewMaker(Loop):
 
     async def _render(self, due: DuePreview) -> Previews:
         if due.attempts >= MOST_ATTEMPTS:
-            raise NoPreview(f"the preview was tried {due.attempts} times")
+            raise NoPreview(f"the preview was tried {counted(due.attempts, 'time')}")
         if due.path is None or due.size is None or due.disk != self._disk:
             raise NoPreview("the object is in another storage backend")
         try:

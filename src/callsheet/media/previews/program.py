@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PIL import Image, ImageOps, ImageStat, UnidentifiedImageError
 
+from callsheet.wire.plurals import counted
+
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.frame import VideoFrame
@@ -129,7 +131,7 @@ def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, An
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
             width, height = image.size
             if width * height > MOST_PIXELS:
-                raise NoPreview(f"the image has {width} by {height} pixels")
+                raise NoPreview(f"the image has {width} by {counted(height, 'pixel')}")
             # A JPEG is decoded at an eighth of its size if that is enough.
             image.draft("RGB", (LARGE_SIDE * 2, LARGE_SIDE * 2))
             if image.getexif().get(0x0112) in (5, 6, 7, 8):
@@ -176,7 +178,7 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
     with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
         # Not every reader respects the option.
         if len(container.streams) > MOST_STREAMS:
-            raise NoPreview(f"the file has {len(container.streams)} streams")
+            raise NoPreview(f"the file has {counted(len(container.streams), 'stream')}")
         stream = next(iter(container.streams.video), None)
         if stream is None:
             raise NoPreview("the file has no video stream")
@@ -213,7 +215,7 @@ def _format_of(source: io.RawIOBase) -> str:
 
 def _require_few_pixels(width: int, height: int) -> None:
     if width * height > MOST_VIDEO_PIXELS:
-        raise NoPreview(f"the video has {width} by {height} pixels")
+        raise NoPreview(f"the video has {width} by {counted(height, 'pixel')}")
 
 
 def _ratio(stream: VideoStream) -> float:

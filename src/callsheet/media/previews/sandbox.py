@@ -21,6 +21,7 @@ from typing import Literal
 
 from callsheet.media.previews import program
 from callsheet.media.previews.program import BLOCK_BYTES, CLIP, FRAME, LARGE, LENGTH, SMALL, WANTED, NoPreview
+from callsheet.wire.plurals import counted
 
 Kind = Literal["image", "video"]
 # Reads `length` bytes from `start` on, fewer at the end of the file.
@@ -95,10 +96,12 @@ async def make_previews(
             reader, writer = await asyncio.open_connection(sock=connection)
             return await _Conversation(writer, reader, read).run(task)
     except TimeoutError:
-        raise OutOfTime(f"Making a preview took more than {effort.seconds:g} seconds.") from None
+        raise OutOfTime(f"Making a preview took more than {counted(effort.seconds, 'second')}.") from None
     except (asyncio.IncompleteReadError, ConnectionError):
         if await asyncio.to_thread(_ending, process) == -signal.SIGXCPU:
-            raise NoPreview(f"the file takes more than {effort.cpu_seconds} seconds of processor time") from None
+            raise NoPreview(
+                f"the file takes more than {counted(effort.cpu_seconds, 'second')} of processor time"
+            ) from None
         raise NoPreview("the decoder crashed") from None
     finally:
         # This also runs if the waiting task is canceled.

@@ -44,6 +44,7 @@ from callsheet.wire.errors import (
     RangeNotSatisfiable,
     Unavailable,
 )
+from callsheet.wire.plurals import counted
 
 # Served through granian, 1 MiB per hop gives 3.0 GB/s, 64 KiB 0.55 GB/s, and its own pathsend 1.9 GB/s, which
 # moreover opens the file by name after the headers are out, when it may have been replaced.
@@ -200,7 +201,7 @@ class LocalStorage:
         try:
             if opened.info.size > max_bytes:
                 raise ContentMismatch(
-                    f"The object has {opened.info.size} bytes, but at most {max_bytes} were expected."
+                    f"The object has {counted(opened.info.size, 'byte')}, but the limit is {max_bytes}."
                 )
             return b"".join([chunk async for chunk in self.chunks(opened, 0, opened.info.size)])
         finally:

@@ -28,6 +28,7 @@ from callsheet.media.storage.s3_signing import S3Signer, checksum_header, endpoi
 from callsheet.settings import S3Settings
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.wire.errors import ContentMismatch, NotFound, RangeNotSatisfiable, Refusal, Unavailable
+from callsheet.wire.plurals import counted
 
 # 10,000 parts of this size are 80 GB; four at a time are the memory one upload takes.
 PART_BYTES = 8 << 20
@@ -142,7 +143,7 @@ class S3Storage:
             found = await obstore.get_async(self._store, key)
             size = found.meta["size"]
             if size > max_bytes:
-                raise ContentMismatch(f"The object has {size} bytes, at most {max_bytes} were expected.")
+                raise ContentMismatch(f"The object has {counted(size, 'byte')}, but the limit is {max_bytes}.")
             return bytes(await found.bytes_async())
 
     @property

@@ -25,8 +25,8 @@ from callsheet.providers.replicate.responses import NAME as REPLICATE
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import FieldProblem, InvalidRequest
-from callsheet.wire.forms import reason_of
 from callsheet.wire.generation import CopyInput, ScrapeInput, SpeechInput, StaticAdInput, VideoInput
+from callsheet.wire.reasons import reason_of
 
 Input = TypeVar("Input", bound=UserRequest)
 MARGIN_SECONDS: Final = 30

@@ -13,6 +13,7 @@ from callsheet.providers.comfy.http import EngineHttp, again, json_of
 from callsheet.providers.comfy.shared_files import SharedFiles, mark_used
 from callsheet.providers.engine import EngineError, FetchedOutput, Output
 from callsheet.providers.texts import save_text
+from callsheet.wire.plurals import counted
 
 # The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
 ASKED_FROM_BYTES = 1_000_000
@@ -86,7 +87,7 @@ class EngineFiles:
 
 def upload_refused(status: int, **known: int) -> EngineError:
     if status == errors.TOO_LARGE:
-        sizes = f": it has {known['size']} bytes, and the limit is {known['limit']}" if known else ""
+        sizes = f": it has {counted(known['size'], 'byte')}, and the limit is {known['limit']}" if known else ""
         message = f"A file of the job is larger than the engine takes{sizes}."
         details = {"status": status, **known, "advice": RAISE_LIMIT}
         return EngineError("input_too_large", message, details=details)

@@ -14,7 +14,7 @@ from callsheet.providers.comfy.config import ComfyUIConfig
 from callsheet.providers.context import BuiltInContext
 from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation, MediaProvider
 from callsheet.wire.errors import FieldProblem
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.reasons import REQUIRED
 
 # The action whose task names its effect.
 EFFECT: Final = "effect"

@@ -11,6 +11,7 @@ from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.stalls import QueuePlace
 from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NotBegun
+from callsheet.wire.plurals import counted
 
 
 def refuse_unless_taken(status: int, body: object, run: EngineRun) -> None:
@@ -29,7 +30,7 @@ def waits_in(place: QueuePlace | None, following: Following) -> bool:
 
 
 def still_queued(seconds: float) -> NotBegun:
-    message = f"The run waited longer than {seconds:g} seconds in the engine's queue."
+    message = f"The run waited longer than {counted(seconds, 'second')} in the engine's queue."
     return NotBegun("engine_busy", message, queue_seconds=seconds)
 
 

@@ -25,7 +25,8 @@ from callsheet.providers.parameters import parameter_problems, with_defaults
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.service_calls import Service
 from callsheet.wire.errors import FieldProblem
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.plurals import counted
+from callsheet.wire.reasons import REQUIRED
 
 SUBMIT_ATTEMPTS: Final = 3
 DOWNLOAD_ATTEMPTS: Final = 3
@@ -105,7 +106,9 @@ class HttpProvider:
             await self._cancel(job_id)
             seconds = self._config.limit_seconds
             raise ProviderError(
-                "run_limit", f"{self.name} did not finish within {seconds} seconds.", details={"provider": self.name}
+                "run_limit",
+                f"{self.name} did not finish within {counted(seconds, 'second')}.",
+                details={"provider": self.name},
             ) from None
         except asyncio.CancelledError:
             await self._cancel(job_id)
@@ -264,7 +267,7 @@ def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldPro
     if action.prompt_required and not generation.prompt.strip():
         yield FieldProblem("prompt", REQUIRED)
     if len(generation.prompt) > action.longest_prompt:
-        yield FieldProblem("prompt", f"The prompt must have at most {action.longest_prompt} characters.")
+        yield FieldProblem("prompt", f"The prompt must have at most {counted(action.longest_prompt, 'character')}.")
     yield from parameter_problems(action.params, generation.action, generation.params)
     path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
     for name in [*placeholders(action.path)][:1]:

@@ -10,7 +10,7 @@ from callsheet.providers.engine import EngineError, Graph
 from callsheet.providers.media import Generation
 from callsheet.providers.parameters import Parameter, Parameters, parameter_problems, with_defaults
 from callsheet.wire.errors import FieldProblem
-from callsheet.wire.forms import REQUIRED
+from callsheet.wire.reasons import REQUIRED
 
 TXT2IMG: Final = "txt2img"
 IMG2IMG: Final = "img2img"

@@ -26,6 +26,7 @@ from callsheet.providers.media import Concurrency, Finish, Generation, Made, Mad
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.stripping import without_graph
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.plurals import counted
 
 MARGIN_SECONDS: Final = 30
 CANCEL_SECONDS: Final = 15.0
@@ -89,7 +90,7 @@ class Lightbox:
                 files = await self._made(self._engine, run_id, generation, directory, say)
         except TimeoutError:
             await _stop(self._engine, run_id)
-            message = f"The engine did not finish within {self._config.limit_seconds} seconds."
+            message = f"The engine did not finish within {counted(self._config.limit_seconds, 'second')}."
             raise ProviderError("run_limit", message, details={"provider": self.name}) from None
         except asyncio.CancelledError:
             await _stop(self._engine, run_id)

@@ -20,6 +20,7 @@ from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from mypy_boto3_autoscaling import AutoScalingClient
@@ -164,8 +165,9 @@ class AwsAsg:
         for group, number in zip(groups, asked, strict=True):
             if number > group.maximum:
                 raise DriverError(
-                    f"The Auto Scaling group {group.name} has a MaxSize of {group.maximum}, and {number} workers are "
-                    "wanted. Raise its MaxSize, or lower the fleet's maximum."
+                    f"The Auto Scaling group {group.name} has a MaxSize of {group.maximum}, and "
+                    f"{counted(number, 'worker is', 'workers are')} wanted. Raise its MaxSize, or lower the "
+                    "fleet's maximum."
                 )
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
@@ -252,7 +254,8 @@ class AwsAsg:
         except (ConnectTimeoutError, ReadTimeoutError):
             seconds = self._settings.asg_timeout_seconds
             raise DriverError(
-                f"AWS did not respond to {action} in {seconds:g} seconds and may have acted. The request is repeated."
+                f"AWS did not respond to {action} in {counted(seconds, 'second')} and may have acted. The request "
+                "is repeated."
             ) from None
         except (BotoCoreError, ResponseParserError) as error:
             raise DriverError(f"The AWS request {action} failed: {str(error)[:LONGEST_MESSAGE]}") from None

@@ -24,6 +24,7 @@ from callsheet.scaling.drivers.options import checked_options
 from callsheet.settings import ScalingSettings, environment_for_programs
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.forms import is_worker_id
+from callsheet.wire.plurals import counted
 
 # The ids of a thousand workers are at most 200 kB.
 MOST_OUTPUT_BYTES = 1_000_000
@@ -115,7 +116,7 @@ async def _finished(process: asyncio.subprocess.Process, what: str, seconds: flo
             output, errors = await asyncio.gather(_read(process.stdout), _read(process.stderr))
             code = await process.wait()
     except TimeoutError:
-        raise DriverError(f"{what} did not finish within {seconds:g} seconds and was ended.") from None
+        raise DriverError(f"{what} did not finish within {counted(seconds, 'second')} and was ended.") from None
     finally:
         # This also happens if the waiting task is canceled.
         with suppress(ProcessLookupError):

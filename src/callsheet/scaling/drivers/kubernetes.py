@@ -34,6 +34,7 @@ from callsheet.scaling.drivers.pods import (
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
+from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)
 
@@ -211,7 +212,8 @@ class Kubernetes:
             raise DriverError(_sentence(options, action, error)) from None
         except TimeoutError:
             raise DriverError(
-                f"The Kubernetes API did not respond to {action} in {self._seconds:g} seconds and may have acted. "
+                f"The Kubernetes API did not respond to {action} in {counted(self._seconds, 'second')} and may "
+                "have acted. "
                 "The request is repeated."
             ) from None
         except (OSError, ClientError) as error:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from callsheet.scaling.driver import DriverError, OptionError, ScaledFleet
-from callsheet.wire.forms import reason_of
+from callsheet.wire.reasons import reason_of
 
 Options = TypeVar("Options", bound=BaseModel)
 

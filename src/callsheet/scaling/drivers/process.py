@@ -25,6 +25,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sections import NULLS, WebAddress
 from callsheet.wire.base import Line
 from callsheet.wire.fleet import CreatedFleetToken
+from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)
 
@@ -136,8 +137,8 @@ class ProcessDriver:
                 self._start(fleet, options, place, environment)
         if most < min(wanted, fleet.policy.maximum):
             raise DriverError(
-                f"{wanted} workers are wanted, and the fleet {fleet.slug} has engines or GPUs for {most}. Add more "
-                "to engine_urls and gpus, or lower the fleet's maximum."
+                f"{counted(wanted, 'worker is', 'workers are')} wanted, and the fleet {fleet.slug} has engines or "
+                f"GPUs for {most}. Add more to engine_urls and gpus, or lower the fleet's maximum."
             )
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
@@ -197,8 +198,8 @@ class ProcessDriver:
         lived = last.gone_since - last.started_at
         if lived < EARLY_SECONDS and self._now() - last.gone_since < RETRY_SECONDS:
             raise DriverError(
-                f"The agent {last.worker_id} ended {lived:.0f} seconds after its start; the next one is started in a "
-                f"minute. Its log, {last.log}, ends with: {last.last_line()[:LONGEST_SHOWN]}"
+                f"The agent {last.worker_id} ended {counted(round(lived), 'second')} after its start; the next one "
+                f"is started in a minute. Its log, {last.log}, ends with: {last.last_line()[:LONGEST_SHOWN]}"
             )
 
     def _start(self, fleet: ScaledFleet, options: ProcessOptions, place: int, environment: Mapping[str, str]) -> None:

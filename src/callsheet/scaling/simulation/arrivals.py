@@ -9,6 +9,7 @@ from random import Random
 
 from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import choose
 
 HOUR, DAY = 3600.0, 86_400.0
 HOURS_PER_DAY, DAYS_PER_WEEK, WORKING_DAYS = 24, 7, 5
@@ -50,7 +51,9 @@ class Arrivals:
             raise OperatorError(f"--tenants is {self.tenants}: it should be 1 or more.")
         if self.jobs_per_day * self.days > MOST_JOBS:
             jobs = self.jobs_per_day * self.days
-            raise OperatorError(f"These arrivals are {jobs:,.0f} jobs: at most {MOST_JOBS:,} can be replayed at once.")
+            raise OperatorError(
+                f"These arrivals make {jobs:,.0f} {choose(jobs, 'job')}: at most {MOST_JOBS:,} can be replayed at once."
+            )
 
 
 def read_curve(text: str) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from callsheet.scaling.policy import Policy, PolicyError
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 
 LARGEST_FILE = 64 * 1024
 RULES = {field.name: field.type for field in fields(Policy)}
@@ -65,7 +66,9 @@ def variants(policies: Sequence[NamedPolicy], changes: Mapping[str, Sequence[Any
     combinations = [dict(zip(given, values, strict=True)) for values in product(*given.values())]
     if len(policies) * len(combinations) > MOST_POLICIES:
         many = len(policies) * len(combinations)
-        raise OperatorError(f"These are {many} policies: compare at most {MOST_POLICIES} at once.")
+        raise OperatorError(
+            f"These are {counted(many, 'policy', 'policies')}: compare at most {MOST_POLICIES} at once."
+        )
     named = [_changed(policy, rules) for policy in policies for rules in combinations]
     return _with_names_of_their_own(named)
 

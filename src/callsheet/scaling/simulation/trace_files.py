@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 
 DATE, SECONDS, RUN = "submitted_at", "seconds", "run_seconds"
 OPTIONAL = ("tenant", "user", "priority", "workflow")
@@ -145,7 +146,7 @@ class _Reading:
                 if not cells:
                     continue
                 if len(cells) != width:
-                    raise self._wrong(f"the row has {len(cells)} cells, and the header has {width}.")
+                    raise self._wrong(f"the row has {counted(len(cells), 'cell')}, and the header has {width}.")
                 yield dict(zip(header, cells, strict=True))
         except csv.Error as error:
             raise self._wrong(f"the row is not CSV: {error}.") from None
@@ -200,7 +201,7 @@ class _Reading:
             raise self._wrong(f"{name} is {_shown(value)}: it should be text.")
         text = str(value)
         if len(text) > LONGEST_TEXT:
-            raise self._wrong(f"{name} has {len(text)} characters: it should have at most {LONGEST_TEXT}.")
+            raise self._wrong(f"{name} has {counted(len(text), 'character')}: it should have at most {LONGEST_TEXT}.")
         # One string object per name: a year has millions of rows and some thousand names.
         return sys.intern(text)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from callsheet.settings.safety.rule import Unsafe, is_plain, is_wide
 from callsheet.settings.tree import Settings
 from callsheet.toolbox.addresses import is_loopback, is_loopback_url
+from callsheet.wire.plurals import choose, counted
 
 MOST_GUESSES_PER_DAY = 100_000
 DAY_SECONDS, LONGEST_SESSION_HOURS = 86_400, 90 * 24
@@ -33,7 +34,7 @@ def addresses(settings: Settings) -> Iterator[Unsafe]:
     if settings.serves_other_machines and server.connections_per_address >= server.max_connections:
         yield Unsafe(
             "one_address_may_have_all_connections",
-            f"One network address may have {server.connections_per_address} connections, and all together "
+            f"One network address may have {counted(server.connections_per_address, 'connection')}, and all together "
             f"{server.max_connections}.",
             "Set CALLSHEET_SERVER__CONNECTIONS_PER_ADDRESS well below CALLSHEET_SERVER__MAX_CONNECTIONS.",
         )
@@ -81,19 +82,20 @@ def logins(settings: Settings) -> Iterator[Unsafe]:
     if per_day > MOST_GUESSES_PER_DAY:
         yield Unsafe(
             "many_password_guesses",
-            f"{per_day:,} passwords of one account can be tried per day.",
+            f"An attacker can try {per_day:,} {choose(per_day, 'password')} of one account per day.",
             "Lower CALLSHEET_IDENTITY__LOGIN_ATTEMPTS_PER_ACCOUNT or raise CALLSHEET_IDENTITY__LOGIN_WINDOW_SECONDS.",
         )
     if identity.session_hours > LONGEST_SESSION_HOURS:
         yield Unsafe(
             "long_sessions",
-            f"A stolen session cookie is good for {identity.session_hours // 24} days.",
+            f"A stolen session cookie is good for {counted(identity.session_hours // 24, 'day')}.",
             "Lower CALLSHEET_IDENTITY__SESSION_HOURS; 336 is the default.",
         )
     if settings.storage.url_seconds > DAY_SECONDS:
         yield Unsafe(
             "long_signed_urls",
-            f"A signed URL that leaks gives access to its file for {settings.storage.url_seconds // 3600} hours.",
+            "A signed URL that leaks gives access to its file for "
+            f"{counted(settings.storage.url_seconds // 3600, 'hour')}.",
             "Lower CALLSHEET_STORAGE__URL_SECONDS; 900 is the default, and workers get new URLs with their heartbeats.",
         )
 
@@ -103,14 +105,15 @@ def requests(settings: Settings) -> Iterator[Unsafe]:
     if settings.serves_other_machines and server.stranger_body_bytes >= server.max_body_bytes:
         yield Unsafe(
             "large_bodies_of_strangers",
-            f"Bodies of up to {server.max_body_bytes} bytes are read before the caller's credentials are checked.",
+            f"The server reads bodies of up to {counted(server.max_body_bytes, 'byte')} before the caller's "
+            "credentials are checked.",
             "Set CALLSHEET_SERVER__STRANGER_BODY_BYTES well below CALLSHEET_SERVER__MAX_BODY_BYTES.",
         )
     if settings.serves_other_machines and server.body_seconds > LONGEST_BODY_SECONDS:
         yield Unsafe(
             "patient_with_slow_bodies",
-            f"A body may take {server.body_seconds / 3600:.0f} hours to arrive, and holds a connection during this "
-            "time.",
+            f"A body may take {counted(round(server.body_seconds / 3600), 'hour')} to arrive, and holds a "
+            "connection during this time.",
             "Lower CALLSHEET_SERVER__BODY_SECONDS; 120 is the default.",
         )
     if settings.serves_other_machines and server.http2 and not server.trusted_proxies:

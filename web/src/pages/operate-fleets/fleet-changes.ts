@@ -64,7 +64,7 @@ export function workflowPlan({ add: added, remove: removed }: WorkflowChange, qu
   for (const slug of removed) {
     const queue = queues.find((each) => each.workflow === slug);
     const waiting = (queue?.queued ?? 0) + (queue?.delayed ?? 0);
-    if (waiting > 0) found.push(waiting === 1 ? texts.removedWaitingOne(slug) : texts.removedWaiting(String(waiting), slug));
+    if (waiting > 0) found.push(texts.removedWaiting(waiting, slug));
   }
   return found.length === 0 ? [texts.nothing] : found;
 }
