@@ -192,9 +192,30 @@ async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
             "application/octet-stream",
             'attachment; filename="output.bin"',
         ),
-        (b"<script>alert(1)</script>", "text/html", "output.html", "text/html", 'attachment; filename="output.html"'),
+        (
+            b"<script>alert(1)</script>",
+            "text/html",
+            "output.html",
+            "application/octet-stream",
+            'attachment; filename="output.html"',
+        ),
+        (
+            b"alert(1)",
+            "text/javascript",
+            "output.js",
+            "application/octet-stream",
+            'attachment; filename="output.js"',
+        ),
+        (
+            b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+            "image/svg+xml",
+            "output.svg",
+            "application/octet-stream",
+            'attachment; filename="output.svg"',
+        ),
+        (b"a caption", "text/plain", "output.txt", "text/plain", 'attachment; filename="output.txt"'),
     ],
-    ids=["video", "image", "page", "playlist", "declared page"],
+    ids=["video", "image", "page", "playlist", "declared page", "script", "drawing", "text"],
 )
 async def test_a_result_is_served_with_the_type_of_its_bytes(
     worker_harness: WorkerHarness, delivered: bytes, called: str, name: str, served_as: str, disposition: str | None
@@ -208,10 +229,40 @@ async def test_a_result_is_served_with_the_type_of_its_bytes(
     assert (await worker.complete(job, output=described(delivered, called))).json()["status"] == "completed"
     [output] = (await worker_harness.shown(person, submitted["id"]))["result"]["outputs"]
     file = (await worker_harness.jobs_api.get(person, f"/api/files/{output['file_id']}")).json()
-    assert (output["name"], output["mime_type"]) == (file["name"], file["mime_type"]) == (name, served_as)
+    assert (output["name"], output["mime_type"]) == (file["name"], file["mime_type"])
+    assert output["name"] == name
     served = await worker_harness.client.get(file["url"])
     assert (served.status_code, served.content) == (200, delivered)
     assert (served.headers["content-type"], served.headers.get("content-disposition")) == (served_as, disposition)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "called", "saved_as"),
+    [
+        ("setup.exe", PNG, "image/png", "setup.png"),
+        ("clip.mp4", PNG, "video/mp4", "clip.png"),
+        ("a.png", b"<!doctype html><script>", "image/png", "a.bin"),
+        ("page.pdf", b"<!doctype html><script>", "text/html", "page.html"),
+        ("caption", b"a caption", "text/plain", "caption.txt"),
+        ("n" * 250 + ".jpg", PNG, "image/png", "n" * 196 + ".png"),
+        ("weights.safetensors", b"\x01\x02", "application/octet-stream", "weights.safetensors"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
+)
+async def test_the_name_of_a_download_ends_with_the_extension_of_its_type(
+    worker_harness: WorkerHarness, name: str, content: bytes, called: str, saved_as: str
+) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
+    job = await worker.job()
+    outputs = await worker.deliver_named(job, {name: (called, content)})
+    assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
+    [output] = (await worker_harness.shown(person, submitted["id"]))["result"]["outputs"]
+    file = (await worker_harness.jobs_api.get(person, f"/api/files/{output['file_id']}?download=true")).json()
+    assert file["name"] == name
+    served = await worker_harness.client.get(file["url"])
+    assert served.headers["content-disposition"] == f'attachment; filename="{saved_as}"'
 
 
 async def test_fresh_urls_come_with_a_heartbeat(worker_harness: WorkerHarness) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from os.path import isdir, isfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from callsheet.cli.display import STAGES, TASK_STAGES, JobDisplay, transfer
 from callsheet.cli.login import login_for
 from callsheet.cli.values import read_values, with_article
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.file_names import named_as
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
@@ -257,9 +257,8 @@ def free_name(path: Path) -> Path:
 
 
 def _ending_of(output: JobOutput) -> str:
-    """The extension of an output. Only the extension is taken from a name that another person chose."""
-    found = re.search(r"\.[A-Za-z0-9]{1,10}$", output.name)
-    return found.group().lower() if found else mimetypes.guess_extension(output.mime_type) or ""
+    """The extension of an output: that of its name, which another person chose, if it fits the type."""
+    return PurePosixPath(named_as(output.name, output.mime_type)).suffix.lower()
 
 
 def _ending(job: Job) -> str:

@@ -8,7 +8,6 @@ the file gets the type of its bytes.
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import re
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
+from callsheet.toolbox.file_names import extension_of as extension_of_type
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS
 from callsheet.wire.errors import EmptyOutput, FieldProblem, InvalidRequest, NotFound
@@ -123,8 +123,7 @@ def extension_for(mime_type: str, expected: ExpectedOutput) -> str:
     """File extension of the output at `output_url`, whose actual type may differ from the expected one."""
     if mime_type in (expected.mime_type, DEFAULT_MIME_TYPE):
         return expected.extension
-    meant = EXTENSIONS.get(mime_type) or (mimetypes.guess_extension(mime_type) or "").removeprefix(".")
-    return meant if _EXTENSION.fullmatch(meant) else expected.extension
+    return extension_of_type(mime_type) or expected.extension
 
 
 def name_for(claim: OutputClaim, mime_type: str) -> str:

@@ -12,7 +12,7 @@ from callsheet.identity.principal import Principal
 from callsheet.library.lists import SQL
 from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
-from callsheet.media.storage.responses import clean_name
+from callsheet.media.storage.responses import clean_name, download_name
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import NotFound
 
@@ -23,6 +23,7 @@ class OutputRow(NamedTuple):
     title: str | None
     id: UUID
     name: str
+    mime_type: str
     size: int
     path: str
     disk: str
@@ -66,4 +67,4 @@ def name_of(row: OutputRow) -> str:
     # The end of an id is random. Its beginning is the time.
     stem = clean_name(f"{made} {row.title or 'job'} {row.job_id.hex[-8:]}")
     number = "" if row.number == 1 else f"-{row.number}"
-    return f"{stem}{number}{PurePosixPath(clean_name(row.name)).suffix}"
+    return f"{stem}{number}{PurePosixPath(download_name(row.name, row.mime_type)).suffix}"

@@ -14,7 +14,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.library.shares import SharedObject, Shares
 from callsheet.media.storage import Storage
-from callsheet.media.storage.responses import plan_response, response_headers
+from callsheet.media.storage.responses import download_name, plan_response, response_headers, served_type, shows_inline
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
@@ -94,12 +94,12 @@ def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
     @router.get("/{token}/media/{name}", response_class=Response, responses=_READ)
     async def read_shared_file(token: Token, name: Name, request: Request) -> Response:
         """A file that a public link shows, whole or the part that `Range` names."""
-        return await _send(storage, await shares.file(token, name), request)
+        return await _send(storage, await shares.file(token, name), name, request)
 
     return router
 
 
-async def _send(storage: Storage, file: SharedObject, request: Request) -> Response:
+async def _send(storage: Storage, file: SharedObject, name: str, request: Request) -> Response:
     """Sends the file through this server: a signed URL would name tenant and job, and would stay valid after the
     link ends.
     """
@@ -107,9 +107,10 @@ async def _send(storage: Storage, file: SharedObject, request: Request) -> Respo
     if info is None:
         raise NotFound("There is no such link.")
     # This is the accepted type. The worker that wrote the object may have set another type in storage.
-    info = replace(info, content_type=file.mime_type)
+    info = replace(info, content_type=served_type(file.mime_type))
     plan = plan_response(request.headers, info)
-    headers = {**response_headers(info, plan, None), **PUBLIC}
+    saved_as = None if shows_inline(info.content_type) else download_name(name, file.mime_type)
+    headers = {**response_headers(info, plan, saved_as), **PUBLIC}
     if plan.status == 304:
         return Response(status_code=304, headers=headers)
     return StreamingResponse(storage.stream(file.path, plan.start, plan.end), plan.status, headers)

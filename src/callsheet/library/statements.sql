@@ -90,8 +90,8 @@ WHERE tenant_id = :tenant_id
 
 -- name: outputs_of_jobs
 -- The outputs of the jobs, in the order of the ids, with the number of each output of a job.
-SELECT wanted.id AS job_id, job.created_at AS job_created_at, described.title, output.id, output.name, output.size,
-    output.path, output.disk, output.created_at,
+SELECT wanted.id AS job_id, job.created_at AS job_created_at, described.title, output.id, output.name,
+    output.mime_type, output.size, output.path, output.disk, output.created_at,
     row_number() OVER (PARTITION BY wanted.place ORDER BY output.id) AS number
 FROM unnest(:job_ids::uuid[]) WITH ORDINALITY AS wanted (id, place)
 JOIN ai_jobs job ON job.tenant_id = :tenant_id AND job.id = wanted.id

@@ -13,7 +13,7 @@ from callsheet.media.previews.maker import preview_folder
 from callsheet.media.previews.sandbox import kinds
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import SignedRequest, Storage
-from callsheet.media.storage.responses import shows_inline
+from callsheet.media.storage.responses import download_name, served_type, shows_inline
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -120,10 +120,12 @@ class Files:
         """The signed URL of a ready file; None if the file is in a storage backend that is no longer in use."""
         if row.status != "ready" or row.disk != self.disk:
             return None
-        # Types that a browser could execute are downloaded and not shown. An <img> shows them in any case.
-        saved = download or not shows_inline(row.mime_type)
         # This is the accepted type. The writer of the object may have set another type in storage.
-        return self.storage.presign_get(row.path, download_name=row.name if saved else None, content_type=row.mime_type)
+        content_type = row.mime_type if row.purpose == "upload" else served_type(row.mime_type)
+        # Types that a browser could execute are downloaded and not shown. An <img> shows an uploaded drawing anyway.
+        saved = download or not shows_inline(content_type)
+        name = download_name(row.name, row.mime_type) if saved else None
+        return self.storage.presign_get(row.path, download_name=name, content_type=content_type)
 
     def shown(self, row: FileRow) -> MediaPreviews:
         """The URLs of a file's previews. They take time to sign."""

@@ -18,13 +18,13 @@ from callsheet.media.signatures import (
     known_format,
     may_be,
 )
+from callsheet.toolbox.file_names import UNKNOWN_TYPE
 from callsheet.toolbox.media_types import SNIFFED_BYTES as FORMAT_BYTES
 from callsheet.toolbox.media_types import has_known_format, media_type_of, same_format
 
 SNIFFED_BYTES = 8192
 # The number of bytes that FFmpeg reads before it chooses a demuxer (its `format_probesize`).
 PROBED_BYTES = 1 << 20
-UNKNOWN_TYPE = "application/octet-stream"
 MEDIA = frozenset({"image", "audio", "video"})
 # A result of puremagic that is based on fewer than three bytes is a guess.
 CLEAR = 0.3

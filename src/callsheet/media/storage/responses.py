@@ -9,6 +9,7 @@ from email.utils import format_datetime
 from urllib.parse import quote
 
 from callsheet.media.storage.port import ObjectInfo
+from callsheet.toolbox.file_names import UNKNOWN_TYPE, named_as
 from callsheet.wire.errors import RangeNotSatisfiable
 
 # Objects are what users uploaded, served from our own origin: nothing in them may run, sniffed or declared.
@@ -23,6 +24,20 @@ ISOLATION_HEADERS: Mapping[str, str] = {
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f-\x9f"\\/\u2028\u2029\u202a-\u202e\u2066-\u2069]')
 MAX_NAME_CHARACTERS = 200
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")
+# No browser executes these, and all are sent as an attachment.
+LISTED_DOCUMENTS = frozenset(
+    {
+        "application/gzip",
+        "application/json",
+        "application/pdf",
+        "application/zip",
+        "model/gltf-binary",
+        "text/csv",
+        "text/markdown",
+        "text/plain",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,18 @@ def response_headers(info: ObjectInfo, plan: Plan, download_name: str | None) ->
     return headers
 
 
+def served_type(mime_type: str) -> str:
+    """The type that a result is served as. A worker declares the type of a result, so only media and some documents
+    keep it: a browser must not take a result for a script, a style or a page of the origin that serves it."""
+    bare = mime_type.partition(";")[0].strip().lower()
+    return mime_type if shows_inline(bare) or bare in LISTED_DOCUMENTS else UNKNOWN_TYPE
+
+
+def download_name(name: str, mime_type: str) -> str:
+    """The name that a file is saved under. It ends with the extension of the type."""
+    return clean_name(named_as(clean_name(name), mime_type))
+
+
 def shows_inline(content_type: str) -> bool:
     """SVG can carry scripts; as an attachment it still shows in <img>."""
     kind = content_type.split(";")[0].strip().lower()
@@ -104,7 +131,13 @@ def clean_name(name: str) -> str:
     """A file name that can do no harm on any system it is saved on, nor in a header."""
     safe = _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())
     # `..` is the folder above, `.profile` is read by a shell, and Windows forgets dots and spaces at the end.
-    return safe.strip(". ")[:MAX_NAME_CHARACTERS].rstrip(". ") or "file"
+    safe = safe.strip(". ")
+    if len(safe) > MAX_NAME_CHARACTERS:
+        # Systems choose the program for a file by its extension.
+        extension = _EXTENSION.search(safe)
+        ending = extension[0] if extension else ""
+        safe = safe[: MAX_NAME_CHARACTERS - len(ending)].rstrip(". ") + ending
+    return safe or "file"
 
 
 def content_disposition(name: str) -> str:
