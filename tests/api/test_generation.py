@@ -12,6 +12,7 @@ import pytest
 from callsheet.dispatch.facts import Lease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.worker import CallbackAddress
 from tests.support.accounts import Person
 from tests.support.actor_harness import PRODUCT, ActorHarness
@@ -166,7 +167,7 @@ async def test_a_failed_job_is_returned_with_its_error_and_refunded(actor_harnes
     before, copy.response = copy.response, actor_harness.actors["broken"].response
     job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
     copy.response = before
-    assert (job["status"], job["error"]) == ("failed", {"type": "bad_weather", "message": "It rained."})
+    assert (job["status"], job["error"]) == ("failed", {"type": "bad_weather", "message": UNKNOWN})
     assert await actor_harness.balance(ann) == 100
 
 

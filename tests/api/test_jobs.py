@@ -12,6 +12,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.job_errors import UNKNOWN
 from tests.support.accounts import People, Person
 from tests.support.jobs_api import JobsApi
 from tests.support.responses import assert_refused
@@ -198,7 +199,7 @@ async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(jobs_
     assert_refused(await jobs_api.post_as(ann, f"{address}/retry"), 409, "invalid_transition")
     await jobs_api.core.fail(await jobs_api.start())
     failed = await jobs_api.get(ann, address)
-    assert failed.json()["error"] == {"type": "engine_error", "message": "The engine stopped."}
+    assert failed.json()["error"] == {"type": "engine_error", "message": UNKNOWN}
     assert "Traceback" not in failed.text
     assert "Traceback" not in (await jobs_api.get(ann, f"{address}/events")).text
     again = (await jobs_api.post_as(ann, f"{address}/retry")).json()

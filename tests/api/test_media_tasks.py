@@ -146,7 +146,8 @@ async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_ba
         ann, await configured_actor_harness.submit(ann, "media", asked("leonardo")), "failed"
     )
     assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
-    assert shown["error"]["message"].startswith("leonardo returned something else")
+    full = await configured_actor_harness.jobs_api.full_error(ann, shown["job_id"])
+    assert full["message"].startswith("leonardo returned something else")
     assert await configured_actor_harness.balance(ann) == 100
 
 

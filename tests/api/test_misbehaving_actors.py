@@ -101,7 +101,9 @@ async def test_an_error_whose_details_cannot_be_serialized_is_reported_without_t
         raise ProviderError("bad_weather", "It rained.", details={"cloud": object()})
 
     shown = await played(actor_harness, ann, monkeypatch, response, "failed")
-    assert (shown["error"]["type"], shown["error"]["message"]) == ("bad_weather", "It rained.")
+    assert shown["error"]["type"] == "bad_weather"
+    full = await actor_harness.jobs_api.full_error(ann, shown["job_id"])
+    assert (full["message"], full["details"]["reported"]) == ("It rained.", "It rained.")
 
 
 async def test_unwritable_progress_is_dropped_and_the_lease_is_kept(

@@ -188,7 +188,8 @@ async def test_a_typed_job_without_the_medium_it_promises_fails_and_is_refunded(
     generation_api.replicate.scenario = Scenario(output=output)
     failed = await generation_api.made(kind, "failed", **body)
     assert (failed["error"]["type"], failed["outputs"]) == ("output_unusable", [])
-    assert reason in failed["error"]["message"]
+    full = await generation_api.jobs_api.full_error(generation_api.ann, failed["id"])
+    assert reason in full["message"]
     assert await generation_api.balance() == 100
     await generation_api.jobs_api.core.check()
 

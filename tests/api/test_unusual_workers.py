@@ -10,6 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from callsheet.jobs.report import INTERRUPTED
 from tests.support.accounts import Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
@@ -53,7 +54,7 @@ async def test_any_error_text_of_an_engine_can_be_reported(
     submitted = await worker_harness.engine_job(person)
     response = await send(worker, "fail", await worker.job(), error_message=message)
     assert (response.status_code, response.json().get("status")) == (200, "failed")
-    assert (await worker_harness.shown(person, submitted["id"]))["error"]["message"] == shown
+    assert (await worker_harness.jobs_api.full_error(person, submitted["id"]))["message"] == shown
     assert await worker_harness.balance(person) == 10
 
 
@@ -210,8 +211,9 @@ async def test_an_error_shows_users_no_details_of_the_machine(worker_harness: Wo
     assert response.status_code == 204
     worker_harness.workers.remove(worker)
     events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
-    assert "Requeued: no room in [path] ?, token=***" in events.text
-    assert "scratch" not in events.text
+    assert events.json()["items"][-1]["reason"] == INTERRUPTED
+    dispatch = await worker_harness.dispatch(job)
+    assert dispatch["last_error"] == "Requeued: no room in [path] ?, token=***"
 
 
 async def test_a_canceled_job_of_a_worker_that_deregisters_is_counted_in_no_total(

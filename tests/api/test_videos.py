@@ -11,6 +11,7 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.job_errors import UNKNOWN
 from tests.support.core import report
 from tests.support.media_api import CLIP, PICTURE, MediaApi
 from tests.support.responses import assert_refused
@@ -171,7 +172,7 @@ async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local_media_ap
     video = await local_media_api.video()
     job_id = await local_media_api.submit(video)
     await local_media_api.jobs_api.core.fail(await local_media_api.jobs_api.start())
-    assert state(await local_media_api.look(video)) == ("failed", None, None, "The engine stopped.", None)
+    assert state(await local_media_api.look(video)) == ("failed", None, None, UNKNOWN, None)
     await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
     assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
 

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from callsheet.wire.job_errors import SENTENCES
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
@@ -51,7 +52,10 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     job_id = await submit(stack, account, effect, prompt="<img src=x onerror=alert(1)>")
     await page.goto(f"/jobs/{job_id}")
     await expect(page.get_by_text("This job failed")).to_be_visible()
-    await expect(page.get_by_text("NoSuchNode").first).to_be_visible()
+    await expect(page.get_by_text(SENTENCES["invalid_workflow"]).first).to_be_visible()
+    # The text of the engine is for operators.
+    await expect(page.get_by_text("NoSuchNode")).to_have_count(0)
+    await expect(page.get_by_role("link", name="See what the worker reported")).to_have_count(0)
     await expect(page.get_by_text("Your wallet got 5 tokens back.").first).to_be_visible()
     # Markup stays text.
     await expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from callsheet.wire.job_errors import SENTENCES
 from tests.support.clips import decode, farthest, flat, make_clip, make_image
 from tests.support.commands import Callsheet, Result
 
@@ -265,7 +266,8 @@ def test_a_video_that_cannot_be_decoded_fails_with_a_reason_and_costs_nothing(
         failed = callsheet.run("submit", "negative", "broken.mp4", "--watch")
         assert http.get("/api/wallet").json()["balance"] == before
     assert (failed.code, failed.out) == (1, "")
-    assert "has failed: Invalid data found when processing input: " in failed.err
+    assert f"has failed: {SENTENCES['execution_error']}" in failed.err
+    assert "Invalid data" not in failed.err
     assert "2 tokens were refunded." in failed.err
 
 

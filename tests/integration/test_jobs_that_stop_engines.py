@@ -43,7 +43,7 @@ async def test_a_job_that_stops_a_second_engine_fails_and_names_workflow_and_nod
     row = await core.job(ann, job.id)
     assert row["error"]["type"] == "engine_stuck"
     slug = await core.room.queue.workflow_slug(again.lease.workflow_id)
-    assert f"workflow {slug}, node 3 (Broken)" in row["error"]["message"]
+    assert f"workflow {slug}, node 3 (Broken)" in row["error"]["reported"]
     assert row["error"]["details"]["workflow"] == slug
     assert (await finished_dispatch(core, job))["attempts"] == 2
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]

@@ -10,8 +10,10 @@ import pytest
 
 from callsheet.dispatch.facts import DispatchEnd
 from callsheet.jobs.outcomes import Failure, LeaseReport
+from callsheet.jobs.report import INTERRUPTED
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.job_errors import UNKNOWN
 from tests.support.core import Core, Member, open_core, report
 from tests.support.job_states import (
     CONSUMED,
@@ -313,7 +315,10 @@ async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_aga
     assert before < row["not_before"] <= before + timedelta(seconds=30)
     assert await core.status(ann, job.id) == "queued"
     events = await core.events(ann, job.id)
-    assert events[-1]["reason"] == "The run failed and will be retried: The engine stopped."
+    assert (events[-1]["reason"], events[-1]["reported"]) == (
+        f"The run failed and will be retried: {UNKNOWN}",
+        "The run failed and will be retried: The engine stopped.",
+    )
     assert await core.ledger(ann, job.id) == [RESERVED]
 
     assert await core.lease() is None
@@ -372,12 +377,14 @@ async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_the_detai
     error = (await core.job(ann, job.id))["error"]
     assert error == {
         "type": "engine_error",
-        "message": "The engine stopped.",
+        "message": UNKNOWN,
+        "reported": "The engine stopped.",
         "details": {"node": 4},
         "traceback": "Traceback …",
     }
     assert (await finished_dispatch(core, job))["last_error"] == "The engine stopped."
-    assert (await core.events(ann, job.id))[-1]["reason"] == "The engine stopped."
+    event = (await core.events(ann, job.id))[-1]
+    assert (event["reason"], event["reported"]) == (UNKNOWN, "The engine stopped.")
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
 
@@ -387,7 +394,8 @@ async def test_a_requeue_does_not_count_the_attempt_until_there_were_too_many(co
     assert (await core.room.lease_reports.requeue(report(started), "spot instance")).status == "queued"
     row = await active_dispatch(core, job)
     assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
-    assert (await core.events(ann, job.id))[-1]["reason"] == "Requeued: spot instance"
+    event = (await core.events(ann, job.id))[-1]
+    assert (event["reason"], event["reported"]) == (INTERRUPTED, "Requeued: spot instance")
 
     await core.rows(
         core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", JobSettings().free_requeues - 1

@@ -16,6 +16,7 @@ from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.scheduler import SQL as LOOP
 from callsheet.pipelines.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
+from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
 from tests.support.core import Core, Member, Row, open_core
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
@@ -200,7 +201,7 @@ async def test_a_first_step_that_always_fails_stops_the_run_with_a_reason_and_co
     run = await pipelines.finish(await pipelines.run(await pipelines.pipeline("base")), lambda _: True)
     assert (run.status, run.reason) == (RunStatus.PAUSED, RunReason.BASE_FAILED)
     assert run.reason_detail is not None
-    assert "The engine stopped." in run.reason_detail
+    assert UNKNOWN in run.reason_detail
     assert (run.draws, run.spent, await pipelines.core.balance(pipelines.ann)) == (3, 0, 1000)
     run = await pipelines.room.runs.resume(principal_of(pipelines.ann), run.id)
     assert (run.status, run.reason) == (RunStatus.ACTIVE, None)

@@ -324,8 +324,8 @@ class TestCallbacks:
         assert await call_harness.finished(handed) == "failed"
         job = await call_harness.core.job(call_harness.ann, handed.job_id)
         assert job["error"]["type"] == error_type
-        assert "/root" not in job["error"]["message"]
-        assert "r8_0" not in job["error"]["message"]
+        assert "/root" not in job["error"]["reported"]
+        assert "r8_0" not in job["error"]["reported"]
         assert await call_harness.refunded(handed.job_id)
         await call_harness.core.check_drained()
 
@@ -428,11 +428,11 @@ class TestOutputs:
         assert await call_harness.finished(handed) == "failed"
         job = await call_harness.core.job(call_harness.ann, handed.job_id)
         assert job["error"]["type"] == "output_unusable"
-        assert "http" not in job["error"]["message"]
+        assert "http" not in job["error"]["reported"]
         assert await call_harness.refunded(handed.job_id)
         assert await call_harness.objects() == set()
         await call_harness.core.check_drained()
-        return str(job["error"]["message"])
+        return str(job["error"]["reported"])
 
     @pytest.mark.few_forms
     @pytest.mark.parametrize(

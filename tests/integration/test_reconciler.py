@@ -18,6 +18,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
+from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import Job
 from tests.support.core import FAR, Core, Member, open_core, report
 from tests.support.job_states import (
@@ -263,13 +264,10 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     error = (await core.job(ann, job.id))["error"]
     expected = {
-        "failed": {"type": "dispatch_ended", "message": "The engine stopped."},
+        "failed": job_error("dispatch_ended", "The engine stopped."),
         "canceled": None,
-        "expired": {"type": "expired", "message": "The engine stopped."},
-        "completed": {
-            "type": "result_lost",
-            "message": "The job finished, but its result was lost. You were not charged.",
-        },
+        "expired": job_error("expired", "The engine stopped."),
+        "completed": job_error("result_lost", sentence_of("result_lost")),
     }
     assert error == expected[end]
     await core.check_drained()

@@ -7,6 +7,7 @@ import pytest
 from callsheet.jobs.outcomes import ReportOutcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
+from callsheet.wire.job_errors import UNKNOWN
 from tests.support.core import Core, Member, output_of, report
 
 
@@ -47,7 +48,7 @@ async def test_a_failure_is_shown_by_the_video_and_a_retry_clears_it(core: Core,
     job, video_id = await core.submit_video(ann)
     await core.fail(await core.start())
     video = await core.video_row(ann, video_id)
-    assert (video["status"], video["processing_details"]) == ("failed", {"error": "The engine stopped."})
+    assert (video["status"], video["processing_details"]) == ("failed", {"error": UNKNOWN})
     await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     video = await core.video_row(ann, video_id)
     assert (video["status"], video["processing_details"]) == ("queued", None)

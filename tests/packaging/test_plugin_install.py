@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from callsheet.app import running_control_plane
 from callsheet.settings import Settings
+from callsheet.wire.job_errors import UNKNOWN
 from tests.support.accounts import People
 from tests.support.actor_harness import ActorHarness
 from tests.support.installation import changed
@@ -133,7 +134,7 @@ async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
         assert result["data"]["details"] == {"signature": "in the corner"}
         assert (await plugin_harness.client.get(result["urls"][0])).content.startswith(b"\x89PNG")
         failed = await plugin_harness.ended(ann, told, "failed")
-        assert (failed["error"]["type"], failed["error"]["message"]) == ("tiny_failed", "It was told to fail.")
+        assert failed["error"] == {"type": "tiny_failed", "message": UNKNOWN}
         worker.terminate()
         assert await worker.wait() == 0, (await saying).decode()
     finally:

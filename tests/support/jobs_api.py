@@ -44,6 +44,13 @@ class JobsApi:
         response = await self.post(f"/api/admin/users/{person.user.id}/credits", body)
         assert response.status_code == 200, response.text
 
+    async def full_error(self, person: Person, job_id: str) -> dict[str, Any]:
+        """The error of a job as operators see it."""
+        response = await self.get(self.admin, f"/api/admin/tenants/{person.tenant.id}/jobs/{job_id}")
+        assert response.status_code == 200, response.text
+        error: dict[str, Any] = response.json()["full_error"]
+        return error
+
     def request(self, person: Person, **changes: Any) -> dict[str, Any]:
         request = {
             "user_id": str(person.user.id),

@@ -12,6 +12,8 @@ HEX_32 = "0123456789abcdef0123456789abcdef"
 SECRETS: dict[str, tuple[str, str]] = {
     # Found by name.
     "aws_variable": ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI"),
+    "sentence": ("db password is hunter2 at 10.0.0.5:5432", "hunter2"),
+    "sentence_of_a_token": ("the access token was hunter2secret.", "hunter2secret"),
     "colon": ("login failed, password: hunter2secret", "hunter2secret"),
     "assigned_with_blanks": ("api_key = hunter2secret", "hunter2secret"),
     "python_repr": ("Config(host='h', password='two words hunter2')", "hunter2"),

@@ -11,6 +11,7 @@ from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import CentralState
 from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
 from callsheet.jobs.states import Transition
+from callsheet.wire.job_errors import sentence_of
 from callsheet.wire.jobs import ACTIVE, TERMINAL
 
 CYCLE = JobCycle(uuid4(), uuid4(), 2)
@@ -104,4 +105,5 @@ def test_a_job_ends_as_its_dispatch_did_and_never_completes_by_that(
     assert found is expected
     assert (error is None) == (end == "canceled")
     if error and end != "completed":
-        assert error["message"] == "It broke."
+        # Users read a sentence of the control plane; the dispatch has the text of the worker.
+        assert (error["message"], error["reported"]) == (sentence_of(error["type"]), "It broke.")

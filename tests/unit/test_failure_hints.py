@@ -1,4 +1,6 @@
-"""Every error type that the code can give a job has a hint for operators on the page of the job."""
+"""Every error type that the code can give a job has a sentence for users, and a hint for operators on the page of the
+job.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from typing import get_args, get_type_hints
 from callsheet.fleet.worker_errors import DEFAULT_TYPE
 from callsheet.providers.comfy import cloud
 from callsheet.providers.media import Prediction
+from callsheet.wire.job_errors import SENTENCES
 
 ROOT = Path(__file__).parents[2]
 CODE = ROOT / "src" / "callsheet"
 HINTS = ROOT / "web" / "src" / "texts" / "failure-hints.ts"
 # Classes whose first argument is the error type, and classes that pass a fixed one to their base class.
-TYPED = ("ProviderError", "EngineError", "NotBegun", "Failure")
+TYPED = ("ProviderError", "EngineError", "NotBegun", "Failure", "job_error")
 FIXED = ("ProviderUnavailable", "EngineUnreachable", "EngineStuck", "EngineLacks")
 # The simulated engine responds as ComfyUI does: its errors are not errors of jobs.
 OTHER_ROOMS = ("lightbox",)
@@ -30,6 +33,7 @@ COMPUTED: dict[tuple[str, str], set[str]] = {
     ("worker/task_run.py", "said['type']"): set(),
     ("worker/reports.py", "error.type"): set(),
     ("jobs/outcomes.py", "self.type"): set(),
+    ("wire/job_errors.py", "type"): set(),
     ("fleet/worker_reports.py", "failure.type"): set(),
     (
         "fleet/worker_errors.py",
@@ -46,10 +50,14 @@ def test_every_error_type_of_a_job_has_a_hint() -> None:
     assert hints - types == set(), "no code gives a job these types: remove their hints"
 
 
+def test_every_error_type_of_a_job_has_a_sentence_for_users() -> None:
+    assert set(SENTENCES) == {type for _, type in found_types()}
+
+
 def test_the_search_finds_types_in_every_form_in_which_the_code_writes_them() -> None:
     found = set(found_types())
 
-    assert ("jobs/reap.py", "lease_expired") in found, "a dictionary with type and message"
+    assert ("jobs/reap.py", "lease_expired") in found, "an argument of the function that makes an error"
     assert ("jobs/report.py", "attempts_exhausted") in found, "an argument"
     assert ("providers/comfy/errors.py", "out_of_memory") in found, "one of two values"
     assert ("providers/engine.py", "engine_stuck") in found, "a class with a fixed type"

@@ -97,6 +97,10 @@ class AgentHarness:
         await until(is_there)
         return await self.worker_harness.shown(person, job_id)
 
+    async def reported(self, person: Person, job: dict[str, Any]) -> str:
+        """What operators read about a failed job."""
+        return str((await self.worker_harness.jobs_api.full_error(person, job["id"]))["message"])
+
     async def closed(self, job_id: str) -> dict[str, Any]:
         """The queue's record of an ended job, as soon as there is one: the job itself is updated first."""
         found: list[Any] = []

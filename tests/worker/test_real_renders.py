@@ -111,7 +111,7 @@ async def test_a_failing_node_fails_the_job_with_its_message(setup: RenderSetup)
     person = await setup.agent_harness.person()
     graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
     job = await setup.agent_harness.ends(person, await setup.submit(person, graph), "failed")
-    assert job["error"]["message"] == "the film tore"
+    assert await setup.agent_harness.reported(person, job) == "the film tore"
 
 
 @pytest.mark.thorough

@@ -119,7 +119,7 @@ async def test_a_failed_run_fails_the_job_with_its_message(agent_harness: AgentH
     async with program(agent_harness):
         job_id = await agent_harness.submit(person, output_node_id="77")
         job = await agent_harness.ends(person, job_id, "failed")
-    assert job["error"]["message"] == "Node 77 made no file."
+    assert await agent_harness.reported(person, job) == "Node 77 made no file."
     assert await agent_harness.worker_harness.balance(person) == 1000
 
 

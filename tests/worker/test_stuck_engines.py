@@ -246,7 +246,9 @@ async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time
     await agent_harness.engine.start()
     failed = await agent_harness.ends(person, job_id, "failed", hurry=True)
     assert failed["error"]["type"] == "engine_stuck"
-    assert f"workflow {agent_harness.worker_harness.jobs_api.workflow}, node " in failed["error"]["message"]
+    assert f"workflow {agent_harness.worker_harness.jobs_api.workflow}, node " in (
+        await agent_harness.reported(person, failed)
+    )
     assert (await agent_harness.closed(job_id))["attempts"] == 2
 
 

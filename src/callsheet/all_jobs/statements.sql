@@ -15,7 +15,8 @@ job.deleted_at IS NULL
   AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
   AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
   AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
-  AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
+  AND (:patterns::text[] IS NULL
+      OR lower(coalesce(job.error ->> 'reported', job.error ->> 'message')) LIKE ALL (:patterns) OR EXISTS (
       SELECT FROM job_descriptions d
       WHERE d.user_id = job.user_id AND d.job_id = job.id
         AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
@@ -24,7 +25,8 @@ job.deleted_at IS NULL
 -- Newest first. Errors, which may be large, are read only for the jobs that are shown.
 SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.workflow_id, job.effect_id, job.run_id,
     job.cost, job.priority, job.charge_cycle, job.created_at, job.submitted_at, job.started_at, job.completed_at,
-    job.error ->> 'type' AS error_type, left(job.error ->> 'message', 500) AS error_message,
+    job.error ->> 'type' AS error_type,
+    left(coalesce(job.error ->> 'reported', job.error ->> 'message'), 500) AS error_message,
     CASE WHEN job.error IS NOT NULL THEN job.error_fingerprint END AS fingerprint, described.title, progress.percent
 FROM (
     SELECT job.tenant_id, job.id
@@ -80,7 +82,8 @@ WITH failed_job AS (
 )
 SELECT error_group.fingerprint, error_group.jobs, error_group.tenant_ids, first.completed_at AS first_seen_at,
     error_group.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id,
-    newest.error ->> 'type' AS type, left(newest.error ->> 'message', 500) AS message,
+    newest.error ->> 'type' AS type,
+    left(coalesce(newest.error ->> 'reported', newest.error ->> 'message'), 500) AS message,
     (SELECT count(*) FROM failed_job) AS looked_at
 FROM error_group CROSS JOIN LATERAL (
     SELECT completed_at FROM ai_jobs
@@ -102,7 +105,7 @@ WITH failed_job AS (
 )
 SELECT :fingerprint::text AS fingerprint, counted.jobs, counted.tenant_ids, first.completed_at AS first_seen_at,
     counted.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id, newest.error ->> 'type' AS type,
-    left(newest.error ->> 'message', 500) AS message, counted.jobs AS looked_at
+    left(coalesce(newest.error ->> 'reported', newest.error ->> 'message'), 500) AS message, counted.jobs AS looked_at
 FROM (
     SELECT count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids, max(completed_at) AS last_seen_at
     FROM failed_job

@@ -1,4 +1,6 @@
-"""Converts a worker's error into one line that users may read. Admins also get the rest. Pure."""
+"""Converts a worker's error into one line for the lists of operators, who also get the rest. Users read only the
+sentence of its type (`wire/job_errors.py`). Pure.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
 
 
 def sanitize_worker_error(raw: JsonValue) -> str:
-    """One line for users, taken from the engine's JSON, from a field in the text, or from the first line with
+    """One line, taken from the engine's JSON, from a field in the text, or from the first line with
     content.
     """
     return clean_line(_said_by(raw)) or FALLBACK

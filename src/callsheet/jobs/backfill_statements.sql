@@ -59,7 +59,8 @@ ON CONFLICT (user_id, job_id) DO NOTHING
 -- The next jobs in key order, with their errors and the fingerprints that these have now.
 SELECT tenant_id, id, charge_cycle,
     CASE WHEN error IS NOT NULL
-        THEN jsonb_build_object('type', error -> 'type', 'message', left(error ->> 'message', :longest::integer))
+        THEN jsonb_build_object('type', error -> 'type',
+            'message', left(coalesce(error ->> 'reported', error ->> 'message'), :longest::integer))
         END AS error,
     error_fingerprint, completed_at IS NOT NULL AND outcome_cycle IS DISTINCT FROM charge_cycle AS has_no_outcome
 FROM ai_jobs

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
 from callsheet.dispatch.overview import CentralState
 from callsheet.jobs.cycles import cycle_has_ended
 from callsheet.jobs.states import Transition
+from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import ACTIVE, JobStatus
 
 
@@ -111,7 +112,7 @@ def into_the_queue(job: JobSide) -> Transition:
     return Transition.QUEUE if job.status == JobStatus.PENDING else Transition.REQUEUE
 
 
-def ending_of(job: JobSide, central: CentralState) -> tuple[Transition, dict[str, str] | None]:
+def ending_of(job: JobSide, central: CentralState) -> tuple[Transition, dict[str, Any] | None]:
     """The transition that ends a job as its dispatch ended. If only the dispatch completed, nothing was delivered,
     so the job fails.
     """
@@ -119,12 +120,8 @@ def ending_of(job: JobSide, central: CentralState) -> tuple[Transition, dict[str
         case "canceled":
             return Transition.CANCEL, None
         case "expired" if job.status == JobStatus.PROCESSING:
-            return Transition.EXPIRE, {
-                "type": "expired",
-                "message": central.last_error or "The job did not finish in time.",
-            }
+            return Transition.EXPIRE, job_error("expired", central.last_error or sentence_of("expired"))
         case "completed":
-            message = "The job finished, but its result was lost. You were not charged."
-            return Transition.FAIL, {"type": "result_lost", "message": message}
+            return Transition.FAIL, job_error("result_lost", sentence_of("result_lost"))
         case _:
-            return Transition.FAIL, {"type": "dispatch_ended", "message": central.last_error or "Processing failed."}
+            return Transition.FAIL, job_error("dispatch_ended", central.last_error or sentence_of("dispatch_ended"))

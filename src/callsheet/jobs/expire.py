@@ -17,6 +17,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
+from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import JobStatus
 
 ACTOR = "deadlines"
@@ -53,12 +54,9 @@ class Deadlines(Loop):
 
     async def _end(self, job: JobCycle, status: JobStatus) -> None:
         if status is JobStatus.PROCESSING:
-            transition, error = Transition.EXPIRE, {"type": "deadline", "message": "The job did not finish in time."}
+            transition, error = Transition.EXPIRE, job_error("deadline", sentence_of("deadline"))
         else:
-            transition, error = (
-                Transition.FAIL,
-                {"type": "queue_deadline", "message": "No worker took the job in time."},
-            )
+            transition, error = Transition.FAIL, job_error("queue_deadline", sentence_of("queue_deadline"))
         request = TransitionRequest(job, ACTOR, reason=error["message"], error=error)
         ended = await self._transitions.apply(transition, request, close_dispatch=True, only_from=status)
         if ended is not None:

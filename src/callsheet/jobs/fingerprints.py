@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from callsheet.wire.job_errors import reported_message
+
 # Number of characters of a message that are compared. The rest is often the output of another program.
 LONGEST_MESSAGE = 2000
 FINGERPRINT = r"^[0-9a-f]{16}$"
@@ -39,6 +41,6 @@ def normalized(message: str) -> str:
 
 
 def fingerprint_of(error: Mapping[str, Any]) -> str:
-    """The fingerprint: 16 hexadecimal digits. `error`: as a job stores it, with `type` and `message`."""
-    text = f"{error.get('type') or ''}\n{normalized(str(error.get('message') or ''))}"
+    """The fingerprint: 16 hexadecimal digits. `error`: as a job stores it."""
+    text = f"{error.get('type') or ''}\n{normalized(reported_message(error))}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

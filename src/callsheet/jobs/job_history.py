@@ -133,7 +133,7 @@ def waterfall_for(principal: Principal, records: Records) -> Waterfall:
 
 def _named(event: OperatorEventRow) -> OperatorEvent:
     """Adds the worker, the operator and the request id to an event, for operators."""
-    named = {"actor": event.actor, "reason": event.reason, "request_id": event.request_id}
+    named = {"actor": event.actor, "reason": event.reported or event.reason, "request_id": event.request_id}
     return _unnamed(event).model_copy(update=named)
 
 

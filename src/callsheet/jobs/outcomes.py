@@ -11,6 +11,7 @@ from callsheet.dispatch.facts import DispatchState, Lease
 from callsheet.jobs.transition_requests import TransitionResult
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.job_errors import job_error, sentence_of
 
 # The error type that agents report.
 ENGINE_STUCK = "engine_stuck"
@@ -28,7 +29,7 @@ class StartedLease:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed. It contains no secrets, because users, admins, job events and the audit log all get it."""
+    """Why a run failed, for operators. Secrets are masked. Users read only the sentence of the type."""
 
     type: str
     message: str
@@ -68,12 +69,12 @@ class Failure:
         return float(max(0, min(asked, 2**31)))
 
     def as_error(self) -> dict[str, Any]:
-        return {
-            "type": self.type,
-            "message": self.message,
-            "details": self.details,
-            "traceback": self.traceback,
-        }
+        return job_error(self.type, self.message, self.details, self.traceback)
+
+    @property
+    def sentence(self) -> str:
+        """What users read."""
+        return sentence_of(self.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from callsheet.dispatch.facts import DispatchEnd, EndStatus, ExpiredDispatch, JobCycle, JobEnd, Requeue
 from callsheet.dispatch.queue import Queue
@@ -16,6 +16,7 @@ from callsheet.plumbing.database import unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
+from callsheet.wire.job_errors import job_error, sentence_of
 
 ACTOR = "reaper"
 BATCH = 500
@@ -50,11 +51,11 @@ class Reaper(Loop):
 
     async def _reap_one(self, lease: ExpiredDispatch, at: datetime | None) -> None:
         if lease.status == "waiting":
-            error = {"type": "callback_expired", "message": "The provider did not call back in time."}
+            error = job_error("callback_expired", sentence_of("callback_expired"))
             await self._end(Transition.EXPIRE, lease, error)
             return
         if lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
-            error = {"type": "lease_expired", "message": "No worker could finish the job."}
+            error = job_error("lease_expired", sentence_of("lease_expired"))
             status = await self._end(Transition.FAIL, lease, error)
         else:
             status = await self._requeue(lease, at)
@@ -84,7 +85,7 @@ class Reaper(Loop):
             return "queued"
         return await self._close_if_ended(lease.cycle) or "queued"
 
-    async def _end(self, transition: Transition, lease: ExpiredDispatch, error: dict[str, str]) -> str | None:
+    async def _end(self, transition: Transition, lease: ExpiredDispatch, error: dict[str, Any]) -> str | None:
         """Ends the lease. Returns the new status of the job if this reaper took the lease, otherwise None."""
         ended = await self._transitions.apply(transition, _request(lease, error["message"], error))
         if ended is not None:
@@ -102,6 +103,6 @@ class Reaper(Loop):
         return end
 
 
-def _request(lease: ExpiredDispatch, reason: str, error: dict[str, str] | None = None) -> TransitionRequest:
+def _request(lease: ExpiredDispatch, reason: str, error: dict[str, Any] | None = None) -> TransitionRequest:
     # The reaper must not change a job that a newer lease has started meanwhile.
     return TransitionRequest(lease.cycle, ACTOR, up_to_lease_seq=lease.lease_seq, reason=reason, error=error)

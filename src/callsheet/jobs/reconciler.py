@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
@@ -29,6 +29,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.wire.job_errors import reported_message
 from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
@@ -178,9 +179,12 @@ class Reconciler(Loop):
         return True
 
     async def _change(
-        self, transition: Transition, suspicion: Suspicion, *, reason: str, error: Mapping[str, str] | None = None
+        self, transition: Transition, suspicion: Suspicion, *, reason: str, error: Mapping[str, Any] | None = None
     ) -> bool:
-        request = TransitionRequest(suspicion.job, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, error=error)
+        reported = reported_message(error) if error else None
+        request = TransitionRequest(
+            suspicion.job, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, reported=reported, error=error
+        )
         return await self._transitions.apply(transition, request) is not None
 
     async def _end_of(self, job: JobCycle) -> EndStatus | None:

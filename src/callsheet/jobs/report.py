@@ -15,7 +15,7 @@ from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome, settlement_of
 from callsheet.jobs.products import with_product
-from callsheet.jobs.settlement import LeaseSettlement, request_under_lease
+from callsheet.jobs.settlement import WORKER, LeaseSettlement, request_under_lease
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import JobOutputFile, TransitionRequest
@@ -27,6 +27,8 @@ RETRY_BASE_SECONDS = 5.0
 REFUSAL_BASE_SECONDS = 1.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
+RETRIED = "The run failed and will be retried:"
+INTERRUPTED = "Requeued: the worker could not finish the job."
 
 
 class ActorAndAction(NamedTuple):
@@ -122,7 +124,12 @@ class LeaseReports:
         if isinstance(dispatch, ReportOutcome):
             return dispatch
         request = TransitionRequest(
-            dispatch.cycle, actor, lease_seq=dispatch.lease_seq, reason=failure.message, error=failure.as_error()
+            dispatch.cycle,
+            actor,
+            lease_seq=dispatch.lease_seq,
+            reason=failure.sentence,
+            reported=failure.message,
+            error=failure.as_error(),
         )
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
@@ -151,8 +158,8 @@ class LeaseReports:
                 error=failure.message,
                 wedged=failure.is_wedge,
             )
-            reason = f"The run failed and will be retried: {failure.message}"
-            return await self._settlement.requeue(dispatch, requeue, reason, report)
+            reason, reported = (f"{RETRIED} {text}" for text in (failure.sentence, failure.message))
+            return await self._settlement.requeue(dispatch, requeue, reason, report, reported=reported)
         return await self._fail(dispatch, report, failure)
 
     async def requeue(
@@ -192,7 +199,8 @@ class LeaseReports:
             error=failure.message,
             refused=not is_excluded,
         )
-        return await self._settlement.requeue(dispatch, requeue, f"Requeued: {failure.message}", report)
+        reason, reported = (f"Requeued: {text}" for text in (failure.sentence, failure.message))
+        return await self._settlement.requeue(dispatch, requeue, reason, report, reported=reported)
 
     async def fail_refused(self, dispatch: DispatchState, report: LeaseReport, failure: Failure) -> ReportOutcome:
         """Fails a job that no worker can run. The caller has already called `holding`."""
@@ -223,7 +231,9 @@ class LeaseReports:
             return await self._fail(dispatch, report, failure, actor)
         text = f"Requeued: {reason}"
         requeue = Requeue(dispatch.dispatch_id, report.token, attempt_counts=costs, counts_as_requeue=True, error=text)
-        return await self._settlement.requeue(dispatch, requeue, text, report, actor)
+        # A worker may give any text as its reason. Users read the reasons of the control plane and of operators.
+        shown = INTERRUPTED if actor is None or actor.startswith(WORKER) else text
+        return await self._settlement.requeue(dispatch, requeue, shown, report, actor, reported=text)
 
     async def _requeue_with_attempt(
         self, dispatch: DispatchState, report: LeaseReport, reason: str, actor: str | None
@@ -237,7 +247,14 @@ class LeaseReports:
     async def _fail(
         self, dispatch: DispatchState, report: LeaseReport, failure: Failure, actor: str | None = None
     ) -> ReportOutcome:
-        request = request_under_lease(dispatch, report, actor=actor, reason=failure.message, error=failure.as_error())
+        request = request_under_lease(
+            dispatch,
+            report,
+            actor=actor,
+            reason=failure.sentence,
+            reported=failure.message,
+            error=failure.as_error(),
+        )
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
     async def defer(self, report: LeaseReport, provider_job_id: str, expires_at: datetime) -> ReportOutcome:

@@ -170,6 +170,7 @@ class OperatorEventRow(NamedTuple):
     data: Any
     at: datetime
     request_id: str | None
+    reported: str | None
 
 
 class EventOfUser(NamedTuple):

@@ -18,6 +18,9 @@ from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import LeaseLost, NotFound
 
+# An actor of events: the worker with the name that follows.
+WORKER = "worker:"
+
 
 class LeaseSettlement:
     def __init__(self, queue: Queue, transitions: Transitions):
@@ -80,13 +83,20 @@ class LeaseSettlement:
         return ReportOutcome(dispatch.job_id, end, settled)
 
     async def requeue(
-        self, dispatch: DispatchState, back: Requeue, reason: str, report: LeaseReport, actor: str | None = None
+        self,
+        dispatch: DispatchState,
+        back: Requeue,
+        reason: str,
+        report: LeaseReport,
+        actor: str | None = None,
+        reported: str | None = None,
     ) -> ReportOutcome:
+        """`reported`: the reason for operators, if users read another one."""
         returned = await (self._queue.requeue_behind(back) if back.wedged else self._queue.requeue([back]))
         if not returned:
             return await self.recorded(report)
         await hit(Failpoint.REQUEUE_BEFORE_POOL)
-        request = request_under_lease(dispatch, report, actor=actor, reason=reason)
+        request = request_under_lease(dispatch, report, actor=actor, reason=reason, reported=reported)
         changed = await self._transitions.apply(Transition.REQUEUE, request)
         if back.wedged:
             await hit(Failpoint.PRIORITY_BEFORE_POOL)
@@ -113,7 +123,7 @@ def request_under_lease(
 
 def worker_actor(worker_id: str) -> str:
     """The worker as the actor of an event."""
-    return f"worker:{worker_id}"
+    return f"{WORKER}{worker_id}"
 
 
 def _only_stopped(transition: Transition, end: EndStatus) -> bool:

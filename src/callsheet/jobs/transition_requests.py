@@ -56,6 +56,8 @@ class TransitionRequest:
     up_to_lease_seq: int | None = None
     new_lease_seq: int | None = None
     reason: str | None = None
+    # The reason for operators, if users read another one: it may contain the text of a worker or a provider.
+    reported: str | None = None
     error: Mapping[str, Any] | None = None
     result: Mapping[str, Any] | None = None
     provider_job_id: str | None = None
@@ -101,7 +103,7 @@ class TransitionRequest:
         return entry
 
 
-_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product", "trace", "request_id")
+_OPTIONAL = ("reason", "reported", "error", "result", "provider_job_id", "product", "trace", "request_id")
 
 
 class TransitionResult(NamedTuple):

@@ -16,11 +16,13 @@
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
-        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :traces::jsonb[], :request_ids::text[])
-        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, trace, request_id)
+        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :reported_reasons::text[], :traces::jsonb[],
+        :request_ids::text[])
+        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, reported, trace,
+            request_id)
     ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.trace, r.request_id, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.trace, r.request_id, job.status AS from_status
     FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -32,17 +34,18 @@ WITH wanted_transition AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.event_seq, l.actor, l.reason, l.trace, l.request_id
+        j.video_id, j.event_seq, l.actor, l.reason, l.reported, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, event_seq, actor,
-        reason, trace, request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq
+        reason, reported, trace, request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq
     FROM queued_job
     ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
-        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, reported,
+        request_id)
     SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
-        request_id
+        reported, request_id
     FROM numbered_job
 ), trace AS (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
@@ -183,7 +186,7 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, error jsonb, error_fingerprint text, trace jsonb, request_id text)
+        reason text, reported text, error jsonb, error_fingerprint text, trace jsonb, request_id text)
     ORDER BY tenant_id, job_id
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
@@ -193,7 +196,7 @@ WITH wanted_transition AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, r.trace, r.request_id,
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.error, r.error_fingerprint, r.trace, r.request_id,
         job.status AS from_status
     FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
@@ -210,19 +213,21 @@ WITH wanted_transition AS MATERIALIZED (
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
-        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.trace, l.request_id
+        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.reported, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
     SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, error, lease_seq,
-        started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, trace, request_id,
+        started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, reported, trace,
+        request_id,
         next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
     FROM ended_job
     ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
-        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, reported,
+        request_id)
     SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
-        request_id
+        reported, request_id
     FROM numbered_job
 ), trace AS (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)

@@ -108,6 +108,7 @@ def _columns(requests: Requests) -> dict[str, list[Any]]:
         "most_lease_seqs": [most for _, most in ranges],
         "actors": [request.actor for request in requests],
         "reasons": [request.reason for request in requests],
+        "reported_reasons": [request.reported for request in requests],
         "traces": [request.trace for request in requests],
         "request_ids": [request.request_id for request in requests],
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.rows import EventColumns, JobRow, ListedJob, OutcomeRow
 from callsheet.wire.base import Page
+from callsheet.wire.job_errors import reported_message
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
 from callsheet.wire.media import MediaPreviews
 from callsheet.wire.operations import AdminJob, FullError
@@ -33,7 +35,7 @@ def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
         step_id=row.step_id,
         parent_candidate_id=row.parent_candidate_id,
         result=outcome.result,
-        # Only admins see details and traceback; users see type and message.
+        # Users see the type and its sentence; only operators see the reported text, details and traceback.
         error=JobError(type=error["type"], message=error["message"]) if error else None,
         created_at=row.created_at,
         submitted_at=row.submitted_at,
@@ -57,13 +59,25 @@ def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
         lease_seq=row.lease_seq,
         provider_job_id=row.provider_job_id,
         idempotency_key=row.idempotency_key,
-        full_error=FullError(**outcome.error) if outcome.error else None,
+        full_error=_full_error(outcome.error) if outcome.error else None,
+    )
+
+
+def _full_error(error: Mapping[str, Any]) -> FullError:
+    return FullError(
+        type=error["type"],
+        message=reported_message(error),
+        details=error.get("details"),
+        traceback=error.get("traceback"),
     )
 
 
 def job_for(principal: Principal, job: AdminJob) -> AdminJob:
     """The job without the fields that the caller's role may not see."""
     hidden: dict[str, Any] = {}
+    if job.full_error is not None and principal.may(Permission.SEE_QUEUE):
+        # A viewer may read the reported text, but not details and traceback.
+        hidden |= {"error": JobError(type=job.full_error.type, message=job.full_error.message)}
     if not principal.may(Permission.SEE_PAYLOADS):
         hidden |= {"payload": None, "full_error": None}
     if not principal.may(Permission.SEE_QUEUE):

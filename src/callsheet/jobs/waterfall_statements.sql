@@ -1,7 +1,7 @@
 -- database: pool
 
 -- name: newest_events
-SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at, request_id
+SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at, request_id, reported
 FROM job_events
 WHERE tenant_id = :tenant_id AND job_id = :job_id
 ORDER BY seq DESC LIMIT :limit

@@ -9,7 +9,9 @@ from typing import Any
 
 
 class ProviderError(Exception):
-    """An execution failed. `message` is for users and names no path. The other fields are for admins."""
+    """An execution failed. Users read only the sentence of `type` (`wire/job_errors.py`); everything else is for
+    operators.
+    """
 
     def __init__(
         self,

@@ -37,7 +37,8 @@ _NAME_PARTS = (
 # found by walking back from here: a pattern that began with any name would be quadratic.
 _NAMED = re.compile(
     rf"(?:{'|'.join(_NAME_PARTS)})[\w.-]{{0,40}}?"
-    r"(?P<between>\\{0,4}[\"']\s{0,3}(?:=>|[:=,])\s{0,3}|\s{0,3}(?:=>|:=|[:=]|%3[dD])\s{0,3}|\s{1,3}(?=[^\s:=]))",
+    r"(?P<between>\\{0,4}[\"']\s{0,3}(?:=>|[:=,])\s{0,3}|\s{0,3}(?:=>|:=|[:=]|%3[dD])\s{0,3}"
+    r"|\s{1,3}(?:is|was):?\s{1,3}|\s{1,3}(?=[^\s:=]))",
     re.IGNORECASE,
 )
 _VALUE = re.compile(
@@ -50,6 +51,27 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{1,30}")
 _CREDENTIALS = re.compile(r"\s{1,3}([\w.-]{1,80}=\"[^\"]{0,1000}\"|[^\s\"',;]+)")
 _MORE_PAIRS = re.compile(r"(?:[,;]\s{0,3}[\w.-]{1,80}=(?:\"[^\"]{0,1000}\"|[^\s\"',;]*)){1,50}")
 _QUOTED = re.compile(r"[\"']")
+# "the password is hunter2": what a sentence says about a secret, if it is not one of these words or of `_PROSE`.
+_SAID = re.compile(r"\s+(?:is|was):?\s+", re.IGNORECASE)
+_STATES = frozenset(
+    {"absent", "already", "blank", "configured", "correct", "different", "disabled", "here", "known", "long", "longer"}
+    | {
+        "needed",
+        "never",
+        "now",
+        "older",
+        "optional",
+        "short",
+        "shorter",
+        "so",
+        "stale",
+        "stored",
+        "still",
+        "unavailable",
+    }
+    | {"unset", "valid", "weak"}
+)
+_PASSWORDS = ("password", "passwd", "pwd", "passphrase", "secret")
 # Values that mean that there is no secret.
 _NOTHING = frozenset({"none", "null", "true", "false", "undefined", "nil", ""})
 # After "password:" a sentence may follow. Any other word counts as the secret. fmt: off
@@ -203,9 +225,17 @@ def _secret_at(text: str, start: int, name: str, between: str) -> slice | None:
         return None
     if found["bare"] is None:
         return slice(start, found.end())
+    if _SAID.fullmatch(between):
+        return slice(start, start + len(value.rstrip(".,:;!?)"))) if _is_said(name, value) else None
     if ":" in between and not _QUOTED.search(between) and value.rstrip(".,:;!?)").lower() in _PROSE:
         return None
     return _header_at(text, start, value) if name.lower().endswith(_HEADERS) else slice(start, found.end())
+
+
+def _is_said(name: str, value: str) -> bool:
+    """Whether "the … is value" names a secret. A token or a key without a digit is usually a word."""
+    word = value.rstrip(".,:;!?)").lower()
+    return word not in _PROSE | _STATES and (name.lower().endswith(_PASSWORDS) or any(map(str.isdigit, word)))
 
 
 def _header_at(text: str, start: int, value: str) -> slice | None:

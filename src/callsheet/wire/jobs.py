@@ -31,10 +31,10 @@ TERMINAL = frozenset(JobStatus) - ACTIVE
 
 
 class JobError(ResponseModel):
-    """Why a job failed, as its user may see it."""
+    """Why a job failed."""
 
     type: str
-    message: str
+    message: str = Field(description="For users a sentence about the type, for operators the reported text.")
 
 
 class JobProgress(ResponseModel):

@@ -399,7 +399,7 @@ class CompleteResponse(WorkerResponse):
 
 
 class WorkerError(WorkerRequest):
-    """Error of the worker, kept for admins. Users see only the sanitised message."""
+    """Error of the worker, kept for operators. Users see only the sentence of its type."""
 
     type: Annotated[str, _cut(100)] | None = None
     message: Annotated[str, _cut(TRACEBACK)] | None = None

@@ -49,6 +49,9 @@ def test_names_that_only_resemble_secrets_are_not_masked(key: str) -> None:
         ('{"api_key": "hunter2"}', '{"api_key": ***}'),
         ("https://b/k?X-Amz-Signature=abc&x=1", "https://b/k?X-Amz-Signature=***&x=1"),
         ("Authorization: Bearer csk_abcdefgh123", "Authorization: Bearer ***"),
+        ("db password is hunter2 at 10.0.0.5:5432", "db password is *** at 10.0.0.5:5432"),
+        ("The password is swordfish.", "The password is ***."),
+        ("the api_key was: 'sk live'", "the api_key was: ***"),
     ],
 )
 def test_secrets_inside_text_are_masked(text: str, clean: str) -> None:
@@ -64,6 +67,9 @@ def test_secrets_inside_text_are_masked(text: str, clean: str) -> None:
         "password: is too short",
         "the bearer of this",
         "a token was refused",
+        "password is too short",
+        "The password was never set, the secret is unavailable.",
+        "the API key is read-only and the token is stale",
         "10:30 mail to a@b.c",
     ],
 )

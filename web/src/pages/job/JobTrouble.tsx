@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { CircleSlash, RotateCcw, TriangleAlert, Undo2 } from "lucide-react";
 import type { Job } from "@/api/types";
 import { Button, formatTokens } from "@/design";
+import { useRole } from "@/parts/useRole";
 import { jobTexts } from "@/texts/job";
 import { refundQuery } from "./queries";
 import { useRetryJob } from "./useJobActions";
@@ -11,6 +13,7 @@ const TITLES = { failed: jobTexts.failedTitle, expired: jobTexts.expiredTitle, c
 /** A job that ended without a result: why, that its tokens came back, and what to do. */
 export function JobTrouble({ job }: { job: Job }) {
   const retry = useRetryJob(job.id);
+  const { mayOperate } = useRole();
   const isCanceled = job.status === "canceled";
   const Icon = isCanceled ? CircleSlash : TriangleAlert;
   return (
@@ -27,6 +30,11 @@ export function JobTrouble({ job }: { job: Job }) {
         <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()} icon={<RotateCcw size={16} aria-hidden />}>
           {job.cost > 0 ? jobTexts.retryCosts(formatTokens(job.cost)) : jobTexts.retry}
         </Button>
+      )}
+      {mayOperate && job.error && (
+        <Link to="/operate/jobs/$id" params={{ id: job.id }} className="text-s text-muted underline underline-offset-3 hover:text-text">
+          {jobTexts.reported}
+        </Link>
       )}
     </section>
   );

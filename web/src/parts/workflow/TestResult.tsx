@@ -5,6 +5,7 @@ import { hasStatus } from "@/api/problems";
 import { isActive, type Job } from "@/api/types";
 import { duration, Progress, Skeleton, StatusBadge } from "@/design";
 import { watchedJobQuery } from "@/pages/job/queries";
+import { adminJobQuery } from "@/pages/operate-job/queries";
 import { BeforeAfter } from "@/parts/BeforeAfter";
 import { mediaOf, ratioOf } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
@@ -59,11 +60,14 @@ function Made({ job }: { job: Job }) {
   return canCompare ? <BeforeAfter before={before} after={after} maxHeight="20rem" /> : <MediaPlayer media={after} maxHeight="20rem" />;
 }
 
+/** Who may test a workflow may also read what the engine reported. */
 function Trouble({ job }: { job: Job }) {
+  const { data: whole } = useQuery(adminJobQuery(job.id));
+  const message = whole?.full_error?.message ?? job.error?.message;
   return (
     <div role="alert" className="rounded-s bg-bad-soft px-3 py-2.5 text-s text-bad">
       <p className="font-[550]">{job.status === "canceled" ? workflowsTexts.canceled : workflowsTexts.failed}</p>
-      {job.error?.message && <p className="mt-1 [overflow-wrap:anywhere] whitespace-pre-line">{job.error.message}</p>}
+      {message && <p className="mt-1 [overflow-wrap:anywhere] whitespace-pre-line">{message}</p>}
     </div>
   );
 }
