@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from callsheet.catalog.environments import forget_unused
+from callsheet.catalog.live_engines import LiveEngines
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.fleet.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
+from callsheet.providers.comfy.node_forms import InputForm, NodeForm, forms_of_object_info, packed
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
-from callsheet.wire.environment import Environment
+from callsheet.wire.environment import Environment, Required, RequiredModel
 from callsheet.wire.errors import NotFound, RateLimited
 from callsheet.wire.fleet import CreateFleetRequest
 from tests.support.core import Core
@@ -237,3 +239,60 @@ async def test_a_workflow_that_was_written_before_is_checked_by_its_graph(
     assert (checked.required, checked.updated_at) == (old.required, old.updated_at)
     await catalog.workflows.update(old.slug, UpdateWorkflow(is_active=False), "operator")
     await catalog.workflows.delete(old.slug, "operator")
+
+
+FORMS = forms_of_object_info(
+    {
+        "CheckpointLoaderSimple": {"input": {"required": {"ckpt_name": [["sd15.safetensors", "sdxl.safetensors"]]}}},
+        "SaveImage": {"input": {"required": {"filename_prefix": ["STRING", {"default": "ComfyUI"}]}}},
+    }
+)
+
+
+async def test_what_engines_declare_is_read_from_workers_that_are_online(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    assert await catalog.engines.read(FORMS) == LiveEngines()
+    slug = (await workflow(catalog)).slug
+    whole = WHOLE.model_copy(update={"node_forms": packed(FORMS)})
+    narrower = {
+        **FORMS,
+        "CheckpointLoaderSimple": NodeForm({"ckpt_name": InputForm("choice", choices=("sd15.safetensors",))}),
+    }
+    await join(room, "first", slug, environment=whole)
+    await join(room, "second", slug, environment=WHOLE.model_copy(update={"node_forms": packed(narrower)}))
+    known = await catalog.engines.read(["CheckpointLoaderSimple", "Unknown"])
+    assert (known.workers, list(known.forms)) == (2, ["CheckpointLoaderSimple"])
+    assert known.forms["CheckpointLoaderSimple"].inputs["ckpt_name"].choices == ("sd15.safetensors",)
+    async with core.databases.central.connection() as connection:
+        await connection.execute("UPDATE comfyui_workers SET last_seen_at = now() - interval '1 hour'")
+    assert await catalog.engines.read(FORMS) == LiveEngines()
+
+
+async def test_the_operator_gets_everything_that_no_online_worker_has(room: FleetRoom, catalog: CatalogRoom) -> None:
+    classes = [f"Node{number:02}" for number in range(25)]
+    required = Required(node_classes=["SaveImage", *classes], models=[RequiredModel(name="sdxl.safetensors")])
+    assert (await catalog.engines.read([])).warnings(required) == []
+    slug = (await workflow(catalog)).slug
+    await join(room, "third", slug, environment=WHOLE)
+    [warning] = (await catalog.engines.read([])).warnings(required)
+    assert warning.startswith("No worker has the node class Node00, the node class Node01, ")
+    assert warning.endswith("the node class Node19 or 6 more. Its jobs wait until a worker can run it.")
+    two = Required(
+        node_classes=["CheckpointLoaderSimple", "SaveImage"], models=[RequiredModel(name="sd15.safetensors")]
+    )
+    assert (await catalog.engines.read([])).warnings(two) == []
+    # A worker that does not report what it has gets every job.
+    await join(room, "fourth", slug)
+    assert (await catalog.engines.read([])).warnings(required) == []
+
+
+async def test_things_that_exist_only_at_different_workers_are_reported_too(
+    room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    slug = (await workflow(catalog)).slug
+    await join(room, "fifth", slug, environment=WITHOUT_MODEL)
+    await join(room, "sixth", slug, environment=WITHOUT_CLASS)
+    required = Required(node_classes=CLASSES, models=[RequiredModel(name="sd15.safetensors")])
+    [warning] = (await catalog.engines.read([])).warnings(required)
+    assert warning.startswith("No worker has everything that this workflow requires. One lacks the ")

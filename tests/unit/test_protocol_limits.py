@@ -96,6 +96,7 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("environment", "models", "5,000 entries", 5_000, lambda n: {"models": [{"name": name} for name in texts(n)]}),
     ("environment", "models.name", "300 characters", 300, lambda n: {"models": [{"name": "x" * n}]}),
     ("environment", "engine_versions", "64 entries", 64, lambda n: {"engine_versions": texts(n)}),
+    ("environment", "node_forms", "250,000 characters", 250_000, lambda n: {"node_forms": "A" * ((n + 3) // 4 * 4)}),
     ("defer", "provider_job_id", "200 characters", 200, lambda n: {"provider_job_id": "x" * n}),
 ]
 CUT: list[tuple[str, str, str, int, Any]] = [

@@ -12,7 +12,7 @@ UPDATE worker_environments SET last_used_at = clock_timestamp() WHERE digest = :
 
 -- name: create_environment
 -- Two workers of one image may register at the same time: the second one finds the row of the first.
-INSERT INTO worker_environments (digest, inventory) VALUES (:digest, :inventory::jsonb)
+INSERT INTO worker_environments (digest, inventory, node_forms) VALUES (:digest, :inventory::jsonb, :node_forms)
 ON CONFLICT (digest) DO UPDATE SET last_used_at = clock_timestamp()
 
 -- name: required_of_workflows
@@ -20,6 +20,25 @@ SELECT id, required FROM workflows WHERE required IS NOT NULL ORDER BY id
 
 -- name: environments
 SELECT digest, inventory FROM worker_environments ORDER BY digest
+
+-- name: live_environments
+-- What the online workers of a provider have, and what the last workers of scaled fleets without a worker had, because
+-- their next worker starts from the same image. Workers that do not report what they have are a row without inventory.
+WITH live_worker AS MATERIALIZED (
+    SELECT w.environment, w.fleet_id
+    FROM comfyui_workers w
+    WHERE w.is_approved AND w.revoked_at IS NULL AND :provider = ANY (w.providers)
+      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+), environment AS (
+    SELECT l.environment AS digest, count(*) AS workers FROM live_worker l GROUP BY l.environment
+    UNION ALL
+    SELECT DISTINCT f.digest, 0::bigint
+    FROM fleet_environments f
+    WHERE NOT EXISTS (SELECT FROM live_worker l WHERE l.fleet_id = f.fleet_id OR l.environment = f.digest)
+)
+SELECT environment.workers, e.inventory, e.node_forms
+FROM environment LEFT JOIN worker_environments e ON e.digest = environment.digest
+ORDER BY environment.workers DESC, environment.digest LIMIT :limit
 
 -- name: forget_lacks
 DELETE FROM environment_lacks WHERE workflow_id = :workflow_id RETURNING digest

@@ -4,6 +4,7 @@ workflow changes, so that a poll only reads the decision. Workers of one machine
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +36,12 @@ class StoredEnvironment(NamedTuple):
 
     digest: bytes | None
     inventory: Any
+    node_forms: bytes | None
 
 
 async def enter(connection: Connection, environment: Environment) -> bytes:
     """Stores an environment, if it is new, and returns its digest. Run in the transaction that writes the worker."""
-    return await _store(connection, _document(environment))
+    return await _store(connection, _document(environment), _decoded(environment.node_forms))
 
 
 async def enter_refusing(
@@ -51,19 +53,21 @@ async def enter_refusing(
     lacking = [lack.model_dump() for lack in missing[:MOST_LACKS]]
     inventory: Mapping[str, Any] = known.inventory or {}
     refused = {**inventory.get(REFUSED, {}), str(workflow_id): lacking}
-    digest = await _store(connection, {**inventory, REFUSED: refused})
+    digest = await _store(connection, {**inventory, REFUSED: refused}, known.node_forms)
     # If the environment is older than the last change of the workflow, that change deleted this.
     await _write(connection, [digest], [workflow_id], [missing[:MOST_LACKS]])
     return digest
 
 
-async def _store(connection: Connection, document: Mapping[str, Any]) -> bytes:
-    digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
+async def _store(connection: Connection, document: Mapping[str, Any], node_forms: bytes | None) -> bytes:
+    forms = None if node_forms is None else hashlib.sha256(node_forms).hexdigest()
+    text = json.dumps([document, forms], sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
     # If a workflow is written at the same time, the second of the two transactions compares both.
     await SQL["lock_environments"].run(connection)
-    await SQL["create_environment"].run(connection, digest=digest, inventory=document)
+    await SQL["create_environment"].run(connection, digest=digest, inventory=document, node_forms=node_forms)
     inventory = ReportedInventory.of(Environment.model_validate(document))
     workflows = await SQL["required_of_workflows"].rows(connection, RequiredRow)
     found = {row.id: lacks(Required.model_validate(row.required), inventory) for row in workflows}
@@ -105,6 +109,10 @@ async def _write(
         await SQL["write_lacks"].run(
             connection, digests=list(digests), workflow_ids=list(workflow_ids), lacks=documents
         )
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
 
 
 def _document(environment: Environment) -> Mapping[str, Any]:

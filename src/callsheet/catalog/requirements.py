@@ -73,16 +73,16 @@ def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
 
 def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
     """The first things that the engines lack."""
-    return list(islice(_lacks(required, inventory), MOST_LACKS))
+    return list(islice(all_lacks(required, inventory), MOST_LACKS))
 
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     """Why no worker can run the workflow. `counts`: how many of the `workers` lack each thing."""
     of_all = [lack for lack, count in counts if count >= workers]
     if of_all:
-        *others, last = map(_named, of_all[:MOST_NAMED])
+        *others, last = map(named, of_all[:MOST_NAMED])
         return f"No worker has {', '.join(others)} or {last}." if others else f"No worker has {last}."
-    parts = [f"{counted(count, 'worker lacks', 'workers lack')} {_named(lack)}" for lack, count in counts[:MOST_NAMED]]
+    parts = [f"{counted(count, 'worker lacks', 'workers lack')} {named(lack)}" for lack, count in counts[:MOST_NAMED]]
     return f"{', '.join(parts)}." if parts else "No worker has everything that the workflow requires."
 
 
@@ -94,7 +94,7 @@ def missing_in(environments: Sequence[Sequence[Lack]]) -> str:
     )
 
 
-def _named(lack: Lack) -> str:
+def named(lack: Lack) -> str:
     match lack.kind:
         case "node_class":
             return f"the node class {lack.name}"
@@ -108,7 +108,8 @@ def _named(lack: Lack) -> str:
             return f"the choice {lack.name}"
 
 
-def _lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
+def all_lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
+    """Everything that the engines lack."""
     if inventory.node_classes is not None:
         for name in required.node_classes:
             if name not in inventory.node_classes:

@@ -11,6 +11,7 @@ from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
+from callsheet.catalog.live_engines import EngineRegister
 from callsheet.catalog.payloads import Payloads
 from callsheet.catalog.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.workflow_tests import WorkflowTests
@@ -36,6 +37,7 @@ class CatalogRoom:
     payloads: Payloads
     unchecked: UncheckedWorkflows
     deleted_assets: DeletedAssets
+    engines: EngineRegister
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -66,4 +68,5 @@ def open_catalog(
         payloads=Payloads(databases, graphs),
         unchecked=UncheckedWorkflows(databases, graphs),
         deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
+        engines=EngineRegister(databases),
     )

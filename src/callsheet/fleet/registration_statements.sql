@@ -93,7 +93,7 @@ WHERE worker_id = :worker_id AND session_id = :session_id AND environment IS DIS
 RETURNING worker_id
 
 -- name: environment_of_worker
-SELECT w.environment AS digest, e.inventory
+SELECT w.environment AS digest, e.inventory, e.node_forms
 FROM comfyui_workers w LEFT JOIN worker_environments e ON e.digest = w.environment
 WHERE w.worker_id = :worker_id AND w.session_id = :session_id
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from callsheet.catalog import live_engines
 from callsheet.catalog.environments import enter
 from callsheet.fleet.approval import is_approved_at_once
 from callsheet.fleet.asg import NOT_ASKED, AsgVerdict, AutoscalingGroups
@@ -33,7 +34,7 @@ DEFAULT_PROVIDERS = ("self_hosted",)
 OWN_PREFIX = "control-plane:"
 RETRY_AWS_SECONDS = 30
 # Workers poll at least every 55 seconds: a worker seen within this time is alive.
-ALIVE_SECONDS = 90
+ALIVE_SECONDS = live_engines.ALIVE_SECONDS
 # Minimum time between two reports of a worker. A restarted engine may have other nodes, but engines do not restart more
 # often than this.
 REPORT_SECONDS = 1.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from callsheet.providers.comfy.socket_images import StoredImage
 
+from callsheet.providers.comfy.node_forms import NodeForms
 from callsheet.providers.errors import ProviderError
 
 Graph = dict[str, dict[str, Any]]
@@ -120,6 +121,8 @@ class Inventory:
     custom_nodes: frozenset[str] = frozenset()
     # The versions of those packages whose version the engine reports.
     custom_node_versions: Mapping[str, str] = field(default_factory=dict)
+    # Types, limits and choices of the inputs of the node classes.
+    forms: NodeForms = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -17,6 +17,8 @@ MOST_MODELS: Final = 5_000
 MOST_ENGINES: Final = 64
 MOST_REQUIRED: Final = 1_000
 LONGEST_NAME: Final = 300
+# In characters: base64 of the compressed forms of all node classes.
+LARGEST_NODE_FORMS: Final = 250_000
 # Highest number of shown workflows that a worker cannot run, and of shown missing parts of each.
 MOST_SHOWN: Final = 20
 
@@ -41,6 +43,9 @@ VersionRange = Annotated[
 ]
 
 
+Base64 = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")]
+
+
 class ReportedModel(WorkerRequest):
     """A model file that an engine offers."""
 
@@ -60,6 +65,14 @@ class Environment(WorkerRequest):
     )
     engine_versions: list[Name] | None = Field(
         None, max_length=MOST_ENGINES, description="Version of each engine, as in `/system_stats`."
+    )
+    node_forms: Base64 | None = Field(
+        None,
+        max_length=LARGEST_NODE_FORMS,
+        description="Types, limits and choices of the inputs of all node classes, from `/object_info`, for the import "
+        "of workflows: base64 of a JSON object that is compressed with zlib. It has an object for each class, with "
+        "`title`, `is_output` and `inputs`. Each input has `kind` (`text`, `integer`, `number`, `boolean`, `choice`, "
+        "`image`, `video` or `audio`), and optionally `default`, `min`, `max`, `step`, `choices` and `is_multiline`.",
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from callsheet.providers.comfy.node_forms import agreed, packed
 from callsheet.providers.engine import Engine, EngineError, HasInventory, Inventory
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.environment import LONGEST_NAME, MOST_MODELS, MOST_NODE_CLASSES, Environment, ReportedModel
@@ -178,7 +179,16 @@ def environment_of(
         node_classes=classes if len(classes) <= MOST_NODE_CLASSES and room >= 0 else None,
         models=reported if fits else None,
         engine_versions=sorted({version for each in by_provider.values() for version in each.versions}),
+        node_forms=_forms_of(by_provider.values()),
     )
+
+
+def _forms_of(inventories: Iterable[Inventory]) -> str | None:
+    forms = {name: form for each in inventories for name, form in each.forms.items()}
+    made = packed(forms) if forms else None
+    if forms and made is None:
+        log.warning("worker.node_forms_too_large", node_classes=len(forms))
+    return made
 
 
 def parse_hashes(text: str) -> dict[str, str | None]:
@@ -202,6 +212,7 @@ def _shared(one: Inventory, other: Inventory) -> Inventory:
         one.models & other.models,
         (*one.versions, *other.versions),
         one.custom_nodes & other.custom_nodes,
+        forms=agreed([one.forms, other.forms]),
     )
 
 

@@ -25,6 +25,7 @@ from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, 
 from callsheet.providers.comfy.http import EngineHttp, json_of, pause
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
+from callsheet.providers.comfy.node_forms import forms_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.comfy.packages import INSTALLED_PATHS, MOST_LIST_BYTES, versions_of_installed
 from callsheet.providers.comfy.responses import (
@@ -162,6 +163,7 @@ class ComfyUI:
             (str(version),) if version else (),
             custom_nodes,
             await self._versions_of(custom_nodes),
+            await asyncio.to_thread(forms_of_object_info, info),
         )
 
     async def _versions_of(self, packages: frozenset[str]) -> Mapping[str, str]:
