@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tests.support.previews import (
     video_tracks,
     with_tracks,
 )
+from tests.support.sounds import FORMATS, sound
 
 
 def black_then_frames(position: int, width: int, height: int) -> Pixels:
@@ -174,10 +176,17 @@ async def test_a_truncated_video_has_previews_of_its_readable_part(tmp_path: Pat
         ),
         ("video", image(20, 20), "not a readable video"),
         ("video", patched(video_tracks(1), of_size(30_000, 30_000)), "pixels|no readable frame"),
+        ("audio", b"", "not a readable sound"),
+        ("audio", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", "not a readable sound"),
+        ("audio", image(20, 20), "not a readable sound"),
+        ("audio", b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(200), "cannot be read|no readable sound"),
+        ("audio", b"ID3\x04\x00\x00\x7f\x7f\x7f\x7f" + bytes(4000), "cannot be read|no readable sound"),
+        ("audio", video_tracks(1), "no sound"),
     ],
     ids=[
         *("nothing", "html", "svg", "eps", "truncated", "bomb"),
         *("no bytes", "playlist", "list of files", "broken", "image", "huge"),
+        *("no sound bytes", "sound playlist", "image as sound", "broken wave", "endless tag", "video as sound"),
     ],
 )
 async def test_an_unreadable_file_is_refused_with_the_reason(kind: sandbox.Kind, content: bytes, reason: str) -> None:
@@ -191,7 +200,34 @@ async def test_a_file_of_thousands_of_tracks_costs_no_more_than_another(tmp_path
         await previews_of(content)
 
 
-async def test_sound_alone_has_no_preview(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", FORMATS)
+async def test_a_sound_has_its_waveform_in_two_sizes_and_its_duration(extension: str) -> None:
+    made = await previews_of(sound(extension, seconds=3.0), "audio")
+    assert (made.width, made.height) == (None, None)
+    assert made.duration_seconds == pytest.approx(3.0, abs=0.1)
+    assert made.files.keys() == {SMALL, LARGE}
+    assert (opened(made.files[SMALL]).size, opened(made.files[LARGE]).size) == ((384, 128), (1200, 400))
+    drawn = np.asarray(opened(made.files[LARGE]).convert("RGBA"))[:, :, 3] > 0
+    heights = drawn.sum(axis=0).reshape(120, 10).max(axis=1)
+    # The second half of the sound is silent.
+    assert heights[5:55].min() > 300
+    assert heights[65:].max() < 30
+
+
+async def test_a_sound_with_a_wrong_duration_in_its_header_gets_the_duration_of_its_samples() -> None:
+    content = bytearray(sound("wav", seconds=2.0))
+    at = content.index(b"data") + 4
+    content[at : at + 4] = struct.pack("<I", 44_100 * 4 * 600)
+    assert (await previews_of(bytes(content), "audio")).duration_seconds == pytest.approx(2.0, abs=0.1)
+
+
+async def test_only_the_start_of_a_long_sound_is_drawn() -> None:
+    """Silence as FLAC is small, and takes long to decode."""
+    made = await previews_of(sound("flac", seconds=1300.0, loudness=0.0), "audio")
+    assert made.duration_seconds == pytest.approx(1300.0, abs=0.1)
+
+
+async def test_sound_alone_has_no_preview_as_a_video(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=44_100, layout="mono")

@@ -26,6 +26,7 @@ from tests.support.media_harness import MediaHarness, open_media_harness, princi
 from tests.support.previews import clip, image
 from tests.support.race_control import paused_at
 from tests.support.seaweedfs import S3Server
+from tests.support.sounds import sound
 
 INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at)
             VALUES ($1, $2, $3, 'upload', 'ready', $4, $5, 'x', $6, $7, now())"""
@@ -102,13 +103,14 @@ def preview_harness_of(media: MediaHarness) -> PreviewHarness:
     return PreviewHarness(media, media.room.preview_maker)
 
 
-async def test_images_and_videos_get_previews_and_nothing_else_does(
+async def test_images_videos_and_sounds_get_previews_and_nothing_else_does(
     stored_preview_harness: PreviewHarness, tmp_path: Path
 ) -> None:
     frame = await stored_preview_harness.file(image(500, 300))
     video = await stored_preview_harness.file(clip(tmp_path / "a.mp4", 12), "video/mp4")
+    tone = await stored_preview_harness.file(sound("mp3", 2.0), "audio/mpeg")
     others = [
-        await stored_preview_harness.file(b"{}", kind) for kind in ("application/json", "audio/mpeg", "image/svg+xml")
+        await stored_preview_harness.file(b"{}", kind) for kind in ("application/json", "text/plain", "image/svg+xml")
     ]
     await stored_preview_harness.make()
     row = await stored_preview_harness.row(frame)
@@ -116,9 +118,17 @@ async def test_images_and_videos_get_previews_and_nothing_else_does(
     row = await stored_preview_harness.row(video)
     assert (row["status"], row["duration_seconds"], row["has_clip"]) == ("ready", 1.0, True)
     assert await stored_preview_harness.objects() == {
-        *stored_preview_harness.keys(frame),
+        *stored_preview_harness.keys(frame, tone),
         *preview_keys(stored_preview_harness.media.ann.tenant_id, video),
     }
+    row = await stored_preview_harness.row(tone)
+    assert (row["status"], row["width"], row["has_clip"]) == ("ready", None, False)
+    assert row["duration_seconds"] == pytest.approx(2.0, abs=0.1)
+    ann, files = stored_preview_harness.media.ann, stored_preview_harness.media.room.files
+    [shown] = await files.views(ann.pool, ann.tenant_id, [tone])
+    assert (shown.preview_status, shown.preview_url, shown.width) == ("ready", None, None)
+    assert shown.thumbnails is not None
+    assert shown.poster_url == shown.thumbnails.large
     query = "SELECT FROM file_previews WHERE file_id = ANY ($1::uuid[])"
     assert not await stored_preview_harness.media.core.rows(stored_preview_harness.media.ann.pool, query, others)
 
@@ -330,7 +340,7 @@ async def test_a_full_disk_costs_no_attempt(preview_harness: PreviewHarness, mon
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_without_pyav_images_get_previews_and_videos_get_none(
+async def test_without_pyav_images_get_previews_and_other_files_get_none(
     preview_harness: PreviewHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
 ) -> None:
     frame = await preview_harness.file(image(50, 50))

@@ -138,7 +138,10 @@ def _disks(settings: Settings) -> list[SettingsFinding]:
 def _previews(settings: Settings) -> list[SettingsFinding]:
     if not settings.media.previews or "video" in kinds():
         return []
-    message = "PyAV is missing: videos get no posters and no preview clips. Lists show their first frame instead."
+    message = (
+        "PyAV is missing: videos get no posters and no preview clips, and audio files get no waveforms. Lists show the "
+        "first frame of a video instead."
+    )
     advice = f"To install it, {how_to_install('server,previews')} and start the control plane again."
     return [SettingsFinding("previews", "warning", message, advice)]
 

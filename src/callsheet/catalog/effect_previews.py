@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from callsheet.catalog.effects import FOLDER, SQL, EffectRow, LockedEffect, named, show_preview
@@ -33,7 +33,7 @@ LEFTOVER_AGE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An image or video from which a preview is made. `field`: its name in the request."""
+    """A file from which a preview is made. `field`: its name in the request."""
 
     field: str
     mime_type: str
@@ -43,7 +43,7 @@ class Example:
     @property
     def kind(self) -> Kind | None:
         main_type = self.mime_type.partition("/")[0]
-        return "image" if main_type == "image" else "video" if main_type == "video" else None
+        return next((kind for kind in get_args(Kind) if kind == main_type), None)
 
 
 def stored_example(storage: Storage, field: str, path: str, mime_type: str, size: int) -> Example:
@@ -112,10 +112,11 @@ async def _render(example: Example) -> Previews:
     kind = example.kind
     if kind is None:
         raise InvalidRequest.field(
-            example.field, f"The file is {example.mime_type}. Previews can be made from images and videos only."
+            example.field,
+            f"The file is {example.mime_type}. Previews can be made from images, videos and audio files only.",
         )
     if kind not in kinds():
-        reason = "The file is a video, and the control plane cannot read it. Install the extra `previews` (PyAV)."
+        reason = f"The control plane cannot read {example.mime_type}. Install the extra `previews` (PyAV)."
         raise InvalidRequest.field(example.field, reason)
     try:
         return await make_previews(kind, example.size, example.read, FOR_EFFECTS, AWAITED)

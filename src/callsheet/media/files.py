@@ -130,7 +130,7 @@ class Files:
     def shown(self, row: FileRow) -> MediaPreviews:
         """The URLs of a file's previews. They take time to sign."""
         status = row.preview_status
-        if status == "ready" and row.disk == self.disk and row.width is not None and row.height is not None:
+        if status == "ready" and row.disk == self.disk:
             return self._preview_urls.shown(
                 preview_folder(row.tenant_id, row.id),
                 width=row.width,

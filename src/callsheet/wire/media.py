@@ -38,23 +38,25 @@ class CreateUpload(UserRequest):
 
 
 class Thumbnails(ResponseModel):
-    """URLs of a WebP image in two sizes. For a video they show its poster."""
+    """URLs of a WebP image in two sizes. For a video they show its poster, for an audio file its waveform."""
 
     small: str = Field(description="At most 384 pixels wide and high.")
     large: str = Field(description="At most 1280 pixels wide and high.")
 
 
 class MediaPreviews(ResponseModel):
-    """Previews that a list shows instead of the image or video. URLs are relative to the API, need no key and
+    """Previews that a list shows instead of the file. URLs are relative to the API, need no key and
     expire."""
 
     preview_status: Literal["pending", "ready", "none"] = Field(
         "none",
         description="State of the previews, which are made shortly after an upload or result. None: the file is "
-        "neither an image nor a video, it cannot be read, or this installation makes no previews of this "
+        "not an image, a video or an audio file, it cannot be read, or this installation makes no previews of this "
         "kind.",
     )
-    poster_url: str | None = Field(None, description="A frame of a video, for the `poster` of a player.")
+    poster_url: str | None = Field(
+        None, description="A frame of a video, for the `poster` of a player. For an audio file its waveform."
+    )
     preview_url: str | None = Field(
         None, description="The first seconds of a video without sound, small: H.264 in MP4, for lists."
     )
@@ -62,7 +64,7 @@ class MediaPreviews(ResponseModel):
     width: int | None = Field(None, description="Size of the image or video in pixels, as it is shown.")
     height: int | None = None
     duration_seconds: float | None = Field(
-        None, description="Duration of the video in seconds, if the file contains it."
+        None, description="Duration of the video or audio file in seconds, if it is known."
     )
 
 

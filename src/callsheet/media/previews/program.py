@@ -1,5 +1,5 @@
-"""Makes thumbnails, posters and clips. `sandbox` runs this file as a separate program, so it imports nothing of
-Callsheet.
+"""Makes thumbnails, posters, clips and waveforms. `sandbox` runs this file as a separate program, so it imports nothing
+of Callsheet.
 
 It reads the file through its parent and writes the previews to stdout, in frames: a letter, a length and a payload. `R`
 requests bytes (offset, length). `F` is a finished file (name, NUL, content). `I` comes last and describes the original.
@@ -8,6 +8,7 @@ requests bytes (offset, length). `F` is a finished file (name, NUL, content). `I
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import math
@@ -16,6 +17,8 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PIL import Image, ImageOps, ImageStat, UnidentifiedImageError
@@ -196,6 +199,26 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
         return {**_in_two_sizes(clip.poster), CLIP: clip.finished()}, facts
 
 
+def audio_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The waveform in two sizes."""
+    module = _waveform_module()
+    try:
+        image, seconds = module.waveform(source)
+    except module.NoSound as reason:
+        raise NoPreview(str(reason)) from None
+    return _in_two_sizes(image), {"duration_seconds": seconds}
+
+
+def _waveform_module() -> ModuleType:
+    # The isolated interpreter of this program does not search its folder.
+    spec = importlib.util.spec_from_file_location("waveform", Path(__file__).with_name("waveform.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _format_of(source: io.RawIOBase) -> str:
     beginning = source.read(400) or b""
     source.seek(0)
@@ -341,7 +364,12 @@ def _limit(cpu_seconds: int, niceness: int) -> None:
 def previews_of(kind: str, source: io.RawIOBase, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The previews, and the description of the original. Raises NoPreview."""
     try:
-        return image_previews(source) if kind == "image" else video_previews(source, side, seconds)
+        match kind:
+            case "image":
+                return image_previews(source)
+            case "audio":
+                return audio_previews(source)
+        return video_previews(source, side, seconds)
     except NoPreview:
         raise
     # Readers can raise anything on broken files, and other errors with each version.

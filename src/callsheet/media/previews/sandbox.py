@@ -23,7 +23,7 @@ from callsheet.media.previews import program
 from callsheet.media.previews.program import BLOCK_BYTES, CLIP, FRAME, LARGE, LENGTH, SMALL, WANTED, NoPreview
 from callsheet.wire.plurals import counted
 
-Kind = Literal["image", "video"]
+Kind = Literal["image", "video", "audio"]
 # Reads `length` bytes from `start` on, fewer at the end of the file.
 Read = Callable[[int, int], Awaitable[bytes]]
 
@@ -70,17 +70,17 @@ AWAITED = Effort(seconds=60.0)
 
 @dataclass(frozen=True, slots=True)
 class Previews:
-    """The previews by name, and the size of the original."""
+    """The previews by name, and the size of the original. Sound has no width and height."""
 
     files: dict[str, bytes]
-    width: int
-    height: int
+    width: int | None
+    height: int | None
     duration_seconds: float | None
 
 
 def kinds() -> tuple[Kind, ...]:
-    """The kinds of files that get previews: videos only if PyAV is installed."""
-    return ("image", "video") if find_spec("av") is not None else ("image",)
+    """The kinds of files that get previews: videos and sound only if PyAV is installed."""
+    return ("image", "video", "audio") if find_spec("av") is not None else ("image",)
 
 
 async def make_previews(
@@ -94,7 +94,7 @@ async def make_previews(
     try:
         async with asyncio.timeout(effort.seconds):
             reader, writer = await asyncio.open_connection(sock=connection)
-            return await _Conversation(writer, reader, read).run(task)
+            return await _Conversation(writer, reader, read, kind).run(task)
     except TimeoutError:
         raise OutOfTime(f"Making a preview took more than {counted(effort.seconds, 'second')}.") from None
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -148,6 +148,7 @@ class _Conversation:
     target: asyncio.StreamWriter
     source: asyncio.StreamReader
     read: Read
+    kind: Kind
     read_bytes: int = 0
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -188,9 +189,10 @@ class _Conversation:
     def _finished(self, payload: bytes) -> Previews:
         try:
             facts = json.loads(payload)
-            width, height = int(facts["width"]), int(facts["height"])
+            width, height = (None, None) if self.kind == "audio" else (int(facts["width"]), int(facts["height"]))
             seconds = facts.get("duration_seconds")
-            if not {SMALL, LARGE} <= self.files.keys() or not (0 < width < 2**31 and 0 < height < 2**31):
+            sizes = [each for each in (width, height) if each is not None]
+            if not {SMALL, LARGE} <= self.files.keys() or not all(0 < each < 2**31 for each in sizes):
                 raise ValueError
             return Previews(self.files, width, height, None if seconds is None else float(seconds))
         except (ValueError, TypeError, KeyError):

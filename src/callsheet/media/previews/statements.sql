@@ -57,7 +57,7 @@ WITH next_files AS MATERIALIZED (
 ), due_previews AS (
     INSERT INTO file_previews (tenant_id, file_id, kind, due_at)
     SELECT tenant_id, id, split_part(mime_type, '/', 1), created_at FROM next_files
-    WHERE status = 'ready' AND deleted_at IS NULL AND has_preview(mime_type, path)
+    WHERE status = 'ready' AND deleted_at IS NULL AND has_preview_2(mime_type, path)
     ON CONFLICT (tenant_id, file_id) DO NOTHING
 )
 SELECT tenant_id, id FROM next_files ORDER BY tenant_id DESC, id DESC LIMIT 1

@@ -26,7 +26,7 @@ class PreviewUrls:
         self._clock = clock or SystemClock()
 
     def shown(
-        self, folder: str, *, width: int, height: int, duration_seconds: float | None, has_clip: bool
+        self, folder: str, *, width: int | None, height: int | None, duration_seconds: float | None, has_clip: bool
     ) -> MediaPreviews:
         """The signed URLs of the previews in a folder."""
         expires = (int(self._clock.now().timestamp()) // DAY_SECONDS + 2) * DAY_SECONDS
@@ -34,7 +34,8 @@ class PreviewUrls:
         small, large = f"{PATH}{folder}/{SMALL}{query}", f"{PATH}{folder}/{LARGE}{query}"
         return MediaPreviews(
             preview_status="ready",
-            poster_url=large if has_clip else None,
+            # A file with previews and without a size is sound.
+            poster_url=large if has_clip or width is None else None,
             preview_url=f"{PATH}{folder}/{CLIP}{query}" if has_clip else None,
             thumbnails=Thumbnails(small=small, large=large),
             width=width,
