@@ -43,8 +43,9 @@ GRAPH: dict[str, Any] = {
     "webm": node("SaveWEBM", images=["picture", 0], filename_prefix="web", codec="vp9", fps=8.0, crf=32.0),
     "flac": node("SaveAudio", audio=["sound", 0], filename_prefix="flac"),
     "mp3": node("SaveAudioMP3", audio=["sound", 0], filename_prefix="mp3", quality="V0"),
+    "opus": node("SaveAudioOpus", audio=["sound", 0], filename_prefix="opus", quality="128k"),
 }
-ALL_KINDS = [".flac", ".gif", ".mp3", ".mp4", ".png", ".png", ".webm", ".webp"]
+ALL_KINDS = [".flac", ".gif", ".mp3", ".mp4", ".opus", ".png", ".png", ".webm", ".webp"]
 
 
 @dataclass

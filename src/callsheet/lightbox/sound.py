@@ -10,6 +10,7 @@ from pathlib import Path
 import av
 import av.filter
 import numpy as np
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 
 from callsheet.lightbox.untrusted_files import opened_media
@@ -20,6 +21,8 @@ SILENCE_SAMPLES = 1024
 # A gap in the sound of a file, in seconds, that is filled with silence so that the rest stays with the image. Shorter
 # gaps come from encoders; longer ones are damage.
 SHORTEST_GAP, LONGEST_GAP = 0.05, 600.0
+# A WAV file often states only the number of its channels.
+USUAL_LAYOUTS = {1: "mono", 2: "stereo", 4: "quad", 6: "5.1", 8: "7.1"}
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,21 @@ def sound_of(path: Path, image_start: float = 0.0) -> Sound | None:
         if not context.sample_rate:
             return None
         return Sound(
-            context.sample_rate, context.layout.name, lambda: _decoded(path), delay=max(0.0, starts - image_start)
+            context.sample_rate, _layout(context), lambda: _decoded(path), delay=max(0.0, starts - image_start)
         )
+
+
+def _layout(context: AudioCodecContext) -> str:
+    name = context.layout.name
+    return USUAL_LAYOUTS.get(context.channels, name) if name.endswith(" channels") else name
 
 
 def _decoded(path: Path) -> Iterator[AudioFrame]:
     with opened_media(path) as container:
         # A stream may change its layout; an encoder may not.
         context = container.streams.audio[0].codec_context
-        rate, layout = context.sample_rate, context.layout
-        resampler = av.AudioResampler("fltp", layout.name, rate)
+        rate, layout, channels = context.sample_rate, _layout(context), context.channels
+        resampler = av.AudioResampler("fltp", layout, rate)
         start: float | None = None
         position = 0
         for frame in container.decode(audio=0):
@@ -117,7 +125,7 @@ def _decoded(path: Path) -> Iterator[AudioFrame]:
                 gap = frame.time - start - position / rate
                 if SHORTEST_GAP < gap < LONGEST_GAP:
                     position += round(gap * rate)
-                    yield from _silence(round(gap * rate), rate, layout.name, layout.nb_channels)
+                    yield from _silence(round(gap * rate), rate, layout, channels)
             frame.pts = None
             for piece in resampler.resample(frame):
                 position += piece.samples
