@@ -50,7 +50,7 @@ async def test_an_export_gets_properties_outputs_and_the_types_that_its_inputs_c
     assert [output["node_id"] for output in found["outputs"]] == ["9"]
     types = {(each["node_id"], each["name"]): (each["value"], each["types"]) for each in found["inputs"]}
     assert types == {
-        ("1", "image"): ("cat.png", ["image", "video", "choice"]),
+        ("1", "image"): ("cat.png", ["image", "video", "audio", "choice"]),
         ("3", "text"): ("a cat", ["text", "choice"]),
         ("4", "ckpt_name"): ("sd15.safetensors", ["choice"]),
         ("5", "seed"): (2**64 - 1, ["number", "choice"]),
@@ -65,7 +65,7 @@ async def test_each_type_that_is_offered_for_an_input_can_be_saved(catalog_api: 
     found = await proposed(catalog_api, EXPORT)
     choices = [(each, kind) for each in found["inputs"] for kind in each["types"]]
     for number, (each, kind) in enumerate(choices):
-        is_file = kind in ("image", "video")
+        is_file = kind in ("image", "video", "audio")
         placeholder = "__INPUT_PATH__" if is_file else "{{value}}"
         graph = copy.deepcopy(EXPORT)
         graph[each["node_id"]]["inputs"][each["name"]] = placeholder

@@ -380,7 +380,7 @@ def test_a_file_that_cannot_be_a_preview_is_refused_with_the_reason(callsheet: C
     text = tmp_path / "a.txt"
     text.write_text("no image")
     for arguments, reason in (
-        (("--preview", str(text)), "neither an image nor a video"),
+        (("--preview", str(text)), "not an image, a video or an audio file"),
         (("--preview", str(tmp_path / "none.png")), "cannot be read"),
         (("--preview", "01900000-0000-7000-8000-000000000000"), "There is no such job."),
         (("--preview", "01900000-0000-7000-8000-000000000000", "--before", str(text)), "Leave --before out"),

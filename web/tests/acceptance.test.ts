@@ -28,6 +28,16 @@ test("a browser that does not know a type is helped by the name", () => {
   expect(typeOf({ name: "a.mkv", type: "" })).toBe("video/x-matroska");
   expect(typeOf({ name: "a.mkv", type: "video/mp4; codecs=avc1" })).toBe("video/mp4");
   expect(typeOf({ name: "noname", type: "" })).toBe("application/octet-stream");
+  expect(typeOf({ name: "a.opus", type: "" })).toBe("audio/ogg");
+});
+
+test("a container of videos that has sound is taken as a sound", () => {
+  const audio = acceptanceOf("audio", { accept: ["audio/*"] }, limits);
+  for (const type of ["video/ogg", "video/webm", "audio/x-wav"]) expect(refusal({ name: "a", type, size: 10 }, audio)).toBeNull();
+  expect(typeOf({ name: "a.ogg", type: "video/ogg" }, "audio")).toBe("audio/ogg");
+  expect(typeOf({ name: "a.ogg", type: "video/ogg" }, "video")).toBe("video/ogg");
+  expect(refusal({ name: "a.mp4", type: "video/mp4", size: 10 }, audio)).toContain("is not an audio file that can be used here");
+  expect(measuredRefusal("a.mp3", { seconds: 75 }, { ...audio, maxSeconds: 60 })).toContain("is too long (1 min 15 s)");
 });
 
 test("the file chooser offers what is taken", () => {

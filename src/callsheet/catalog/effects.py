@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 from uuid import UUID
 
 from callsheet.catalog.assets import check_assets
@@ -410,7 +410,8 @@ def effect_view(row: ListedEffect | PublishedEffect, preview: EffectPreview | No
 
 def _input_view(primary: Property) -> EffectInput:
     return EffectInput(
-        type="video" if primary.type.value == "video" else "image",
+        # `check_properties` accepts only a file as the primary input.
+        type=cast("Literal['image', 'video', 'audio']", primary.type.value),
         label=primary.label or primary.key,
         description=primary.description,
         max_bytes=primary.limits.max_bytes,
@@ -421,7 +422,7 @@ def _input_view(primary: Property) -> EffectInput:
 
 def _output_view(mime_type: str) -> EffectOutput:
     match mime_type.partition("/")[0]:
-        case "image" | "video" | "audio" as kind:
+        case "image" | "video" | "audio" | "text" as kind:
             return EffectOutput(type=kind, mime_type=mime_type)
     return EffectOutput(type="other", mime_type=mime_type)
 

@@ -17,6 +17,8 @@ DEEPEST_CHAIN = 500
 DEEPEST_VALUE = 30
 # Several times the size of the largest graphs that people share.
 MOST_NODES = 5000
+# The input of audio nodes for the player in ComfyUI's pages. No node reads it.
+PLAYER = "audioUI"
 UI_FORMAT = (
     "The graph is in ComfyUI's UI format, which engines do not run. In ComfyUI, choose Workflow → Export (API), or "
     "turn on the dev mode options in its settings and use Save (API format). Send that file."
@@ -133,9 +135,16 @@ def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
 
 
 def normalized(graph: Graph) -> dict[str, Any]:
-    """Removes `is_changed`, which prompts from images have: with it, ComfyUI does not notice a changed file."""
+    """Removes what the graph does not need: `is_changed`, which prompts from images have, because with it ComfyUI does
+    not notice a changed file; and `audioUI`, the player of an audio node, whose value is often the URL of a file on
+    the machine that exported the graph.
+    """
     return {
-        node_id: {name: value for name, value in node.items() if name != "is_changed"}
+        node_id: {
+            name: {key: each for key, each in value.items() if key != PLAYER} if name == "inputs" else value
+            for name, value in node.items()
+            if name != "is_changed"
+        }
         for node_id, node in graph.items()
     }
 

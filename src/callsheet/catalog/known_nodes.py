@@ -12,7 +12,7 @@ _BY_COUNT: Mapping[int, str] = {
         ControlNetLoader CreateVideo DualCLIPLoader EmptyAudio EmptyImage EmptyLatentImage ImageBlend ImageBlur
         ImageCompositeMasked ImageCrop ImageFlip ImageInvert ImageScale ImageScaleBy ImageSharpen ImageUpscaleWithModel
         InvertMask KSampler KSamplerAdvanced LatentUpscale LatentUpscaleBy LightboxColorGrade LightboxFirstFrame
-        LightboxOverlay LightboxTextOverlay LightboxTextToImage LightboxVideoSpeed LoadImageMask LoadVideo
+        LightboxOverlay LightboxTextOverlay LightboxTextToImage LightboxVideoSpeed LoadAudio LoadImageMask LoadVideo
         LoraLoaderModelOnly MaskToImage PrimitiveString RepeatImageBatch SetLatentNoiseMask UNETLoader
         UpscaleModelLoader VAEDecode VAEEncode VAEEncodeForInpaint VAELoader
     """,

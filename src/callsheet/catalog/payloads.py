@@ -123,11 +123,9 @@ def check_file(
     longest = each.limits.max_seconds
     # Containers round the duration, and a recorder may add half a second to the set time.
     if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
-        return [
-            FieldProblem(
-                field, f"The video is {counted(round(duration_seconds, 1), 'second')} long. The limit is {longest:g}."
-            )
-        ]
+        name = "video" if each.type is PropertyType.VIDEO else "audio file"
+        seconds = counted(round(duration_seconds, 1), "second")
+        return [FieldProblem(field, f"The {name} is {seconds} long. The limit is {longest:g}.")]
     return []
 
 

@@ -37,6 +37,8 @@ MIME_TYPES: Mapping[str, str] = {
     "flac": "audio/flac",
     "ogg": "audio/ogg",
     "opus": "audio/ogg",
+    "m4a": "audio/mp4",
+    "aac": "audio/aac",
     "glb": "model/gltf-binary",
     "json": "application/json",
     "zip": "application/zip",
@@ -50,6 +52,7 @@ _LIMITS_OF: Mapping[PropertyType, frozenset[str]] = {
     PropertyType.CHOICE: frozenset({"choices"}),
     PropertyType.IMAGE: frozenset({"max_bytes"}),
     PropertyType.VIDEO: frozenset({"max_bytes", "max_seconds"}),
+    PropertyType.AUDIO: frozenset({"max_bytes", "max_seconds"}),
 }
 
 
@@ -125,11 +128,14 @@ _FITTINGS: Mapping[PropertyType, Callable[[object, Limits], Value]] = {
     PropertyType.CHOICE: _fit_choice,
     PropertyType.IMAGE: _fit_file,
     PropertyType.VIDEO: _fit_file,
+    PropertyType.AUDIO: _fit_file,
 }
 
 
 def an(file_type: PropertyType) -> str:
-    return "an image" if file_type is PropertyType.IMAGE else "a video"
+    return {PropertyType.IMAGE: "an image", PropertyType.VIDEO: "a video", PropertyType.AUDIO: "an audio file"}[
+        file_type
+    ]
 
 
 def check_properties(properties: Sequence[Property], graph: Graph) -> list[FieldProblem]:
@@ -176,7 +182,9 @@ def _check_alone(number: int, each: Property) -> Iterator[FieldProblem]:
             f"{where}.placeholder", f"{DEFAULT_INPUT_PLACEHOLDER} is reserved for a file. Choose another placeholder."
         )
     if each.is_primary_input and each.type not in FILES:
-        yield FieldProblem(f"{where}.is_primary_input", "Only an image or a video can be the primary input.")
+        yield FieldProblem(
+            f"{where}.is_primary_input", "Only an image, a video or an audio file can be the primary input."
+        )
     if each.is_primary_input and each.default is not None:
         yield FieldProblem(f"{where}.default", "The primary input has no default: it is the user's own file.")
     elif each.default is not None:

@@ -19,7 +19,12 @@ _PROMPT_NODE = re.compile(r"TextEncode|Prompt|Text ?Multiline|StringMultiline", 
 _PROMPT_INPUT = re.compile(r"text(_[a-z0-9]+)?|((positive|negative)_?)?prompt|clip_[lg]|t5xxl|string|value")
 _IMAGE_LOADER = re.compile(r"load_?image", re.IGNORECASE)
 _VIDEO_LOADER = re.compile(r"load_?video", re.IGNORECASE)
-_FILE_NAMES = ("image", "video", "file", "path")
+_AUDIO_LOADER = re.compile(r"(load|record)[ _]?audio", re.IGNORECASE)
+_FILE_NAMES = ("image", "video", "audio", "audio_file", "file", "path")
+# These loaders read a path, relative to the directory of ComfyUI. All others read a name in its input directory.
+_PATH_LOADER = re.compile(r"VHS_Load(Audio|Video(FFmpeg)?Path|ImagePath)")
+_INPUT_DIRECTORY = "input/"
+_FILE_TYPES = (PropertyType.VIDEO, PropertyType.IMAGE, PropertyType.AUDIO)
 _SEEDS = ("seed", "noise_seed")
 _WHOLE = (*_SEEDS, "steps")
 _NUMBERS = (*_WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model", "strength_clip")
@@ -74,8 +79,9 @@ class Proposal:
     """By key of a property: where its placeholder is, for people."""
     outputs: list[ProposedOutput] = field(default_factory=list)
 
-    def add(self, node_id: str, name: str, wanted: Property) -> None:
-        self.graph[node_id]["inputs"][name] = wanted.placeholder
+    def add(self, node_id: str, name: str, wanted: Property, before: str = "") -> None:
+        """`before`: text of the input in front of the placeholder."""
+        self.graph[node_id]["inputs"][name] = before + wanted.placeholder
         self.note(node_id, name, wanted)
 
     def note(self, node_id: str, name: str, wanted: Property) -> None:
@@ -115,10 +121,9 @@ def inputs_of(graph: Graph) -> Iterator[ProposedInput]:
 def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[PropertyType, ...]:
     if takes_file(class_type, name):
         likeliest = _loads(class_type)
-        media = (PropertyType.IMAGE, PropertyType.VIDEO)
         if name not in _FILE_NAMES:
             return (PropertyType.CHOICE,)
-        return (*sorted(media, key=lambda each: each is not likeliest), PropertyType.CHOICE)
+        return (*sorted(_FILE_TYPES, key=lambda each: each is not likeliest), PropertyType.CHOICE)
     return (PropertyType.CHOICE,) if names_file else (PropertyType.TEXT, PropertyType.CHOICE)
 
 
@@ -133,13 +138,13 @@ def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:
 
 def _propose_files(proposal: Proposal) -> None:
     found = [
-        (node_id, name, file_type)
+        (node_id, class_type, name, file_type)
         for node_id, class_type, name, value in _inputs(proposal.graph)
         if isinstance(value, str) and name in _FILE_NAMES and (file_type := _loads(class_type)) is not None
     ]
-    # If the graph reads a video, the effect is applied to the video.
-    found.sort(key=lambda each: each[2] is not PropertyType.VIDEO)
-    for number, (node_id, name, file_type) in enumerate(found):
+    # If the graph reads a video, the effect is applied to the video. Sound is mostly added to an image.
+    found.sort(key=lambda each: _FILE_TYPES.index(each[3]))
+    for number, (node_id, class_type, name, file_type) in enumerate(found):
         key = proposal.key("input" if number == 0 else file_type.value)
         proposal.add(
             node_id,
@@ -153,12 +158,15 @@ def _propose_files(proposal: Proposal) -> None:
                 user_configurable=True,
                 is_primary_input=number == 0,
             ),
+            _INPUT_DIRECTORY if _PATH_LOADER.fullmatch(class_type) else "",
         )
 
 
 def _loads(class_type: str) -> PropertyType | None:
     if _VIDEO_LOADER.search(class_type):
         return PropertyType.VIDEO
+    if _AUDIO_LOADER.search(class_type):
+        return PropertyType.AUDIO
     return PropertyType.IMAGE if _IMAGE_LOADER.search(class_type) else None
 
 

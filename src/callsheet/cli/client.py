@@ -48,9 +48,13 @@ TYPES = {
     ".3gp": "video/3gpp",
     ".wmv": "video/x-ms-wmv",
     ".webp": "image/webp",
+    ".mp3": "audio/mpeg",
+    ".wav": "audio/wav",
     ".flac": "audio/flac",
     ".m4a": "audio/mp4",
+    ".aac": "audio/aac",
     ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
 }
 PASSING = frozenset({408, 502, 503, 504})
 _random = Random()  # noqa: S311 (jitter)

@@ -63,7 +63,9 @@ def _example(option: str, file: Path) -> Example:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
     mime_type = media_type_of(beginning)
     if mime_type is None:
-        raise OperatorError(f"{file} is neither an image nor a video. {option} takes a file, or the id of a job.")
+        raise OperatorError(
+            f"{file} is not an image, a video or an audio file. {option} takes a file, or the id of a job."
+        )
 
     async def read(start: int, length: int) -> bytes:
         def part() -> bytes:

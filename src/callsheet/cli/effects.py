@@ -116,7 +116,8 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
 def _preview_text(effect: EffectRecord) -> str:
     if effect.preview is None:
         return "none"
-    kind = "video" if effect.preview.after.preview_url else "image"
+    after = effect.preview.after
+    kind = "video" if after.preview_url else "image" if after.width else "sound"
     return f"{kind}, before and after" if effect.preview.before is not None else kind
 
 
@@ -129,7 +130,8 @@ def update_effect(
     preview: str | None = typer.Option(
         None,
         metavar="JOB_ID|FILE",
-        help="Preview in the gallery: the id of a completed job, or an image or video file. All users will see it.",
+        help="Preview in the gallery: the id of a completed job, or an image, video or audio file. All users will see "
+        "it.",
     ),
     before: Path | None = typer.Option(None, help="With a file as --preview: the original before the effect."),
     no_preview: bool = typer.Option(False, "--no-preview", help="Remove the preview."),

@@ -73,7 +73,7 @@ def is_text(value: str) -> bool:
 
 
 def with_article(kind: str) -> str:
-    return f"an {kind}" if kind == "image" else f"a {kind}"
+    return {"image": "an image", "audio": "an audio file"}.get(kind, f"a {kind}")
 
 
 def _value(each: EffectProperty, text: str) -> Any:

@@ -65,7 +65,7 @@ def import_workflow(
     yes: bool = typer.Option(False, "--yes", "-y", help="Write the workflow without confirmation."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Create a workflow from a ComfyUI export. Texts, images and videos become properties."""
+    """Create a workflow from a ComfyUI export. Texts, images, videos and sounds become properties."""
     from callsheet.catalog.proposals import propose
     from callsheet.catalog.workflows import checked as checked_graph
 
@@ -125,7 +125,8 @@ def _read_graph(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise OperatorError(f"{file} is too large to be a workflow.")
-        graph = json.loads(file.read_text("utf-8"))
+        # Of bytes, `loads` finds the encoding: editors on Windows start a file with a byte order mark.
+        graph = json.loads(file.read_bytes())
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
     except json.JSONDecodeError as error:
@@ -194,7 +195,7 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
             ],
         )
     else:
-        out.print("No properties: nothing in this graph looks like a prompt, an image or a video.")
+        out.print("No properties: nothing in this graph looks like a prompt or a file.")
     if not any(each.type.value == "text" for each in proposal.properties):
         out.print("No text can be set by users. To add one, write {{name}} into the graph and import it again.")
     out.print("")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from uuid import UUID, uuid4
 
 from callsheet.media.storage.keys import validate_content_type
+from callsheet.toolbox.media_types import EXTENSIONS, same_format
 from callsheet.wire.errors import InvalidRequest
 
 # Together with the extension, this is well below the maximum length of a key segment.
@@ -63,14 +64,15 @@ def safe_name(name: str, mime_type: str) -> str:
     stem = tidy[: found.start()] if found else tidy
     extension = found[0].lower() if found else ""
     if not _fits(extension, mime_type):
-        extension = mimetypes.guess_extension(mime_type) or ".bin"
+        known = EXTENSIONS.get(mime_type)
+        extension = f".{known}" if known else mimetypes.guess_extension(mime_type) or ".bin"
     return f"{stem[:MAX_STEM_CHARACTERS].strip('.-_') or 'file'}{extension}"
 
 
 def _fits(extension: str, mime_type: str) -> bool:
     """Whether the extension fits the type. Engines use the extension, so an extension of another type is replaced."""
     meant, packed = mimetypes.guess_type(f"file{extension}")
-    same = meant is None or meant.partition("/")[0] == mime_type.partition("/")[0]
+    same = meant is None or meant.partition("/")[0] == mime_type.partition("/")[0] or same_format(mime_type, meant)
     return bool(extension) and packed is None and same
 
 

@@ -77,7 +77,7 @@ MimeType = Annotated[
         pattern=r"^((image|video|audio|model)/[a-z0-9.+-]{1,100}|application/(json|zip|octet-stream)|text/plain)$"
     ),
 ]
-AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video)/[a-z0-9.+-]{1,100}$")]
+AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video|audio)/[a-z0-9.+-]{1,100}$")]
 RunLimit = Annotated[int, Field(ge=1, le=604_800), WHOLE]
 # A shorter lease would need too many heartbeats.
 LeaseSeconds = Annotated[int, Field(ge=15, le=86_400), WHOLE]
@@ -92,9 +92,10 @@ class PropertyType(StrEnum):
     CHOICE = "choice"
     IMAGE = "image"
     VIDEO = "video"
+    AUDIO = "audio"
 
 
-FILES = frozenset({PropertyType.IMAGE, PropertyType.VIDEO})
+FILES = frozenset({PropertyType.IMAGE, PropertyType.VIDEO, PropertyType.AUDIO})
 
 
 class Limits(UserRequest):
@@ -115,8 +116,8 @@ class Limits(UserRequest):
     )
     max_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = Field(
         None,
-        description="Longest duration of a user's video, in seconds. The web application checks it before the "
-        "upload. The server checks it at submit if the duration is known; the server reads the duration "
+        description="Longest duration of a user's video or audio file, in seconds. The web application checks it "
+        "before the upload. The server checks it at submit if the duration is known; the server reads the duration "
         "when it makes the previews.",
     )
 
@@ -129,13 +130,15 @@ class Property(UserRequest):
     label: OptionalLine = ""
     description: Paragraph = ""
     placeholder: Placeholder
-    default: PropertyValue | None = Field(None, description="For an image or video: the id of a catalog asset.")
+    default: PropertyValue | None = Field(
+        None, description="For an image, a video or an audio file: the id of a catalog asset."
+    )
     required: Switch = Field(False, description="Whether a job without a value is refused.")
     user_configurable: Switch = Field(False, description="Whether a user may set it.")
     is_primary_input: Switch = Field(
         False,
-        description="Whether this is the user's own video or file. At most one image or video of a workflow "
-        "can be the primary input.",
+        description="Whether this is the user's own file. At most one image, video or audio file of a workflow can be "
+        "the primary input.",
     )
     limits: Limits = Field(default_factory=Limits)
 
@@ -350,18 +353,18 @@ class EffectRecord(ResponseModel):
 class EffectInput(ResponseModel):
     """The file that an effect works on."""
 
-    type: Literal["image", "video"]
+    type: Literal["image", "video", "audio"]
     label: str
     description: str
     max_bytes: int | None = None
-    max_seconds: float | None = Field(None, description="Longest duration of a video, in seconds.")
+    max_seconds: float | None = Field(None, description="Longest duration of a video or an audio file, in seconds.")
     accept: list[str] = Field(default_factory=list, description="Accepted media types, for example `video/*`.")
 
 
 class EffectOutput(ResponseModel):
     """The result of an effect."""
 
-    type: Literal["image", "video", "audio", "other"]
+    type: Literal["image", "video", "audio", "text", "other"]
     mime_type: str
 
 
@@ -388,7 +391,7 @@ class EffectProperty(ResponseModel):
     description: str
     required: bool = Field(description="Whether a job must send a value.")
     default: bool | int | float | str | None = Field(None, description="Value if the job sends none.")
-    accept: list[str] = Field(default_factory=list, description="Accepted media types of an image or video.")
+    accept: list[str] = Field(default_factory=list, description="Accepted media types of a file.")
     limits: Limits
 
 

@@ -104,7 +104,7 @@ class WorkflowTest(KeyedRequest):
     video_id: UUID | None = Field(None, description="A video of yours, as the primary input.")
     input_file_id: UUID | None = Field(None, description="A file of yours, as the primary input.")
     overrides: Values = Field(
-        default_factory=dict, description="Values of an effect, by key. For an image or video: the id of an asset."
+        default_factory=dict, description="Values of an effect, by key. For a file: the id of an asset."
     )
     draft: WorkflowDraft | None = Field(None, description="A change that is not saved. Null: the workflow as it is.")
     provider: Provider = "self_hosted"

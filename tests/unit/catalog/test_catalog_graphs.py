@@ -133,6 +133,16 @@ def test_a_graph_from_an_image_loses_fields_that_hide_a_changed_file() -> None:
     assert "is_changed" in graph["1"]
 
 
+def test_a_graph_loses_the_url_of_the_player_of_a_sound() -> None:
+    """An engine would refuse it as a file outside of its folders."""
+    inputs = {"audio": "a.mp3", "audioUI": "/api/view?filename=a.mp3&type=input"}
+    graph = {"1": {"class_type": "LoadAudio", "inputs": inputs, "_meta": {"audioUI": "x"}}}
+    assert normalized(graph) == {
+        "1": {"class_type": "LoadAudio", "inputs": {"audio": "a.mp3"}, "_meta": {"audioUI": "x"}}
+    }
+    assert "audioUI" in inputs
+
+
 def test_texts_are_found_at_any_depth_but_not_in_keys_titles_or_classes() -> None:
     graph = {
         "1": {

@@ -141,3 +141,19 @@ def test_a_file_of_another_kind_size_or_length_is_refused(
     found = check_file("video_id", primary, Upload(uuid7(), "p", "n", mime_type, size, None), seconds)
     assert [problem.field for problem in found] == (["video_id"] if words else [])
     assert words is None or words in found[0].reason
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "seconds", "words"),
+    [
+        ("audio/x-wav", 10.4, None),
+        ("audio/mpeg", None, None),
+        ("video/mp4", None, "The file must be an audio file, but it is video/mp4."),
+        ("audio/flac", 10.6, "The audio file is 10.6 seconds long. The limit is 10."),
+    ],
+)
+def test_a_sound_of_another_kind_or_length_is_refused(mime_type: str, seconds: float | None, words: str | None) -> None:
+    limits = {"max_bytes": 100, "max_seconds": 10}
+    wanted = Property.model_validate({"key": "voice", "type": "audio", "placeholder": "__VOICE__", "limits": limits})
+    found = check_file("input_payload.voice", wanted, Upload(uuid7(), "p", "n", mime_type, 5, None), seconds)
+    assert [problem.reason for problem in found] == ([words] if words else [])

@@ -52,7 +52,7 @@ def test_properties_of_every_type_fit_together() -> None:
         (
             {0: {"is_primary_input": False, "required": True}, 1: {"is_primary_input": True}},
             "properties.1.is_primary_input",
-            "Only an image or a video",
+            "Only an image, a video or an audio file",
         ),
         ({0: {"default": ASSET}}, "properties.0.default", "user's own file"),
         ({1: {"placeholder": "__INPUT_PATH__"}}, "properties.1.placeholder", "reserved for a file"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callsheet.catalog.properties import MIME_TYPES
-from callsheet.catalog.proposals import named_output, outputs_of, propose
+from callsheet.catalog.proposals import inputs_of, named_output, outputs_of, propose
 from callsheet.catalog.workflows import checked
 
 EXPORT: dict[str, Any] = {
@@ -92,6 +92,53 @@ def test_the_first_image_is_the_input_if_there_is_no_video() -> None:
         "input": True,
         "image": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("class_type", "name", "text"),
+    [
+        ("LoadAudio", "audio", "__INPUT_PATH__"),
+        ("RecordAudio", "audio", "__INPUT_PATH__"),
+        ("VHS_LoadAudioUpload", "audio", "__INPUT_PATH__"),
+        # This class reads a path, relative to the directory of ComfyUI.
+        ("VHS_LoadAudio", "audio_file", "input/__INPUT_PATH__"),
+        ("Load Audio (Any Pack)", "file", "__INPUT_PATH__"),
+        ("AudioLoader", "anything", None),
+        ("MyLoad_Audio", "path", "__INPUT_PATH__"),
+    ],
+)
+def test_a_sound_becomes_a_property(class_type: str, name: str, text: str | None) -> None:
+    graph = {
+        "1": {"class_type": class_type, "inputs": {name: "input/voice.wav", "seek_seconds": 0}},
+        "2": {"class_type": "SaveAudio", "inputs": {"audio": ["1", 0], "filename_prefix": "x"}},
+    }
+    changed, found = settled(graph)
+    if text is None:
+        assert found == {}
+        return
+    [primary] = found.values()
+    assert (primary.key, primary.type.value, primary.placeholder) == ("input", "audio", "__INPUT_PATH__")
+    assert (primary.is_primary_input, primary.required, primary.label) == (True, True, "Input")
+    assert changed["1"]["inputs"] == {name: text, "seek_seconds": 0}
+    [output] = propose(graph).outputs
+    assert (output.extension, output.mime_type) == ("flac", "audio/flac")
+
+
+def test_a_sound_beside_an_image_or_a_video_is_the_second_file() -> None:
+    graph = {"30": {"class_type": "LoadAudio", "inputs": {"audio": "a.mp3"}}, **EXPORT}
+    changed, found = settled(graph)
+    assert {key: each.is_primary_input for key, each in found.items() if each.type.value not in ("text",)} == {
+        "input": True,
+        "image": False,
+        "audio": False,
+    }
+    assert (found["audio"].placeholder, found["audio"].label) == ("__AUDIO__", "Audio")
+    assert changed["30"]["inputs"]["audio"] == "__AUDIO__"
+
+
+def test_an_input_of_a_loader_can_be_every_kind_of_file() -> None:
+    [found] = inputs_of({"1": {"class_type": "LoadAudio", "inputs": {"audio": "a.mp3"}}})
+    assert [each.value for each in found.types] == ["audio", "video", "image", "choice"]
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,15 @@ async def test_the_key_does_not_go_to_storage_and_bytes_that_differ_are_not_kept
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("a.webp", "image/webp"), ("A.MKV", "video/x-matroska"), ("a.m4v", "video/mp4"), ("a.3gp", "video/3gpp")],
+    [
+        ("a.webp", "image/webp"),
+        ("A.MKV", "video/x-matroska"),
+        ("a.m4v", "video/mp4"),
+        ("a.3gp", "video/3gpp"),
+        ("a.wav", "audio/wav"),
+        ("a.mp3", "audio/mpeg"),
+        ("A.Opus", "audio/ogg"),
+    ],
 )
 def test_the_type_of_a_file_is_found_without_help_of_the_system(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch

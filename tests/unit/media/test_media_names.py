@@ -36,6 +36,12 @@ def test_every_name_makes_a_key_that_cannot_leave_its_folder(name: str, mime_typ
         ("clip.exe", "video/mp4", "clip.mp4"),
         ("clip.png", "video/mp4", "clip.mp4"),
         ("clip", "video/x-unheard-of", "clip.bin"),
+        ("voice", "audio/flac", "voice.flac"),
+        ("voice.txt", "audio/mpeg", "voice.mp3"),
+        # One container holds either.
+        ("voice.webm", "audio/webm", "voice.webm"),
+        ("voice.mp4", "audio/mp4", "voice.mp4"),
+        ("voice.png", "audio/mp4", "voice.m4a"),
         (".htaccess", "image/png", "file.htaccess"),
         ("...", "image/png", "file.png"),
         ("a  b\t(1).webm", "video/webm", "a-b-1.webm"),

@@ -1,6 +1,7 @@
-import { CopyButton, Table } from "@/design";
+import { Table } from "@/design";
 import { labelOf, type Answer, type Table as Rows } from "@/parts/job/answers";
 import { jobTexts } from "@/texts/job";
+import { Reading } from "./Reading";
 
 const LONG_TEXT = 80;
 
@@ -35,17 +36,6 @@ export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: b
         </dl>
       );
   }
-}
-
-function Reading({ text }: { text: string }) {
-  return (
-    <div className="relative rounded-m border bg-bg p-5 pr-14">
-      <p className="max-w-prose text-l leading-relaxed break-words whitespace-pre-wrap">{text}</p>
-      <div className="absolute top-2 right-2">
-        <CopyButton text={text} label={jobTexts.copyText} />
-      </div>
-    </div>
-  );
 }
 
 interface NumberedRow {

@@ -1,11 +1,15 @@
+import { useQuery } from "@tanstack/react-query";
 import { FileQuestion } from "lucide-react";
 import { useRef } from "react";
+import { textQuery } from "@/api/texts";
+import { Skeleton } from "@/design";
 import { mediaTexts } from "@/texts/media";
 import { ImageView } from "./player/ImageView";
 import { ratioOf, type Media } from "./media";
 import { MediaBox } from "./player/MediaBox";
 import { PlayerControls } from "./player/PlayerControls";
 import { usePlayback } from "./player/usePlayback";
+import { Reading } from "./Reading";
 
 interface Props {
   media: Media;
@@ -13,7 +17,7 @@ interface Props {
   loop?: boolean;
 }
 
-/** One file: a video with controls, an image to look at closely, a sound. Anything else is a sentence. */
+/** One file: a video with controls, an image to look at closely, a sound, a text. Anything else is a sentence. */
 export function MediaPlayer({ media, maxHeight, loop = true }: Props) {
   switch (media.kind) {
     case "video":
@@ -22,18 +26,37 @@ export function MediaPlayer({ media, maxHeight, loop = true }: Props) {
       return <ImageView media={media} maxHeight={maxHeight} />;
     case "audio":
       return (
-        <div className="panel p-4">
+        <div className="panel grid gap-3 p-4">
+          {media.poster && <img src={media.poster} alt="" className="h-24 w-full rounded-s" />}
           <audio src={media.url} controls preload="metadata" className="w-full" aria-label={media.name} />
         </div>
       );
+    case "text":
+      return <TextView url={media.url} />;
     default:
-      return (
-        <div className="panel flex items-center gap-3 p-5 text-muted">
-          <FileQuestion size={20} aria-hidden className="shrink-0" />
-          {mediaTexts.cannotShow}
-        </div>
-      );
+      return <NotShown />;
   }
+}
+
+function NotShown() {
+  return (
+    <div className="panel flex items-center gap-3 p-5 text-muted">
+      <FileQuestion size={20} aria-hidden className="shrink-0" />
+      {mediaTexts.cannotShow}
+    </div>
+  );
+}
+
+function TextView({ url }: { url: string }) {
+  const { data, isError } = useQuery(textQuery(url));
+  if (isError) return <NotShown />;
+  if (data === undefined) return <Skeleton className="h-24" />;
+  return (
+    <div className="grid gap-2">
+      <Reading text={data.text} />
+      {!data.isWhole && <p className="text-s text-muted">{mediaTexts.textGoesOn}</p>}
+    </div>
+  );
 }
 
 function VideoPlayer({ media, maxHeight, loop }: { media: Media; maxHeight?: string; loop: boolean }) {

@@ -1,11 +1,19 @@
 // Files as players and lists show them. Pure.
-export type MediaKind = "image" | "video" | "audio" | "text" | "other";
+export type FileKind = "image" | "video" | "audio";
+export type MediaKind = FileKind | "text" | "other";
+
+const FILE_KINDS: readonly string[] = ["image", "video", "audio"] satisfies FileKind[];
+
+/** Whether a property of this type takes a file. */
+export function isFileType(type: string): type is FileKind {
+  return FILE_KINDS.includes(type);
+}
 
 export interface Media {
   kind: MediaKind;
   url: string;
   name?: string;
-  /** A frame to show until the video plays. */
+  /** A frame to show until the video plays, or the waveform of a sound. */
   poster?: string | null;
   width?: number | null;
   height?: number | null;

@@ -7,7 +7,7 @@ export const effectTexts = {
   clearSearch: "Clear the search",
   categories: "Categories",
   all: "All",
-  kinds: { image: "Image", video: "Video", audio: "Audio", other: "File" } as Record<string, string>,
+  kinds: { image: "Image", video: "Video", audio: "Audio", text: "Text", other: "File" } as Record<string, string>,
   fromText: (made: string) => (made === "File" ? "From text" : `Text to ${made.toLowerCase()}`),
   fromTo: (taken: string, made: string) => `${taken} to ${made.toLowerCase()}`,
   free: "Free",

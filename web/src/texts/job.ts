@@ -87,7 +87,6 @@ export const jobTexts = {
   noOutputs: "The files of this job are gone.",
   noOutputsText: "They were deleted, or kept for a limited time only.",
   emptyResult: "The job ended without a result to show.",
-  copyText: "Copy the text",
   // The timeline
   timeline: "Timeline",
   timelineFailed: "The timeline could not be loaded.",

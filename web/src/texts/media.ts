@@ -12,6 +12,8 @@ export const mediaTexts = {
   divider: "Divider between before and after",
   dividerAt: (percent: number) => `${percent} % before`,
   cannotPlay: "Your browser cannot play this file. Download it to watch it.",
+  textGoesOn: "The text is longer. Download the file to read all of it.",
+  copyText: "Copy the text",
   cannotShow: "This file cannot be shown here. Download it to open it.",
   zoom: "Zoom in",
   zoomOut: "Zoom out",

@@ -58,7 +58,7 @@ export const workflowsTexts = {
   linked: (node: string) => `Connected to node ${node}`,
   makeProperty: (name: string) => `Make it a property: ${name}`,
   asType: "Make it a property",
-  types: { text: "Text", number: "Number", boolean: "Yes or no", choice: "Choice", image: "Image", video: "Video" },
+  types: { text: "Text", number: "Number", boolean: "Yes or no", choice: "Choice", image: "Image", video: "Video", audio: "Audio" },
   setBy: (keys: string) => `Set by ${keys}`,
   isResult: "Its file is the result of a job.",
   useAsResult: "Use its file as the result",

@@ -4,6 +4,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { fileQuery, jobQuery } from "@/api/queries";
 import type { Effect, Job } from "@/api/types";
 import type { FormValues, PlainValue } from "@/parts/form/values";
+import { isFileType } from "@/parts/media";
 import type { FileValue } from "@/parts/UploadField";
 
 export interface Earlier {
@@ -17,7 +18,7 @@ export const earlierQuery = (client: QueryClient, effect: Effect | undefined, jo
     queryFn: async (): Promise<Earlier> => {
       const job = await client.fetchQuery(jobQuery(jobId ?? ""));
       const sent = Object.entries(sentWith(job));
-      const files = new Set(effect?.properties.filter((each) => each.type === "image" || each.type === "video").map((each) => each.key));
+      const files = new Set(effect?.properties.filter((each) => isFileType(each.type)).map((each) => each.key));
       const values = sent.map(async ([key, value]) => [key, files.has(key) ? await fileOf(client, String(value)) : value] as const);
       return { input: effect?.input ? inputOf(job) : null, values: Object.fromEntries(await Promise.all(values)) };
     },

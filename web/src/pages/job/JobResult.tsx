@@ -24,6 +24,8 @@ export function JobResult({ job }: { job: Job }) {
   const before = input && mediaOf(input);
   const answer = answerOf(job.result);
   const canCompare = after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
+  // Two sounds, or a text about an image, cannot be laid on top of each other.
+  const shownInput = before && !canCompare && chosen === 0 && (before.kind === "audio" || after?.kind === "audio" || after?.kind === "text") ? before : null;
   if (!after && !answer) {
     return (
       <div className="panel">
@@ -35,6 +37,12 @@ export function JobResult({ job }: { job: Job }) {
     <section aria-label={jobTexts.result} className="appear grid min-w-0 gap-4">
       {after && (canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />)}
       {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={choose} />}
+      {shownInput && (
+        <div className="grid gap-2">
+          <h2 className="text-s font-[550] text-muted">{jobTexts.input}</h2>
+          <MediaPlayer media={shownInput} maxHeight="20rem" />
+        </div>
+      )}
       {answer && (after ? <Returned answer={answer} /> : <AnswerView answer={answer} />)}
     </section>
   );

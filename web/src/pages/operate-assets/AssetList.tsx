@@ -1,4 +1,4 @@
-import { FileVideo, ImageOff, Trash2 } from "lucide-react";
+import { AudioLines, FileVideo, ImageOff, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Badge, Button, Table, Time, type Column } from "@/design";
 import { bytes } from "@/parts/upload/acceptance";
@@ -52,7 +52,7 @@ function deleteColumn(onDelete: (asset: Asset) => void): Column<Asset> {
 
 function Thumb({ asset }: { asset: Asset }) {
   const [isBroken, setBroken] = useState(false);
-  const Icon = asset.mime_type.startsWith("video/") ? FileVideo : ImageOff;
+  const Icon = asset.mime_type.startsWith("video/") ? FileVideo : asset.mime_type.startsWith("audio/") ? AudioLines : ImageOff;
   const isImage = asset.mime_type.startsWith("image/") && asset.url && !isBroken;
   return (
     <span className="grid size-12 shrink-0 place-items-center overflow-hidden rounded-s border bg-hover text-muted">

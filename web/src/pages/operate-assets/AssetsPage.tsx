@@ -35,7 +35,7 @@ export function AssetsPage() {
         <input
           ref={input}
           type="file"
-          accept="image/*,video/*"
+          accept="image/*,video/*,audio/*"
           aria-label={assetsTexts.upload}
           tabIndex={-1}
           className="sr-only"

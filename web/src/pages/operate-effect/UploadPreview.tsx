@@ -63,7 +63,7 @@ function FileInput({ file, onFile }: { file: File | null; onFile: (file: File | 
     <div className="grid gap-1">
       <input
         type="file"
-        accept="image/*,video/*"
+        accept="image/*,video/*,audio/*"
         {...useFieldProps()}
         className="w-full min-w-0 text-s text-muted file:mr-3 file:min-h-8 file:rounded-s file:border file:border-line file:bg-panel file:px-2.5 file:font-[550] file:text-text hover:file:bg-hover touch:file:min-h-10"
         onChange={(event) => onFile(event.target.files?.[0] ?? file)}

@@ -2,7 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { ApiError } from "@/api/problems";
 import { Badge, Field, Skeleton, Switch } from "@/design";
 import { labelOf } from "@/parts/form/values";
-import { isFileType, type Property } from "@/parts/workflow/draft";
+import { isFileType } from "@/parts/media";
+import type { Property } from "@/parts/workflow/draft";
 import { shownValue } from "@/parts/workflow/exact";
 import { assetChoicesQuery, workflowQuery } from "@/parts/workflow/queries";
 import { ValueControl } from "@/parts/workflow/ValueControl";
@@ -33,7 +34,7 @@ export function ValuesPanel({ editing: { draft, set, save }, mayChange }: { edit
         <>
           <p className="text-s">
             <span className="text-muted">{texts.input}: </span>
-            {primary ? texts.inputOf[primary.type === "video" ? "video" : "image"] : texts.noInput}
+            {primary && isFileType(primary.type) ? texts.inputOf[primary.type] : texts.noInput}
           </p>
           {settable.length === 0 && <p className="text-muted">{texts.noValues}</p>}
           <ul className="divide-y">

@@ -45,6 +45,7 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
     case "image":
       return <div className="grid items-start gap-4 sm:grid-cols-3">{number("max_bytes", texts.maxBytes, MEGABYTE)}</div>;
     case "video":
+    case "audio":
       return (
         <div className="grid items-start gap-4 sm:grid-cols-3">
           {number("max_bytes", texts.maxBytes, MEGABYTE)}

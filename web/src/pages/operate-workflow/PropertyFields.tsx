@@ -1,5 +1,6 @@
 import { Field, Input, Select, Switch, Textarea } from "@/design";
-import { isFileType, retyped, type Property, type PropertyType } from "@/parts/workflow/draft";
+import { retyped, type Property, type PropertyType } from "@/parts/workflow/draft";
+import { isFileType } from "@/parts/media";
 import { ValueControl } from "@/parts/workflow/ValueControl";
 import { workflowsTexts } from "@/texts/workflows";
 import { LimitFields } from "./LimitFields";
@@ -54,7 +55,7 @@ export function PropertyFields({ property, problems, change, isReadOnly }: Props
   );
 }
 
-const FILES: readonly PropertyType[] = ["image", "video"];
+const FILES: readonly PropertyType[] = ["image", "video", "audio"];
 
 /** A file stays a file; a value can also be one of a list. */
 function typesFor({ type, default: value }: Property): readonly PropertyType[] {

@@ -1,6 +1,7 @@
 // The values of a form made from properties: what they start with, what is wrong with them, what is sent. Pure.
 import type { Schemas } from "@/api/types";
 import type { FileValue } from "@/parts/UploadField";
+import { isFileType } from "@/parts/media";
 import { formTexts } from "@/texts/form";
 
 export type Property = Schemas["EffectProperty"];
@@ -12,9 +13,9 @@ export function isFile(value: FormValue | undefined): value is FileValue {
   return typeof value === "object" && value !== null;
 }
 
-/** A default of an image or video is the installation's own file: it is used where nothing is chosen. */
+/** A default of a file is the installation's own file: it is used where nothing is chosen. */
 export function initialValues(properties: readonly Property[]): FormValues {
-  return Object.fromEntries(properties.map((each) => [each.key, each.type === "image" || each.type === "video" ? null : (each.default ?? emptyOf(each))]));
+  return Object.fromEntries(properties.map((each) => [each.key, isFileType(each.type) ? null : (each.default ?? emptyOf(each))]));
 }
 
 function emptyOf(property: Property): FormValue {

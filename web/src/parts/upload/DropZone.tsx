@@ -1,8 +1,8 @@
-import { Camera, FileUp, ImageUp, Upload } from "lucide-react";
+import { AudioLines, Camera, FileUp, ImageUp, Upload } from "lucide-react";
 import { useRef, useState, type DragEvent } from "react";
 import { Button, classes } from "@/design";
 import { uploadTexts } from "@/texts/upload";
-import type { FileKind } from "./acceptance";
+import type { FileKind } from "../media";
 
 interface Props {
   kind: FileKind;
@@ -13,7 +13,7 @@ interface Props {
   onChoose: () => void;
 }
 
-const ICONS = { image: ImageUp, video: FileUp, audio: FileUp };
+const ICONS = { image: ImageUp, video: FileUp, audio: AudioLines };
 
 export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
   const [isOverThis, setOverThis] = useState(false);

@@ -1,7 +1,7 @@
 // Which files a field takes, and the sentence for those it does not. Pure.
+import type { FileKind } from "@/parts/media";
 import { uploadTexts } from "@/texts/upload";
 
-export type FileKind = "image" | "video" | "audio";
 
 export interface Acceptance {
   kind: FileKind;
@@ -37,11 +37,16 @@ export function acceptanceOf(kind: FileKind, own: OwnLimits, limits: Installatio
 const BY_EXTENSION: Record<string, string> = {
   mp4: "video/mp4", m4v: "video/mp4", mov: "video/quicktime", webm: "video/webm", mkv: "video/x-matroska", avi: "video/x-msvideo",
   jpg: "image/jpeg", jpeg: "image/jpeg", png: "image/png", webp: "image/webp", gif: "image/gif", avif: "image/avif", heic: "image/heic", tiff: "image/tiff", bmp: "image/bmp",
-  mp3: "audio/mpeg", wav: "audio/wav", flac: "audio/flac", ogg: "audio/ogg", m4a: "audio/mp4",
+  mp3: "audio/mpeg", wav: "audio/wav", flac: "audio/flac", ogg: "audio/ogg", opus: "audio/ogg", m4a: "audio/mp4", aac: "audio/aac",
 };
 
-export function typeOf(file: { name: string; type: string }): string {
+// Containers of videos in which recorders store sound. Browsers call them videos.
+const ALSO_SOUND = new Set(["video/ogg", "video/webm"]);
+
+/** `kind`: what the file is used as. */
+export function typeOf(file: { name: string; type: string }, kind?: FileKind): string {
   const declared = file.type.split(";")[0]!.trim().toLowerCase();
+  if (kind === "audio" && ALSO_SOUND.has(declared)) return declared.replace("video/", "audio/");
   if (declared !== "" && declared !== "application/octet-stream") return declared;
   return BY_EXTENSION[file.name.split(".").pop()?.toLowerCase() ?? ""] ?? "application/octet-stream";
 }
@@ -63,7 +68,7 @@ export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): str
 
 /** Why this file is refused, with what would be accepted; null if nothing but its content could be wrong. */
 export function refusal(file: { name: string; type: string; size: number }, wanted: Acceptance): string | null {
-  const type = typeOf(file);
+  const type = typeOf(file, wanted.kind);
   const isKind = type.startsWith(`${wanted.kind}/`);
   const isAllowed = !wanted.types || wanted.types.length === 0 || wanted.types.some((each) => each === type || (each.endsWith("/*") && type.startsWith(each.slice(0, -1))));
   if (!isKind || !isAllowed) return wrongFile(file.name, wanted);

@@ -1,5 +1,6 @@
 // Looks into a file that a person has chosen, as far as the browser can read it.
-import type { FileKind, Measured } from "./acceptance";
+import type { FileKind } from "../media";
+import type { Measured } from "./acceptance";
 
 const PATIENCE_MS = 4_000;
 

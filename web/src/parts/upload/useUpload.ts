@@ -80,7 +80,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   const choose = useCallback(
     async (file: File) => {
       const wanted = latest.current.accepts;
-      const reason = refusal(file, wanted) ?? (looksLikeText(typeOf(file), await headOf(file)) ? wrongFile(file.name, wanted) : null);
+      const reason = refusal(file, wanted) ?? (looksLikeText(typeOf(file, wanted.kind), await headOf(file)) ? wrongFile(file.name, wanted) : null);
       // What is there already stays: a wrong file by mistake loses nothing.
       if (reason !== null) return setState((now) => (now.step === "sending" ? now : { step: "refused", reason }));
       stop();
@@ -96,7 +96,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
         setLocal(null);
         return setState({ step: "refused", reason: unfit });
       }
-      await send(new Upload(file, typeOf(file)), url, measured);
+      await send(new Upload(file, typeOf(file, wanted.kind)), url, measured);
     },
     [send, stop, kept],
   );

@@ -5,6 +5,7 @@ import { ApiError } from "@/api/problems";
 import { uploadLimitsQuery } from "@/api/queries";
 import { Button } from "@/design";
 import { labelOf, mergedValues, payloadOf, problemsOf, type FormValue, type FormValues } from "@/parts/form/values";
+import { isFileType } from "@/parts/media";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
 import { acceptanceOf } from "@/parts/upload/acceptance";
@@ -67,13 +68,13 @@ export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stag
   };
   return (
     <form onSubmit={(event) => void submit(event).catch(() => undefined)} noValidate className="grid min-w-0 gap-4">
-      {primary && (
+      {primary && isFileType(primary.type) && (
         <UploadField
           name={`test:${slug}:${INPUT}`}
           label={labelOf({ key: primary.type, label: primary.label ?? "" })}
           hint={primary.description || undefined}
           required
-          accepts={acceptanceOf(primary.type === "video" ? "video" : "image", { ...primary.limits, accept: [`${primary.type}/*`] }, limits)}
+          accepts={acceptanceOf(primary.type, { ...primary.limits, accept: [`${primary.type}/*`] }, limits)}
           value={input}
           error={inputProblem}
           onChange={(file) => {

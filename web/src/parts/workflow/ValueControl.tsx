@@ -2,7 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Input, Select, Textarea } from "@/design";
 import { choiceLabel } from "@/parts/form/values";
 import { workflowsTexts } from "@/texts/workflows";
-import { isFileType, type Property } from "./draft";
+import { isFileType } from "@/parts/media";
+import type { Property } from "./draft";
 import type { ExactNumber } from "./exact";
 import { NumberInput } from "./NumberInput";
 import { assetChoicesQuery } from "./queries";
@@ -19,7 +20,7 @@ interface Props {
   onChange: (value: Property["default"]) => void;
 }
 
-/** A value of a property, as workflows and effects keep it: of an image or video it is an asset. */
+/** A value of a property, as workflows and effects keep it: of a file it is an asset. */
 export function ValueControl({ property, value = null, isReadOnly, onChange }: Props) {
   if (isFileType(property.type)) return <AssetSelect property={property} value={value} isReadOnly={isReadOnly} onChange={onChange} />;
   switch (property.type) {

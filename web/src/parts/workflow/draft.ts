@@ -1,5 +1,6 @@
 // A workflow that is being edited: what a version holds, and the changes that people make. Pure.
 import type { Schemas } from "@/api/types";
+import { isFileType } from "@/parts/media";
 import { ExactNumber, same } from "./exact";
 
 export type Property = Schemas["Property"];
@@ -38,12 +39,7 @@ export function rebased(base: Draft, mine: Draft, theirs: Draft): Draft {
   return { ...theirs, ...Object.fromEntries(changed.map((name) => [name, mine[name]])) };
 }
 
-const FILES: readonly PropertyType[] = ["image", "video"];
 export const PRIMARY_PLACEHOLDER = "__INPUT_PATH__";
-
-export function isFileType(type: PropertyType): boolean {
-  return FILES.includes(type);
-}
 
 /** The inputs of the graph that contain a placeholder. */
 export function placesOf(graph: ApiGraph | null, placeholder: string): { node: string; input: string }[] {

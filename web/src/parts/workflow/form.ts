@@ -1,6 +1,7 @@
 // The form of a workflow's properties, as users of its effects see it. Pure.
 import type { Property as FormProperty } from "@/parts/form/values";
-import { isFileType, type Property } from "./draft";
+import { isFileType } from "@/parts/media";
+import type { Property } from "./draft";
 import { ExactNumber } from "./exact";
 
 /** As the API shows the property to users. `override`: the value that an effect sets. */

@@ -1,4 +1,4 @@
-// Images and videos of the catalog: uploaded straight to storage, then checked by the server.
+// Files of the catalog: uploaded straight to storage, then checked by the server.
 import { api, data } from "@/api/client";
 import { put, shortName, type Sent } from "@/api/uploads";
 import { typeOf } from "@/parts/upload/acceptance";
@@ -6,7 +6,7 @@ import type { Asset } from "./queries";
 
 /** Whether the catalog takes such a file. */
 export function isAssetType(file: File): boolean {
-  return /^(image|video)\//.test(typeOf(file));
+  return /^(image|video|audio)\//.test(typeOf(file));
 }
 
 export async function uploadAsset(file: File, onSent: (sent: Sent) => void = () => undefined, signal: AbortSignal = new AbortController().signal): Promise<Asset> {

@@ -1,0 +1,42 @@
+// Text files, read at their signed URL: from the control plane or from the storage.
+import { queryOptions } from "@tanstack/react-query";
+import { NetworkError } from "./problems";
+
+/** More is not read on a page. */
+const MOST_BYTES = 200_000;
+
+export interface ReadText {
+  text: string;
+  isWhole: boolean;
+}
+
+export const textQuery = (url: string) =>
+  queryOptions({
+    queryKey: ["text", url.split("?")[0]],
+    queryFn: ({ signal }) => readText(url, signal),
+    staleTime: Infinity,
+    retry: 1,
+  });
+
+async function readText(url: string, signal: AbortSignal): Promise<ReadText> {
+  const response = await fetch(url, { signal, credentials: "omit" }).catch(() => {
+    throw new NetworkError();
+  });
+  if (!response.ok || response.body === null) throw new Error(`The text cannot be read (${response.status}).`);
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    size += value.length;
+    if (size > MOST_BYTES) {
+      await reader.cancel();
+      break;
+    }
+  }
+  const bytes = new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
+  // The last character may be cut.
+  return { text: new TextDecoder().decode(bytes.subarray(0, MOST_BYTES)).replace(size > MOST_BYTES ? /\uFFFD+$/ : "", ""), isWhole: size <= MOST_BYTES };
+}
