@@ -43,6 +43,7 @@ MIME_TYPES: Mapping[str, str] = {
     "json": "application/json",
     "zip": "application/zip",
     "txt": "text/plain",
+    "bin": "application/octet-stream",
 }
 
 _LIMITS_OF: Mapping[PropertyType, frozenset[str]] = {

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from callsheet.catalog.graphs import Graph
-from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, MIME_TYPES
+from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER
+from callsheet.catalog.proposing.outputs import ProposedOutput, outputs_of
 from callsheet.providers.comfy.file_inputs import is_link, nodes_that_name_files, takes_file
+from callsheet.providers.comfy.node_forms import NodeForms
 from callsheet.wire.catalog import LARGEST_NUMBER, LONGEST_TEXT, Limits, Property, PropertyType
 
 _PROMPT_NODE = re.compile(r"TextEncode|Prompt|Text ?Multiline|StringMultiline", re.IGNORECASE)
@@ -31,26 +33,6 @@ _NUMBERS = (*_WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model",
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _WRITTEN = re.compile(r"\{\{([a-z][a-z0-9_]{0,62})\}\}")
 
-# Nodes that make files, the most likely result first, with the file extension of their output.
-_OUTPUTS: Mapping[str, str] = {
-    "VHS_VideoCombine": "mp4",
-    "SaveVideo": "mp4",
-    "SaveWEBM": "webm",
-    "SaveAnimatedWEBP": "webp",
-    "SaveAnimatedPNG": "png",
-    "SaveImage": "png",
-    "SaveAudioMP3": "mp3",
-    "SaveAudio": "flac",
-    "SaveAudioOpus": "opus",
-    "SaveGLB": "glb",
-    "PreviewImage": "png",
-}
-# Outputs of nodes that only display something. They are not proposed, but the operator may choose them.
-_NAMED: Mapping[str, str] = {"PreviewAny": "txt", "PreviewAudio": "flac"}
-_SHOWS_TEXT = re.compile(r"text|string|caption|show ?any|display ?any", re.IGNORECASE)
-_OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
-_MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio": "flac"}
-
 
 class ProposedInput(NamedTuple):
     """An input with a value of its own, and the property types that it can have, the most likely first."""
@@ -59,14 +41,6 @@ class ProposedInput(NamedTuple):
     name: str
     value: bool | int | float | str
     types: tuple[PropertyType, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedOutput:
-    node_id: str
-    class_type: str
-    extension: str
-    mime_type: str
 
 
 @dataclass(slots=True)
@@ -95,14 +69,16 @@ class Proposal:
         return next(name for name in names if name not in taken)
 
 
-def propose(graph: Graph, *, everything: bool = False) -> Proposal:
-    """Proposes properties for a graph that was checked. `everything`: also propose the numbers of samplers."""
+def propose(graph: Graph, forms: NodeForms | None = None, *, everything: bool = False) -> Proposal:
+    """Proposes properties for a graph that was checked. `everything`: also propose the numbers of samplers. `forms`:
+    what engines declare about the classes of the graph, as far as it is known.
+    """
     proposal = Proposal(copy.deepcopy(dict(graph)))
     _propose_files(proposal)
     _propose_texts(proposal, _negatives(graph))
     if everything:
         _propose_numbers(proposal)
-    proposal.outputs = sorted(outputs_of(graph), key=_likelihood)
+    proposal.outputs = outputs_of(graph, forms or {})
     return proposal
 
 
@@ -235,45 +211,3 @@ def _propose_numbers(proposal: Proposal) -> None:
                 limits=limits,
             ),
         )
-
-
-def outputs_of(graph: Graph) -> Iterator[ProposedOutput]:
-    """The nodes whose output may be the result."""
-    for node_id, node in graph.items():
-        class_type = node["class_type"]
-        extension = _OUTPUTS.get(class_type) or _guessed(class_type)
-        if extension is not None:
-            extension = _chosen_format(node["inputs"]) or extension
-            yield ProposedOutput(node_id, class_type, extension, MIME_TYPES[extension])
-
-
-def named_output(graph: Graph, node_id: str) -> ProposedOutput:
-    """The node that the operator chose. If the class of the node does not show its output type, a video is assumed."""
-    found = next((each for each in outputs_of(graph) if each.node_id == node_id), None)
-    if found is not None:
-        return found
-    class_type = graph[node_id]["class_type"]
-    extension = _NAMED.get(class_type) or ("txt" if _SHOWS_TEXT.search(class_type) else "mp4")
-    return ProposedOutput(node_id, class_type, extension, MIME_TYPES[extension])
-
-
-def _guessed(class_type: str) -> str | None:
-    if not _OTHER_OUTPUT.search(class_type):
-        return None
-    return next((extension for word, extension in _MADE_BY.items() if word in class_type.lower()), None)
-
-
-def _chosen_format(inputs: Mapping[str, Any]) -> str | None:
-    """The format that a node names in its inputs, for example `video/h264-mp4`."""
-    chosen = inputs.get("format")
-    if not isinstance(chosen, str):
-        return None
-    return next((extension for extension in MIME_TYPES if re.search(rf"\b{extension}\b", chosen)), None)
-
-
-def _likelihood(output: ProposedOutput) -> tuple[int, int, str]:
-    known = list(_OUTPUTS)
-    # Previews come after saved files, also if the node class is unknown.
-    before_preview = len(known) - 1
-    place = known.index(output.class_type) if output.class_type in known else before_preview
-    return 2 * place - (output.class_type not in known), len(output.node_id), output.node_id

@@ -16,7 +16,8 @@ from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetai
 from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
-    from callsheet.catalog.proposals import Proposal, ProposedOutput
+    from callsheet.catalog.proposals import Proposal
+    from callsheet.catalog.proposing.outputs import ProposedOutput
     from callsheet.catalog.room import CatalogRoom
 
 workflows = typer.Typer(help="Workflows: graphs that engines run.", no_args_is_help=True)
@@ -159,12 +160,14 @@ def _chosen_output(
     proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None, *, is_one_of_all: bool
 ) -> ProposedOutput:
     from callsheet.catalog.properties import MIME_TYPES
-    from callsheet.catalog.proposals import ProposedOutput, named_output
+    from callsheet.catalog.proposing.outputs import ProposedOutput, named_output
 
     if node_id is not None and node_id not in proposal.graph:
         raise OperatorError(f"There is no node {node_id!r} in this graph.")
     if node_id is None and not proposal.outputs and not is_one_of_all:
-        raise OperatorError("No known node of this graph saves a file. Choose the node: --output-node ID")
+        raise OperatorError(
+            "No node of this graph is known to save a file or show a text. Choose the node: --output-node ID"
+        )
     # The most likely of several outputs decides the expected kind of file.
     likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
     found = likeliest if node_id is None else named_output(proposal.graph, node_id)
@@ -208,7 +211,7 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
     others = [each for each in proposal.outputs if each.node_id != output.node_id]
     if others:
         listed = ", ".join(f"{each.node_id} ({each.class_type})" for each in others)
-        out.print(f"Other nodes save files too. Choose one with --output-node, or all with --all-outputs: {listed}.")
+        out.print(f"Other nodes have results too. Choose one with --output-node, or all with --all-outputs: {listed}.")
 
 
 def _does(output: ProposedOutput) -> str:
@@ -309,7 +312,7 @@ def _json_of(text: str | None) -> object:
 
 def _extension_of(slug: str, output_node: str) -> str | None:
     """The extension of a node's output; None if there is no such node, which is refused later."""
-    from callsheet.catalog.proposals import named_output
+    from callsheet.catalog.proposing.outputs import named_output
 
     graph = with_catalog(lambda catalog: catalog.workflows.get(slug)).graph or {}
     return named_output(graph, output_node).extension if output_node in graph else None

@@ -40,7 +40,7 @@ class GraphInput(ResponseModel):
 
 
 class GraphOutput(ResponseModel):
-    """A node that makes a file, and the kind of that file."""
+    """A node that makes a file or shows a text, and the kind of its result."""
 
     node_id: str
     class_type: str

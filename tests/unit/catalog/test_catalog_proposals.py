@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.catalog.properties import MIME_TYPES
-from callsheet.catalog.proposals import inputs_of, named_output, outputs_of, propose
+from callsheet.catalog.proposals import inputs_of, propose
 from callsheet.catalog.workflows import checked
 
 EXPORT: dict[str, Any] = {
@@ -141,24 +140,6 @@ def test_an_input_of_a_loader_can_be_every_kind_of_file() -> None:
     assert [each.value for each in found.types] == ["audio", "video", "image", "choice"]
 
 
-@pytest.mark.parametrize(
-    ("class_type", "extension"),
-    [
-        ("PreviewAny", "txt"),
-        ("ShowText|pysssss", "txt"),
-        ("SaveText", "txt"),
-        ("PreviewAudio", "flac"),
-        ("SaveAudioOpus", "opus"),
-        ("SaveImage", "png"),
-        ("SaveVideo", "mp4"),
-        ("SomethingElse", "mp4"),
-    ],
-)
-def test_a_named_output_node_has_the_type_of_the_files_it_makes(class_type: str, extension: str) -> None:
-    found = named_output({"1": {"class_type": class_type, "inputs": {}}}, "1")
-    assert (found.extension, found.mime_type) == (extension, MIME_TYPES[extension])
-
-
 def test_several_prompts_are_numbered() -> None:
     graph = {
         **EXPORT,
@@ -188,34 +169,6 @@ def test_values_that_are_not_valid_defaults_are_not_proposed() -> None:
     graph["3"]["inputs"]["steps"] = True
     _, found = settled(graph, everything=True)
     assert found.keys() == {"input", "image", "cfg", "denoise"}
-
-
-@pytest.mark.parametrize(
-    ("class_type", "inputs", "extension"),
-    [
-        ("SaveImage", {}, "png"),
-        ("SaveVideo", {"format": "auto"}, "mp4"),
-        ("SaveWEBM", {}, "webm"),
-        ("VHS_VideoCombine", {"format": "video/h264-mp4"}, "mp4"),
-        ("VHS_VideoCombine", {"format": "image/gif"}, "gif"),
-        ("SaveAudioMP3", {}, "mp3"),
-        ("MyFancyVideoSaver", {}, "mp4"),
-        ("Image Save", {}, "png"),
-        ("SaveLatent", {}, None),
-        ("KSampler", {}, None),
-    ],
-)
-def test_the_type_of_a_saved_file_follows_from_class_and_format_of_the_node(
-    class_type: str, inputs: dict[str, Any], extension: str | None
-) -> None:
-    found = [output.extension for output in outputs_of({"1": {"class_type": class_type, "inputs": inputs}})]
-    assert found == ([] if extension is None else [extension])
-
-
-def test_the_likeliest_result_comes_first_and_a_preview_last() -> None:
-    classes = {"1": "PreviewImage", "2": "SaveImage", "3": "Image Save", "10": "SaveVideo", "4": "SaveVideo"}
-    graph = {node_id: {"class_type": name, "inputs": {}} for node_id, name in classes.items()}
-    assert [output.node_id for output in propose(graph).outputs] == ["4", "10", "2", "3", "1"]
 
 
 def test_a_text_that_is_both_prompts_is_proposed_as_the_positive_prompt() -> None:

@@ -1,0 +1,1 @@
+"""Makes properties of the inputs of a graph, for the import of workflows."""
