@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import typer
 from callsheet.cli.main import app
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import installation_search
+from callsheet.toolbox.private_folders import own_mode
 from tests.support.commands import Callsheet
 from tests.support.ram_disk import quick_directory
+from tests.support.waiting import until
 
 # They run until they are stopped, and have a directory of their own to work in.
 SERVE = {"serve", "up", "demo", "worker", "lightbox"}
@@ -106,6 +109,28 @@ def test_the_process_exits_with_1_and_writes_no_files(nowhere: Path, command: tu
     assert (ended.code, ended.out) == (1, "")
     assert ended.sentence.startswith("There is no Callsheet installation here. Looked in ")
     assert list(nowhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "made"),
+    [
+        (("lightbox", "--port", "0"), "Lightbox renders at", {"lightbox"}),
+        (("worker", "--lightbox", "--id", "gpu", "--fleet", "demo"), "worker.starts", {"lightbox", "worker"}),
+        (("worker", "--tasks", "--id", "cpu"), "worker.starts", {"worker"}),
+    ],
+    ids=["lightbox", "worker", "task worker"],
+)
+async def test_a_command_on_a_new_machine_creates_directories_that_only_its_user_enters(
+    nowhere: Path, tmp_path: Path, command: tuple[str, ...], text: str, made: set[str]
+) -> None:
+    variables = {"WORKER__SECRET": "fleet_of_no_installation", "WORKER__API_URL": "http://127.0.0.1:1"}
+    with Callsheet(nowhere, HOME=str(tmp_path / "home"), **variables).running(*command) as running:
+        running.wait_for(text)
+        await until(lambda: "worker" not in made or any((tmp_path / "home" / "worker").glob("*/agent.lock")))
+    directories = [Path(directory) for directory, _, _ in os.walk(tmp_path / "home")]
+    assert {directory.name for directory in directories[0].iterdir()} == made
+    modes = [stat.S_IMODE(directory.stat().st_mode) for directory in directories]
+    assert (modes[0], set(modes[1:])) == (own_mode(), {0o700})
 
 
 @pytest.mark.thorough

@@ -15,6 +15,7 @@ import typer
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs, get_logger
+from callsheet.toolbox.private_folders import make_closed
 
 log = get_logger(__name__)
 # Prefix of registration tokens. fleet.tokens defines it too, but is part of the server and not imported here.
@@ -93,6 +94,8 @@ async def _run(settings: Settings, until_stdin_ends: bool) -> int:
     wrong = wrong_directory(settings)
     if wrong is not None:
         raise OperatorError(f"{wrong} {RIGHT_DIRECTORY}")
+    # The folders of the engines are in it.
+    make_closed(config.directory.parent)
     async with opened_engines(settings, config.directory) as chosen:
         # This is logged first, because every later error concerns one of these values.
         log.info("worker.starts", api_url=config.api_url, engines=chosen.urls, fleet=config.fleet, stage=config.stage)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from callsheet.toolbox.private_folders import make_closed
+
 TYPES = ("input", "output", "temp")
 # This is in a `temp` that is emptied at the next start.
 MADE_HERE = ".lightbox"
@@ -64,8 +66,9 @@ class Folders:
         # This is done only for a directory of Lightbox: a user may have named a directory with another `temp`.
         if (self.temp / MADE_HERE).exists():
             shutil.rmtree(self.temp, ignore_errors=True)
-        for folder in (self.input, self.output, self.temp):
-            folder.mkdir(parents=True, exist_ok=True)
+        # Files of users pass through them.
+        for folder in (self.input.parent, self.input, self.output, self.temp):
+            make_closed(folder)
         (self.temp / MADE_HERE).touch()
 
     def by_type(self, kind: str) -> Path | None:

@@ -18,7 +18,21 @@ def make_private(directory: Path) -> None:
     """Creates a private directory. An existing one does not change: its creator may have given others access on
     purpose.
     """
-    directory.mkdir(mode=own_mode(), parents=True, exist_ok=True)
+    _make(directory, own_mode())
+
+
+def make_closed(directory: Path) -> None:
+    """Like `make_private`, for a directory that no other user may pass either, also if root creates it. Missing
+    directories above it are private: one of them may be the data directory, which PostgreSQL must pass."""
+    _make(directory, 0o700)
+
+
+def _make(directory: Path, mode: int) -> None:
+    # `Path.mkdir` with `parents` would create the directories above with the mode that the umask leaves.
+    for parent in reversed(directory.absolute().parents):
+        if not parent.exists():
+            parent.mkdir(mode=own_mode(), exist_ok=True)
+    directory.mkdir(mode=mode, exist_ok=True)
 
 
 def is_open_to_others(directory: Path) -> bool:

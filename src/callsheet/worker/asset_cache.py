@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from callsheet.toolbox.private_folders import make_closed
+
 Download = Callable[[Path], Awaitable[str]]
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -24,7 +26,7 @@ class AssetCache:
         self._directory = directory
         self._most_bytes = most_bytes
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_closed(directory)
         for draft in directory.glob("*.draft"):
             draft.unlink(missing_ok=True)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_closed
 from callsheet.worker.engine_process import Launch
 from callsheet.worker.ports import HOST
 
@@ -65,7 +66,7 @@ class ComfyUIDirectory:
             (self.path / "input").mkdir(exist_ok=True)
             # The worker's own directory may not exist yet. All are private: users' results pass through these folders.
             for made in (folder.parent.parent, folder.parent, folder, folder / "output", folder / "user"):
-                made.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_closed(made)
             _link(folder / "input", self.path / "input")
         except OSError as error:
             raise OperatorError(f"The folders of an engine cannot be created: {error}.") from None

@@ -34,6 +34,7 @@ from callsheet.providers.engine import (
 from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.private_folders import make_closed
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.plurals import counted
@@ -222,7 +223,7 @@ class JobRun:
             self._driven.health.doubt(reason)
 
     async def _work(self) -> QueuedReport:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_closed(self._folder)
         if self._made is None:
             self._made = await self._make(engine_payload(self.job))
         assert self._driven is not None

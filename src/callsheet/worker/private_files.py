@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_closed
 
 
 def write_private(path: Path, value: dict[str, Any], *, survives_machine_crash: bool = True) -> None:
     """Replaces the whole file; after an error the old file stays. With `survives_machine_crash` this holds also if the
     machine crashes. Without it, the file survives only a crash of this process, and there is no fsync."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_closed(path.parent)
     draft = path.with_suffix(".draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -37,7 +38,8 @@ def read_private(path: Path) -> dict[str, Any] | None:
 def claim(directory: Path) -> IO[str]:
     """Locks the directory for this process: two agents would send each other's reports. The caller keeps the returned
     file open, because closing it releases the lock."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_closed(directory.parent)
+    make_closed(directory)
     file = (directory / "agent.lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.private_folders import make_closed
 
 log = get_logger(__name__)
 
@@ -28,7 +29,7 @@ def own_folder(folder: Path) -> Iterator[None]:
     lock = folder.with_name(folder.name + LOCK)
     with ExitStack() as held:
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_closed(folder.parent)
             file = held.enter_context(lock.open("w"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

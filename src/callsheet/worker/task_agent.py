@@ -13,6 +13,7 @@ from pathlib import Path
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage
+from callsheet.toolbox.private_folders import make_closed
 from callsheet.wire.worker import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.departure import DRAINED, Departure
 from callsheet.worker.plane import Plane, RefusedRequest, Unreachable
@@ -66,7 +67,7 @@ class TaskAgent:
     async def run(self) -> None:
         """Runs the worker. Raises OperatorError if the worker cannot start."""
         shutil.rmtree(self.config.directory, ignore_errors=True)
-        self.config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_closed(self.config.directory)
         transfers = Transfers()
         place = self._place = TaskPlace(
             self.plane, self.actors, transfers, self.config.directory, self.config.heartbeat_seconds
