@@ -9,6 +9,7 @@ from typing import Any
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.accessibility import assert_accessible
+from tests.browser.texts import app_text
 
 EXPORT: dict[str, Any] = {
     "1": {
@@ -57,7 +58,7 @@ async def drop_export(page: Page, slug: str, name: str) -> Locator:
     """Drops the export of a workflow; returns the dialog, which has understood it, with the name filled in."""
     await drop(page, f"{slug}.json", json.dumps(EXPORT))
     dialog = page.get_by_role("dialog", name=f"Import {slug}.json")
-    await expect(dialog).to_contain_text("The file of SaveImage (node 9), as .png")
+    await expect(dialog).to_contain_text(app_text("workflows.workflows.resultOf", "SaveImage", "9", "png"))
     await expect(dialog.get_by_text("Paint", exact=True)).to_be_visible()
     await dialog.get_by_role("textbox", name="Name", exact=False).first.fill(name)
     return dialog
@@ -72,24 +73,28 @@ async def make_text_a_property(page: Page) -> Locator:
     """By a click on the node that paints; returns the panel of the node."""
     await node(page, "Paint").click()
     panel = page.get_by_role("region", name="Paint, node 1")
-    await panel.get_by_role("button", name="Make it a property: text").click()
+    await panel.get_by_role("button", name=app_text("workflows.workflows.makeProperty", "text")).click()
     await page.get_by_role("menuitem", name="Text").click()
     return panel
 
 
 async def run_on_demo(page: Page) -> None:
     """Has the fleet of the demo run the workflow."""
-    await page.get_by_role("region", name="Form and test run").get_by_role("button", name="Choose fleets").click()
-    await page.get_by_role("switch", name="Run on demo, production").click()
-    await expect(page.get_by_text("demo, production runs it now.")).to_be_visible()
+    await (
+        page.get_by_role("region", name=app_text("workflows.workflows.form"))
+        .get_by_role("button", name="Choose fleets")
+        .click()
+    )
+    await page.get_by_role("switch", name=app_text("workflows.workflows.runsOn", "demo, production")).click()
+    await expect(page.get_by_text(app_text("workflows.workflows.fleetAdded", "demo, production"))).to_be_visible()
 
 
 async def run_test(page: Page, field: str, text: str) -> None:
     """Until the result is beside the form."""
-    form = page.get_by_role("region", name="Form and test run")
+    form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
     await form.get_by_role("textbox", name=field).fill(text)
     await form.get_by_role("button", name="Run a test").click()
-    result = page.get_by_role("region", name="Result of the test run")
+    result = page.get_by_role("region", name=app_text("workflows.workflows.result"))
     await expect(result).to_contain_text("Completed")
     await expect(result.get_by_role("img").first).to_be_visible()
 

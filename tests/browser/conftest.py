@@ -48,14 +48,14 @@ def _built(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert made.returncode == 0, made.stdout + made.stderr
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def stack(_built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
-    """One for all tests: each takes users of its own."""
+    """One for the tests of a file, which use different users. No file sees the fleets, effects or jobs of another."""
     async with running_stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def library(stack: Stack) -> Library:
     """An account with something of every kind. Tests look at it and change nothing."""
     return await fill_library(stack)

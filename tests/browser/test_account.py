@@ -8,6 +8,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import sell, submit
 
 pytestmark = pytest.mark.thorough
@@ -25,20 +26,20 @@ async def test_the_wallet_names_what_each_job_holds(
 
     # The box in the frame is updated without a reload.
     job_id = await submit(stack, account, effect, prompt="a lighthouse")
-    await expect(box).to_contain_text("5 held for running jobs")
+    await expect(box).to_contain_text(app_text("frame.frame.held", "5"))
     await expect(box).to_contain_text("995")
     # In the list of holds, and in the history.
     named = page.get_by_role("link", name="Patient painting")
     await expect(named).to_have_count(2)
     for link in await named.all():
         await expect(link).to_have_attribute("href", f"/jobs/{job_id}")
-    await expect(page.get_by_role("cell", name="Held for a job")).to_be_visible()
+    await expect(page.get_by_role("cell", name=app_text("account.wallet.types.JOB_RESERVE"))).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "wallet")
 
     async with stack.client(account.headers) as client:
         await client.post(f"/api/ai-jobs/{job_id}/cancel")
-    await expect(page.get_by_text("5 tokens came back")).to_be_visible()
+    await expect(page.get_by_text(app_text("frame.frame.cameBack", "5 tokens"))).to_be_visible()
     await expect(box).to_contain_text("None held")
     await expect(page.get_by_role("cell", name="Given back")).to_be_visible()
 
@@ -49,7 +50,7 @@ async def test_a_new_key_is_shown_once_works_and_is_revoked(
     page = signed_in
     await page.goto("/account?tab=keys")
     await page.get_by_role("button", name="Create key").click()
-    dialog = page.get_by_role("dialog", name="Create an API key")
+    dialog = page.get_by_role("dialog", name=app_text("account.key.createTitle"))
     await dialog.get_by_label("Name").fill("<i>Render farm</i>")
     await dialog.get_by_label("Submit").uncheck(force=True)
     await assert_accessible(page)
@@ -107,6 +108,6 @@ async def test_a_password_is_changed_and_other_sessions_end(
     await expect(sessions).to_have_count(1)
     # The other browsers notice by themselves: their stream ends with their session.
     for other in others:
-        await expect(other.get_by_text("Your session has ended.")).to_be_visible()
+        await expect(other.get_by_text(app_text("sign-in.signIn.sessionEnded"))).to_be_visible()
     for context in contexts:
         await context.close()

@@ -24,6 +24,7 @@ from tests.browser.operator_actions import (
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import sell, submit
 
 pytestmark = pytest.mark.thorough
@@ -41,7 +42,7 @@ async def test_an_operator_finds_jobs_by_their_error_and_shares_the_filter_as_a_
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto("/operate")
     await page.get_by_role("navigation", name="Main").first.get_by_role("link", name="Jobs", exact=True).last.click()
-    await expect(page.get_by_role("heading", name="Jobs of all tenants")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("all-jobs.allJobs.title"))).to_be_visible()
     await expect(rows_of(page).first).to_contain_text("Patient painting")
     await expect(rows_of(page).first).to_contain_text(accounts[0].email)
     await fits(page)
@@ -70,7 +71,7 @@ async def test_an_operator_finds_jobs_by_their_error_and_shares_the_filter_as_a_
     await screenshots.take(page, "operate-errors")
     await table.get_by_role("link", name="CUDA out of memory").click()
     await expect(rows_of(page)).to_have_count(6)
-    await expect(page.get_by_text("6 jobs of 2 tenants failed like this")).to_be_visible()
+    await expect(page.get_by_text(app_text("all-jobs.allJobs.group", "6", 2))).to_be_visible()
     await expect(page).to_have_url(re.compile(r"error=[0-9a-f%2]+"))
     await fits(page)
     await screenshots.take(page, "operate-jobs-error")
@@ -131,10 +132,10 @@ async def test_a_link_shows_the_same_jobs_hours_later_for_each_filter(
     # A range that has an end, in the time zone of the operator.
     await choose(page, "Kind", "Any kind")
     await choose(page, "Time", "From … until …")
-    dialog = page.get_by_role("dialog", name="Jobs of a time range")
+    dialog = page.get_by_role("dialog", name=app_text("all-jobs.allJobs.rangeTitle"))
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     await dialog.get_by_label("Until").fill(f"{tomorrow - timedelta(days=9):%Y-%m-%dT%H:%M}")
-    await expect(dialog).to_contain_text("Until must be later than From.")
+    await expect(dialog).to_contain_text(app_text("all-jobs.allJobs.untilWrong"))
     await fits(page)
     await screenshots.take(page, "operate-jobs-range")
     await dialog.get_by_label("Until").fill(f"{tomorrow:%Y-%m-%dT%H:%M}")
@@ -206,15 +207,15 @@ async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(
     await expect(bar).to_contain_text("2 selected")
     await expect(bar.get_by_role("button", name="Retry")).to_have_count(0)
     await bar.get_by_role("button", name="Set priority").click()
-    dialog = page.get_by_role("dialog", name="Set the priority of 2 jobs?")
+    dialog = page.get_by_role("dialog", name=app_text("all-jobs.allJobs.questions.set_priority", 2))
     await expect(dialog).to_contain_text("No tokens move")
     await dialog.get_by_role("textbox", name="Priority").fill("many")
-    await expect(dialog).to_contain_text("Enter a whole number")
+    await expect(dialog).to_contain_text(app_text("all-jobs.allJobs.priorityWrong"))
     await dialog.get_by_role("textbox", name="Priority").fill("7")
     await fits(page)
     await screenshots.take(page, "operate-jobs-question")
     await dialog.get_by_role("button", name="Set priority").click()
-    await expect(page.get_by_text("2 of 2 done")).to_be_visible()
+    await expect(page.get_by_text(app_text("all-jobs.allJobs.counts", 2, "2"))).to_be_visible()
     await expect(rows_of(page).filter(has_text="Priority 7")).to_have_count(2)
     await rows_of(page).nth(0).locator("label").click()
     await bar.get_by_role("button", name="Cancel").click()
@@ -226,7 +227,9 @@ async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(
     await page.get_by_role("radio", name="Bulk actions").click()
     actions = page.get_by_role("list", name="Bulk actions").get_by_role("listitem")
     await expect(actions.filter(has_text="1 selected job · a test")).to_contain_text("Completed")
-    await expect(actions.filter(has_text="Set priority to 7").first).to_contain_text("2 of 2 done")
+    await expect(actions.filter(has_text=app_text("all-jobs.allJobs.toPriority", 7)).first).to_contain_text(
+        app_text("all-jobs.allJobs.counts", 2, "2")
+    )
     await fits(page)
     await screenshots.take(page, "operate-bulk-actions")
 

@@ -11,6 +11,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.runs import IMAGINE, add_pipeline, start_run
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended, submit
 
 pytestmark = pytest.mark.thorough
@@ -57,7 +58,7 @@ async def test_a_filter_that_was_changed_is_kept_on_the_way_back(page: Page, sta
     await page.get_by_role("button", name="Completed").click()
     await expect(page).to_have_url(re.compile("status=completed"))
     await page.get_by_role("list", name="Jobs").locator(f'a[href*="{job}"]').first.click()
-    await expect(page.get_by_role("region", name="Where the time went")).to_be_visible()
+    await expect(page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))).to_be_visible()
     await assert_accessible(page)
     await page.get_by_role("link", name="All jobs").click()
     await expect(page).to_have_url(f"{stack.url}/operate/jobs?status=completed")

@@ -30,6 +30,7 @@ from tests.browser.catalog import (
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import SIZES, Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended
 
 pytestmark = pytest.mark.thorough
@@ -66,7 +67,7 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await expect(page.get_by_role("dialog")).to_contain_text("Export (API)")
     await page.get_by_role("dialog").get_by_role("button", name="Close").first.click()
     await drop(page, "notes.txt", "not a graph")
-    await expect(page.get_by_role("dialog")).to_contain_text("notes.txt is not JSON")
+    await expect(page.get_by_role("dialog")).to_contain_text(app_text("workflows.workflows.notJson", "notes.txt"))
     await page.keyboard.press("Escape")
 
     slug = unique("harbour")
@@ -79,10 +80,10 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     # Inputs are chosen in the graph, and the form follows.
     panel = await make_text_a_property(page)
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?node=%221%22")
-    await panel.get_by_role("button", name="Make it a property: seed").click()
+    await panel.get_by_role("button", name=app_text("workflows.workflows.makeProperty", "seed")).click()
     await page.get_by_role("menuitem", name="Number").click()
     await expect(panel).to_contain_text("Set by seed")
-    form = page.get_by_role("region", name="Form and test run")
+    form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
     await expect(form.get_by_role("textbox", name="Text")).to_have_value("a harbour at dawn")
     await page.get_by_role("button", name="Text text").click()
     await page.get_by_role("textbox", name="Label").fill("Scene")
@@ -96,11 +97,13 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     # The seed is for effects only.
     await page.get_by_role("button", name="Seed seed").click()
     await expect(page.get_by_role("textbox", name="Default")).to_have_value("18446744073709551615")
-    await page.get_by_role("switch", name="Users may set it").click()
-    await expect(form.get_by_role("group", name="Only effects set these")).to_contain_text("Seed")
+    await page.get_by_role("switch", name=app_text("workflows.workflows.property.users")).click()
+    await expect(form.get_by_role("group", name=app_text("workflows.workflows.hidden"))).to_contain_text("Seed")
     await node(page, "Save the image").click()
-    await expect(page.get_by_role("region", name="Save the image, node 9")).to_contain_text("Its file is the result")
-    await expect(form).to_contain_text("No fleet runs this workflow")
+    await expect(
+        page.get_by_role("region", name=app_text("workflows.workflows.node", "Save the image", "9"))
+    ).to_contain_text(app_text("workflows.workflows.isResult"))
+    await expect(form).to_contain_text(app_text("workflows.workflows.noFleet"))
 
     bar = page.get_by_role("region", name="Unsaved changes")
     await expect(bar).to_contain_text("1 node, 2 properties")
@@ -127,14 +130,14 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await page.get_by_role("switch", name="Set Seed").click()
     await page.get_by_role("textbox", name="Seed").fill("42")
     await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_text(f"Fog of {slug} is saved.")).to_be_visible()
+    await expect(page.get_by_text(app_text("catalog-effects.catalogEffects.saved", f"Fog of {slug}"))).to_be_visible()
 
     # Its preview is rendered from a sample.
-    await page.get_by_role("radio", name="Render from a sample").click()
+    await page.get_by_role("radio", name=app_text("catalog-effects.catalogEffects.renderTab")).click()
     await form.get_by_role("textbox", name="Scene").fill("a pier in the fog")
     await form.get_by_role("button", name="Run a test").click()
-    await page.get_by_role("button", name="Use this result as the preview").click()
-    await expect(page.get_by_text("The preview is set.")).to_be_visible()
+    await page.get_by_role("button", name=app_text("catalog-effects.catalogEffects.useResult")).click()
+    await expect(page.get_by_text(app_text("catalog-effects.catalogEffects.previewSet"))).to_be_visible()
     await expect(page.get_by_role("button", name="Remove preview")).to_be_visible()
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-effect")
@@ -171,21 +174,21 @@ async def test_a_click_on_a_node_chooses_the_file_that_is_the_result(page: Page,
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}")
     await node(page, "Save the draft").click()
-    panel = page.get_by_role("region", name="Save the draft, node 8")
-    await panel.get_by_role("button", name="Use its file as the result").click()
-    await expect(panel).to_contain_text("Its file is the result of a job.")
+    panel = page.get_by_role("region", name=app_text("workflows.workflows.node", "Save the draft", "8"))
+    await panel.get_by_role("button", name=app_text("workflows.workflows.useAsResult")).click()
+    await expect(panel).to_contain_text(app_text("workflows.workflows.isResult"))
     await save_changes(page)
     assert await output() == "8"
     # The node that was the result before is not the result any more, also after a reload.
     await page.reload()
     await node(page, "Save the image").click()
-    other = page.get_by_role("region", name="Save the image, node 9")
-    await expect(other.get_by_role("button", name="Use its file as the result")).to_be_visible()
+    other = page.get_by_role("region", name=app_text("workflows.workflows.node", "Save the image", "9"))
+    await expect(other.get_by_role("button", name=app_text("workflows.workflows.useAsResult"))).to_be_visible()
     await expect(other).not_to_contain_text("Its file is the result of a job.")
     await assert_accessible_at_top(page)
     # Without a chosen node, every file is delivered.
     await node(page, "Save the draft").click()
-    await panel.get_by_role("button", name="Deliver every file instead").click()
+    await panel.get_by_role("button", name=app_text("workflows.workflows.useAllFiles")).click()
     await save_changes(page)
     assert await output() is None
 
@@ -220,10 +223,10 @@ async def test_a_changed_workflow_shows_what_changed(page: Page, stack: Stack, s
     await expect(bar).to_contain_text("4 nodes")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("Changing painting is saved.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workflows.workflows.saved", "Changing painting"))).to_be_visible()
 
     await page.get_by_role("tab", name="Versions").click()
-    await expect(page.get_by_role("heading", name="What changed from version 1 to version 2")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("workflows.workflows.whatChanged", 1, 2))).to_be_visible()
     difference = page.get_by_role("group", name="What changed")
     await expect(difference).to_contain_text("ImageBlur (node 3)")
     await expect(difference).to_contain_text("Invert (node 2)")
@@ -250,17 +253,17 @@ async def test_an_unsaved_change_is_tested_before_it_is_saved(page: Page, stack:
         assert (await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})).is_success
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}")
-    form = page.get_by_role("region", name="Form and test run")
+    form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
     await expect(form.get_by_role("button", name="Run a test")).to_be_visible()
     await drop(page, "broken.json", json.dumps({**EXPORT, "5": {"class_type": "NoSuchNode", "inputs": {}}}))
-    await expect(form).to_contain_text("The test runs your unsaved changes.")
+    await expect(form).to_contain_text(app_text("workflows.workflows.unsavedTest"))
     # A required value is asked for before anything is sent.
     await form.get_by_role("button", name="Run a test").click()
     await expect(form.get_by_role("textbox", name="Prompt")).to_have_attribute("aria-invalid", "true")
     await form.get_by_role("textbox", name="Prompt").fill("a mill")
     await form.get_by_role("button", name="Run a test").click()
-    result = page.get_by_role("region", name="Result of the test run")
-    await expect(result).to_contain_text("The test run failed")
+    result = page.get_by_role("region", name=app_text("workflows.workflows.result"))
+    await expect(result).to_contain_text(app_text("workflows.workflows.failed"))
     await expect(result).to_contain_text("NoSuchNode")
     async with stack.client(stack.operator) as client:
         saved = (await client.get(f"/api/admin/workflows/{slug}")).json()
@@ -277,7 +280,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}?tab=requirements")
     workers = page.get_by_role("region", name="Workers")
-    await expect(workers).to_contain_text("No live worker is assigned to this workflow.")
+    await expect(workers).to_contain_text(app_text("requirements.requirements.noWorkers"))
     async with stack.client(stack.operator) as client:
         [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
         assert (await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})).is_success
@@ -288,12 +291,12 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await expect(workers).not_to_contain_text("Your changes are not saved")
     await page.get_by_role("textbox", name="More node classes").fill("NodeOfNobody\n")
     # Workers are compared with what is saved.
-    await expect(workers.get_by_role("status")).to_contain_text("Your changes are not saved, so they are not compared.")
+    await expect(workers.get_by_role("status")).to_contain_text(app_text("requirements.requirements.unsaved"))
     await page.get_by_role("button", name="Add a model").click()
-    await page.get_by_role("textbox", name="File name of model 1").fill("rare.safetensors")
-    await page.get_by_role("textbox", name="SHA-256 of model 1").fill("abc")
-    await expect(page.get_by_text("A SHA-256 has 64 digits from 0 to f.")).to_be_visible()
-    await page.get_by_role("textbox", name="SHA-256 of model 1").fill("ab" * 32)
+    await page.get_by_role("textbox", name=app_text("requirements.requirements.modelName", 1)).fill("rare.safetensors")
+    await page.get_by_role("textbox", name=app_text("requirements.requirements.modelHash", 1)).fill("abc")
+    await expect(page.get_by_text(app_text("requirements.requirements.wrongHash"))).to_be_visible()
+    await page.get_by_role("textbox", name=app_text("requirements.requirements.modelHash", 1)).fill("ab" * 32)
     await page.get_by_role("textbox", name="Engine versions").fill("newest")
     bar = page.get_by_role("region", name="Unsaved changes")
     await bar.get_by_role("button", name="Review").click()
@@ -303,7 +306,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await page.get_by_role("textbox", name="Engine versions").fill(">=0.1")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("Demanding painting is saved.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workflows.workflows.saved", "Demanding painting"))).to_be_visible()
     await expect(workers).to_contain_text("Cannot run it")
     await expect(workers).not_to_contain_text("Your changes are not saved")
     await expect(workers).to_contain_text("Missing: node class NodeOfNobody, model rare.safetensors")
@@ -314,7 +317,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     assert saved["models"] == [{"name": "rare.safetensors", "sha256": "ab" * 32}]
     assert (saved["node_classes"], saved["engine_version"]) == (["NodeOfNobody"], ">=0.1")
 
-    await page.get_by_role("button", name="Remove the model rare.safetensors").click()
+    await page.get_by_role("button", name=app_text("requirements.requirements.removeModel", "rare.safetensors")).click()
     await page.get_by_role("textbox", name="More node classes").fill("")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
@@ -330,23 +333,25 @@ async def test_retiring_a_workflow_shows_its_consequences(page: Page, stack: Sta
         assert (await client.post("/api/ai-jobs", json=body)).status_code == 201
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}")
-    await page.get_by_role("button", name="Actions for the workflow").click()
+    await page.get_by_role("button", name=app_text("workflows.workflows.actions")).click()
     await page.get_by_role("menuitem", name="Deactivate").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("1 published effect accepts no more jobs:Sold painting")
+    await expect(dialog).to_contain_text(f"{app_text('workflows.workflows.retireEffects', 1)}Sold painting")
     await expect(dialog).to_contain_text("1 job waits")
     await assert_accessible_at_top(page)
     await dialog.get_by_role("button", name="Deactivate").click()
-    await expect(page.get_by_text("Retired painting is inactive.")).to_be_visible()
-    await expect(page.get_by_role("region", name="Form and test run")).to_contain_text("The workflow is inactive")
+    await expect(page.get_by_text(app_text("workflows.workflows.retired", "Retired painting"))).to_be_visible()
+    await expect(page.get_by_role("region", name=app_text("workflows.workflows.form"))).to_contain_text(
+        app_text("workflows.workflows.inactiveTest")
+    )
     # It has jobs, so it stays.
-    await page.get_by_role("button", name="Actions for the workflow").click()
+    await page.get_by_role("button", name=app_text("workflows.workflows.actions")).click()
     await page.get_by_role("menuitem", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
     await expect(dialog).to_contain_text("has jobs. Leave it deactivated instead.")
     await dialog.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Activate").click()
-    await expect(page.get_by_text("Retired painting is active.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workflows.workflows.activated", "Retired painting"))).to_be_visible()
 
 
 async def test_a_preview_is_uploaded_and_an_effect_without_jobs_deleted(page: Page, stack: Stack) -> None:
@@ -367,7 +372,7 @@ async def test_a_preview_is_uploaded_and_an_effect_without_jobs_deleted(page: Pa
         file = {"name": f"{slug}-{colour}.png", "mimeType": "image/png", "buffer": content.getvalue()}
         await page.get_by_label(label).set_input_files([file])
     await button.click()
-    await expect(page.get_by_text("The preview is set.")).to_be_visible()
+    await expect(page.get_by_text(app_text("catalog-effects.catalogEffects.previewSet"))).to_be_visible()
     await expect(page.get_by_role("button", name="Remove preview")).to_be_visible()
     # The preview is a copy, so the uploads are not left in the list of assets.
     await expect(button).to_be_disabled()
@@ -375,9 +380,9 @@ async def test_a_preview_is_uploaded_and_an_effect_without_jobs_deleted(page: Pa
         assets = (await client.get("/api/admin/assets")).json()["items"]
     assert not [each["name"] for each in assets if each["name"].startswith(slug)]
     await page.get_by_role("button", name="Remove preview").click()
-    await expect(page.get_by_text("The preview is removed.")).to_be_visible()
+    await expect(page.get_by_text(app_text("catalog-effects.catalogEffects.removed"))).to_be_visible()
 
-    await page.get_by_role("button", name="Actions for the effect").click()
+    await page.get_by_role("button", name=app_text("catalog-effects.catalogEffects.actions")).click()
     await page.get_by_role("menuitem", name="Delete").click()
     dialog = page.get_by_role("dialog", name=f"Delete Shown {slug}?")
     await expect(dialog).to_be_visible()
@@ -397,10 +402,10 @@ async def test_an_effect_with_jobs_cannot_be_deleted(page: Page, stack: Stack, a
         assert (await client.post("/api/ai-jobs", json=body)).status_code == 201
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/effects/{slug}")
-    await page.get_by_role("button", name="Actions for the effect").click()
+    await page.get_by_role("button", name=app_text("catalog-effects.catalogEffects.actions")).click()
     await page.get_by_role("menuitem", name="Delete").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("This effect has jobs, so it cannot be deleted.")
+    await expect(dialog).to_contain_text(app_text("catalog-effects.catalogEffects.deleteHasJobs"))
     await expect(dialog.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
 
 
@@ -425,7 +430,7 @@ async def test_an_asset_is_uploaded_used_and_deleted_only_when_unused(
     default = {"key": "overlay", "type": "image", "placeholder": "__OVERLAY__", "default": asset}
     slug = await painting(stack, "With an overlay", graph=graph, properties=[default])
     await page.reload()
-    await expect(row).to_contain_text("Workflow With an overlay")
+    await expect(row).to_contain_text(app_text("assets.assets.workflow", "With an overlay"))
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-assets")
     await row.get_by_role("button", name=f"Delete {name}").click()
@@ -456,7 +461,7 @@ async def test_a_viewer_sees_the_catalog_and_changes_nothing(page: Page, stack: 
         await expect(page.get_by_role("button", name=name)).to_have_count(0)
     await page.goto("/operate/effects/noir")
     await expect(page.get_by_role("textbox", name="Name")).to_be_disabled()
-    await expect(page.get_by_role("button", name="Actions for the effect")).to_have_count(0)
+    await expect(page.get_by_role("button", name=app_text("catalog-effects.catalogEffects.actions"))).to_have_count(0)
     for path in ("workflows", "effects", "assets"):
         await page.goto(f"/operate/{path}")
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -529,19 +534,19 @@ async def test_changes_of_another_operator_are_not_overwritten(page: Page, stack
     slug = await painting(stack, "Shared painting")
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}?tab=settings")
-    await page.get_by_role("textbox", name="Longest run, in seconds").fill("60")
+    await page.get_by_role("textbox", name=app_text("workflows.workflows.settings.runLimit")).fill("60")
     async with stack.client(stack.operator) as client:
         changed = await client.patch(f"/api/admin/workflows/{slug}", json={"description": "Of another operator"})
         assert changed.is_success, changed.text
     bar = page.get_by_role("region", name="Unsaved changes")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(bar).to_contain_text("Another operator saved a newer version")
-    await bar.get_by_role("button", name="Use the newer version").click()
+    await expect(bar).to_contain_text(app_text("workflows.workflows.changedMeanwhile"))
+    await bar.get_by_role("button", name=app_text("workflows.workflows.goOn")).click()
     await expect(page.get_by_role("textbox", name="Description")).to_have_value("Of another operator")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("Shared painting is saved.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workflows.workflows.saved", "Shared painting"))).to_be_visible()
     async with stack.client(stack.operator) as client:
         saved = (await client.get(f"/api/admin/workflows/{slug}")).json()
     assert (saved["run_limit_seconds"], saved["description"], saved["version"]) == (60, "Of another operator", 3)

@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import sell
 
 # As a connection that is lost in the middle; a real one would be written to the console.
@@ -55,7 +56,7 @@ async def test_a_user_goes_from_the_gallery_to_a_job_and_submits_it_once(
     generate = page.get_by_role("button", name="Generate")
     await expect(page.locator("dl")).to_contain_text("You have1,000 tokens")
     await generate.click()
-    await expect(page.get_by_text("Choose a video to work on.")).to_be_visible()
+    await expect(page.get_by_text(app_text("effect.effectPage.needsFile.video"))).to_be_visible()
     await expect(page.get_by_text("Fill this in.")).to_be_visible()
 
     await chooser(page).set_input_files(clip_of(stack))
@@ -167,7 +168,7 @@ async def test_a_video_that_is_too_long_is_refused_before_its_upload(signed_in: 
 
     await page.route(re.compile("/api/effects/negative$"), shorten)
     await page.goto("/effects/negative")
-    await expect(page.get_by_text("at most 1.5 s long")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.atMost", "1.5 s"))).to_be_visible()
     await chooser(page).set_input_files(clip_of(stack))
     await expect(page.get_by_role("alert")).to_contain_text("“sample.mp4” is too long (3 s).")
 
@@ -179,7 +180,7 @@ async def test_an_upload_that_breaks_is_tried_again_with_the_form_kept(signed_in
     await page.goto("/effects/caption")
     await page.get_by_role("textbox", name="Caption").fill("Still here")
     await chooser(page).set_input_files(clip_of(stack))
-    await expect(page.get_by_role("alert")).to_contain_text("Your form is kept")
+    await expect(page.get_by_role("alert")).to_contain_text(app_text("upload.upload.failed"))
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_label("Uploaded")).to_be_visible()
     await expect(page.get_by_role("textbox", name="Caption")).to_have_value("Still here")
@@ -189,7 +190,7 @@ async def test_an_upload_that_breaks_is_tried_again_with_the_form_kept(signed_in
 async def test_the_form_shows_too_few_tokens_before_it_submits(page: Page, stack: Stack) -> None:
     await stack.sign_in(page, await stack.new_account(tokens=1))
     await page.goto("/effects/caption")
-    await expect(page.get_by_role("alert")).to_contain_text("You need 1 token more.")
+    await expect(page.get_by_role("alert")).to_contain_text(app_text("effect.effectPage.missing", "1 token"))
     await expect(page.get_by_role("button", name="Generate")).to_be_disabled()
 
 
@@ -208,7 +209,7 @@ async def test_signing_in_again_restores_the_form(signed_in: Page, account: Acco
     # first that is refused, and the button would be gone.
     await page.route("**/api/ai-jobs", end_session, times=1)
     await page.get_by_role("button", name="Generate").click()
-    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await expect(page.get_by_text(app_text("sign-in.signIn.sessionEnded"))).to_be_visible()
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(account.password)
     await page.get_by_role("button", name="Sign in").click()
@@ -231,7 +232,7 @@ async def test_a_session_that_ends_during_an_upload_keeps_the_file_and_the_form(
     await expect(page.get_by_role("progressbar")).to_be_visible()
     # Signed out elsewhere: the tab learns it from its stream, in the middle of the upload.
     await page.context.request.post("/api/auth/logout", headers={"x-csrf-token": await stack.csrf_token(page)})
-    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await expect(page.get_by_text(app_text("sign-in.signIn.sessionEnded"))).to_be_visible()
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(account.password)
     await page.get_by_role("button", name="Sign in").click()
@@ -249,7 +250,7 @@ async def test_a_session_that_ends_during_an_upload_keeps_the_file_and_the_form(
     await page.get_by_role("button", name="Cancel the upload").click()
     await page.get_by_role("link", name="All effects").click()
     await page.get_by_role("link", name="Negative").click()
-    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
 
 
 @pytest.mark.thorough
@@ -261,13 +262,13 @@ async def test_another_user_of_the_tab_does_not_get_the_file(signed_in: Page, st
     await chooser(page).set_input_files(clip_of(stack))
     await expect(page.get_by_role("progressbar")).to_be_visible()
     await page.context.request.post("/api/auth/logout", headers={"x-csrf-token": await stack.csrf_token(page)})
-    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await expect(page.get_by_text(app_text("sign-in.signIn.sessionEnded"))).to_be_visible()
     other = await stack.new_account()
     await page.get_by_label("Email").fill(other.email)
     await page.get_by_label("Password").fill(other.password)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page).to_have_url(f"{stack.url}/effects/negative")
-    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
 
 
 @pytest.mark.thorough
@@ -373,7 +374,7 @@ async def test_an_upload_can_be_canceled_and_another_file_chosen(signed_in: Page
     await page.goto("/effects/negative")
     await chooser(page).set_input_files(clip_of(stack))
     await page.get_by_role("button", name="Cancel the upload").click()
-    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
     await chooser(page).set_input_files(clip_of(stack))
     await expect(page.get_by_label("Uploaded")).to_be_visible()
 
@@ -383,7 +384,7 @@ async def test_an_upload_can_be_canceled_and_another_file_chosen(signed_in: Page
 async def test_a_file_may_be_dropped_or_pasted_anywhere(signed_in: Page, stack: Stack, event: str) -> None:
     page = signed_in
     await page.goto("/effects/negative")
-    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
     content = base64.b64encode(clip_of(stack).read_bytes()).decode()
     await page.evaluate(GIVE_FILE, [event, content, "<i>given<b>.mp4", "video/mp4"])
     await expect(page.get_by_label("Uploaded")).to_be_visible()
@@ -394,7 +395,7 @@ async def test_a_file_may_be_dropped_or_pasted_anywhere(signed_in: Page, stack: 
 async def test_before_and_after_are_compared_with_the_keyboard(signed_in: Page) -> None:
     page = signed_in
     await page.goto("/effects/negative")
-    divider = page.get_by_role("slider", name="Divider between before and after")
+    divider = page.get_by_role("slider", name=app_text("media.media.divider"))
     await divider.focus()
     await page.keyboard.press("End")
     await expect(divider).to_have_attribute("aria-valuenow", "100")

@@ -17,6 +17,7 @@ from callsheet.settings import load_settings
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended, sell, submit
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
@@ -58,10 +59,10 @@ async def test_a_fleet_is_created_changed_and_deleted(page: Page, stack: Stack, 
     # The API refuses the field, and the form shows where and why.
     await expect(dialog.get_by_label("Slug")).to_have_attribute("aria-invalid", "true")
     await dialog.get_by_label("Slug").fill(slug)
-    await expect(plan_of(dialog)).to_contain_text(f"register for {slug} in stage production get no jobs")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleets.plan.registers", slug, "production", 0))
     await dialog.get_by_label("Search workflows").fill("imagine")
     await dialog.get_by_text("demo-imagine", exact=True).click()
-    await expect(plan_of(dialog)).to_contain_text("get jobs of 1 workflow.")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleets.plan.registers", slug, "production", 1))
     await assert_accessible(page)
     await screenshots.take(page, "operate-fleet-create")
     await dialog.get_by_role("button", name="Create fleet").click()
@@ -76,9 +77,9 @@ async def test_a_fleet_is_created_changed_and_deleted(page: Page, stack: Stack, 
     await dialog.get_by_label("Wanted workers").fill("2")
     await dialog.get_by_label("Name").fill("Farm two")
     await dialog.get_by_role("switch", name="Workers get jobs").click()
-    await expect(plan_of(dialog)).to_contain_text("The fleet is shown as Farm two.")
-    await expect(plan_of(dialog)).to_contain_text("Its workers get no new jobs.")
-    await expect(plan_of(dialog)).to_contain_text("The fleet wants 2 workers.")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.name", "Farm two"))
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.off", 0))
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.desired", 2))
     await screenshots.take(page, "operate-fleet-edit")
     await dialog.get_by_role("button", name="Save").click()
     await expect(dialog).to_be_hidden()
@@ -89,8 +90,8 @@ async def test_a_fleet_is_created_changed_and_deleted(page: Page, stack: Stack, 
     await dialog.get_by_label("Search workflows").fill("demo-")
     await dialog.get_by_text("demo-imagine", exact=True).click()
     await dialog.get_by_text("demo-relight", exact=True).click()
-    await expect(plan_of(dialog)).to_contain_text("get jobs of demo-relight from now on")
-    await expect(plan_of(dialog)).to_contain_text("get no more jobs of demo-imagine")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.added", "demo-relight"))
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.removed", "demo-imagine"))
     await screenshots.take(page, "operate-fleet-workflows")
     await dialog.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-relight")
@@ -107,7 +108,7 @@ async def test_a_fleet_is_created_changed_and_deleted(page: Page, stack: Stack, 
 
     await page.goto(f"/operate/fleets/{fleet_id}")
     await open_menu(page, page.locator("main"), "Delete")
-    await expect(dialog).to_contain_text("No worker can register for it any more")
+    await expect(dialog).to_contain_text(app_text("fleets.fleet.deleteText", 1))
     await dialog.get_by_role("button", name="Delete").click()
     await expect(page).to_have_url(f"{stack.url}/operate/fleets")
     async with stack.client(stack.operator) as client:
@@ -121,7 +122,7 @@ async def test_a_fleet_is_scaled_from_its_page_and_its_worker_comes(
     fleet = await admin(stack, "POST", "fleets", {"slug": unique("scaled"), "workflow_slugs": ["demo-relight"]})
     await page.goto(f"/operate/fleets/{fleet['id']}")
     scaling = page.get_by_role("region", name="Scaling", exact=True)
-    await expect(scaling).to_contain_text("No autoscaler starts or ends workers of this fleet")
+    await expect(scaling).to_contain_text(app_text("fleets.fleet.scaling.none"))
     await scaling.get_by_role("button", name="Set up scaling").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_label("Group", exact=False).first).to_be_visible()
@@ -133,21 +134,21 @@ async def test_a_fleet_is_scaled_from_its_page_and_its_worker_comes(
     await expect(dialog).to_contain_text("Starts agents as processes")
     await dialog.get_by_role("switch", name="Lightbox").click()
     await dialog.get_by_role("switch", name="Leaves with the control plane").click()
-    await dialog.get_by_label("Smallest number of workers").fill("3")
-    await dialog.get_by_label("Largest number of workers").fill("2")
+    await dialog.get_by_label(app_text("fleets.fleet.scaling.minimum")).fill("3")
+    await dialog.get_by_label(app_text("fleets.fleet.scaling.maximum")).fill("2")
     await dialog.get_by_role("button", name="Save").click()
     await expect(dialog).to_contain_text("The minimum must be between 0 and the maximum of 2.")
-    await dialog.get_by_label("Smallest number of workers").fill("1")
-    await expect(plan_of(dialog)).to_contain_text("The autoscaler keeps between 1 and 2 workers.")
-    await expect(plan_of(dialog)).to_contain_text("It orders 1 worker at once.")
+    await dialog.get_by_label(app_text("fleets.fleet.scaling.minimum")).fill("1")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.scaling.plan.range", 1, 2))
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.scaling.plan.tooFew", 1))
     await assert_accessible(page)
     await screenshots.take(page, "operate-fleet-scaling")
     await dialog.get_by_role("button", name="Save").click()
     await expect(dialog).to_be_hidden()
-    await expect(scaling).to_contain_text("The driver process starts and ends the workers.")
+    await expect(scaling).to_contain_text(app_text("fleets.fleet.scaledBy", "process"))
     # A real agent registers, and can run what the fleet serves.
     row = page.get_by_role("region", name="Workflows").get_by_role("row").filter(has_text="demo-relight")
-    await expect(row).to_contain_text("1 of 1 worker")
+    await expect(row).to_contain_text(app_text("fleets.fleet.queues.able", 1, 1))
     await screenshots.take(page, "operate-fleet-scaled")
 
     # Nothing is deleted while it is in use, and the page says what to do.
@@ -156,9 +157,9 @@ async def test_a_fleet_is_scaled_from_its_page_and_its_worker_comes(
     await expect(dialog).to_contain_text("Stop scaling the fleet first.")
     await dialog.get_by_role("button", name="Cancel").click()
     await scaling.get_by_role("button", name="Stop scaling").click()
-    await expect(dialog).to_contain_text("Workers that run go on")
+    await expect(dialog).to_contain_text(app_text("fleets.fleet.scaling.stopText"))
     await dialog.get_by_role("button", name="Stop scaling").click()
-    await expect(scaling).to_contain_text("No autoscaler starts or ends workers of this fleet")
+    await expect(scaling).to_contain_text(app_text("fleets.fleet.scaling.none"))
     await open_menu(page, page.locator("main"), "Delete")
     await dialog.get_by_role("button", name="Delete").click()
     await expect(dialog).to_contain_text("The fleet has workers. Stop or revoke them first.")
@@ -167,7 +168,7 @@ async def test_a_fleet_is_scaled_from_its_page_and_its_worker_comes(
     [worker] = (await admin(stack, "GET", f"workers?fleet={fleet['slug']}"))["items"]
     await page.goto(f"/operate/workers/{worker['worker_id']}")
     await open_menu(page, page.locator("main"), "Revoke")
-    await dialog.get_by_role("switch", name="Revoke its registration token, too").click()
+    await dialog.get_by_role("switch", name=app_text("workers.workers.withToken")).click()
     await screenshots.take(page, "operate-worker-revoke")
     await dialog.get_by_role("button", name="Revoke", exact=True).click()
     await expect(page).to_have_url(f"{stack.url}/operate/workers")
@@ -209,7 +210,7 @@ async def test_a_worker_is_approved_shows_its_progress_and_is_refused_after_it_i
         await expect(row).to_contain_text("Waits for approval")
         await screenshots.take(page, "operate-workers-unapproved")
         await open_menu(page, row, "Approve")
-        await expect(page.get_by_text(f"{second.worker_id} may take jobs now.")).to_be_visible()
+        await expect(page.get_by_text(app_text("workers.workers.done.approve", second.worker_id))).to_be_visible()
         await expect(row).to_contain_text("Idle")
         # The job of the revoked worker was queued again.
         held = await second.job(wait_seconds=20)
@@ -257,12 +258,12 @@ async def test_a_rotated_token_reaches_the_agent_and_its_jobs_go_on(
     await expect(packages).to_contain_text("websocket_image_save version unknown")
     await open_menu(page, page.locator("main"), "Rotate token")
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("no person sees it")
-    await expect(dialog).to_contain_text("or after ten minutes. Jobs go on.")
+    await expect(dialog).to_contain_text(app_text("workers.workers.rotateText"))
+    await expect(dialog).to_contain_text(app_text("workers.workers.rotateText"))
     await assert_accessible(page)
     await screenshots.take(page, "operate-worker-rotate")
     await dialog.get_by_role("button", name="Rotate token").click()
-    await expect(page.get_by_text("gets a new token with its next response")).to_be_visible()
+    await expect(page.get_by_text(app_text("workers.workers.rotateText"))).to_be_visible()
     await expect(page.get_by_role("region", name="Events")).to_contain_text("rotate_token")
 
     async def is_used() -> bool:
@@ -306,7 +307,7 @@ async def test_a_fleet_shows_what_its_workers_lack_and_what_waits_in_its_stage(
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Search workflows").fill(workflow)
     await dialog.get_by_text(workflow, exact=True).click()
-    await expect(plan_of(dialog)).to_contain_text(f"1 job of {workflow} waits in this stage and needs another fleet.")
+    await expect(plan_of(dialog)).to_contain_text(app_text("fleets.fleet.changes.removedWaiting", 1, workflow))
     await page.keyboard.press("Escape")
 
     # The job is of another stage.

@@ -12,6 +12,7 @@ from playwright.async_api import Page, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended, sell, submit
 
 
@@ -104,8 +105,8 @@ async def test_several_jobs_are_canceled_and_retried_after_the_page_showed_the_c
     for key in ("j", "x", "j", "x"):
         await page.keyboard.press(key)
     await bar.get_by_role("button", name="Try again").click()
-    dialog = page.get_by_role("dialog", name="Try 2 jobs again?")
-    await expect(dialog).to_contain_text("This holds 10 tokens again.")
+    dialog = page.get_by_role("dialog", name=app_text("jobs.jobs.retryTitle", 2))
+    await expect(dialog).to_contain_text(app_text("jobs.jobs.retryText", "10 tokens"))
     await assert_accessible(page)
     await dialog.get_by_role("button", name="Keep them").click()
     await expect(rows.get_by_text("Failed")).to_have_count(2)

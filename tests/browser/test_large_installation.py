@@ -41,6 +41,7 @@ from tests.browser.page_errors import Watch
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run, waits
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended
 from tests.browser.voting import open_comparison_by_keyboard, vote_by_keyboard
 from tests.support.waiting import until
@@ -240,9 +241,9 @@ async def test_a_bulk_retry_is_stopped_half_way_and_both_control_planes_show_it(
         await screenshots.take(page, "size-bulk-stopped")
         stopped = await stopped_retry(stack, large.failing)
         assert {job["status"] for job in stopped.retried} <= {"pending", "queued", "processing"}
-        await expect(running).to_contain_text(f"{len(stopped.retried)} of 1,000 done")
+        await expect(running).to_contain_text(app_text("all-jobs.allJobs.counts", len(stopped.retried), "1,000"))
         actions = other.get_by_role("list", name="Bulk actions").get_by_role("listitem")
-        await expect(actions.first).to_contain_text(f"{len(stopped.retried)} of 1,000 done")
+        await expect(actions.first).to_contain_text(app_text("all-jobs.allJobs.counts", len(stopped.retried), "1,000"))
         await expect(actions.first).to_contain_text("Stopped by")
         await assert_accessible(other)
         await screenshots.take(other, "size-bulk-actions")
@@ -268,7 +269,7 @@ async def test_a_drained_worker_ends_its_job_and_leaves(
     await screenshots.take(page, "size-workers")
     await row.get_by_role("button", name="Actions for").click()
     await page.get_by_role("menuitem", name="Drain").click()
-    await expect(page.get_by_text(f"{worker.worker_id} takes no new job. What it runs goes on.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workers.workers.done.drain", worker.worker_id))).to_be_visible()
     await expect(row).to_contain_text("Draining")
     # The job that it has is done by it, and it takes no other.
     completed = len(large.fleet.completed)

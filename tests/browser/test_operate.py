@@ -12,6 +12,7 @@ from callsheet import __version__
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended, sell, submit
 
 pytestmark = pytest.mark.thorough
@@ -124,14 +125,14 @@ async def test_figures_of_the_overview_lead_to_the_lists_behind_them(
     await expect(shown.first).to_be_visible()
     # Of one workflow, from its figures.
     await page.goto(f"/operate?workflow={broken}")
-    await page.get_by_role("link", name="Show the failed jobs of this time").click()
+    await page.get_by_role("link", name=app_text("operate.operate.links.failed")).click()
     await expect(page).to_have_url(re.compile(f"workflow={broken}"))
     await expect(other.first).to_be_visible()
     workers = page.get_by_role("region", name="Workers")
     await follow("Show the idle workers", r"/operate/workers\?view=idle")
     await expect(workers).to_contain_text("demo, production")
     await follow("Show the busy workers", r"/operate/workers\?view=busy")
-    await expect(page.get_by_text("No worker has a job")).to_be_visible()
+    await expect(page.get_by_text(app_text("workers.workers.none.busy"))).to_be_visible()
 
 
 async def test_workers_are_searched_by_id_name_and_fleet(page: Page, stack: Stack, screenshots: Screenshots) -> None:
@@ -139,12 +140,12 @@ async def test_workers_are_searched_by_id_name_and_fleet(page: Page, stack: Stac
     await page.goto("/operate/workers")
     workers = page.get_by_role("region", name="Workers")
     await expect(workers).to_contain_text("demo, production")
-    search = page.get_by_role("searchbox", name="Search ids, names and fleets")
+    search = page.get_by_role("searchbox", name=app_text("workers.workers.search"))
     # The server filters, not the page: it has thousands of workers.
     async with page.expect_response(re.compile(r"/api/admin/workers\?.*q=no-such-worker")) as filtered:
         await search.fill("no-such-worker")
     assert (await (await filtered.value).json())["items"] == []
-    await expect(page.get_by_text("No worker matches “no-such-worker”")).to_be_visible()
+    await expect(page.get_by_text(app_text("workers.workers.noneFound", "no-such-worker"))).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "operate-workers-not-found")
     await search.fill("DEMO")
@@ -195,7 +196,7 @@ async def assert_shares_have_values(page: Page, failed_share: str = "") -> None:
     await expect(page.get_by_role("img", name=errors)).to_be_visible()
     idle = page.get_by_role("img", name=re.compile(r"^Engine idle share\. Idle: [0-9.]+ %$"))
     await expect(idle).to_be_visible()
-    await expect(page.get_by_text("not the idle time that agents measure")).to_be_visible()
+    await expect(page.get_by_text(app_text("operate.operate.charts.engineIdleHelp"))).to_be_visible()
 
 
 async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack, screenshots: Screenshots) -> None:
@@ -209,7 +210,7 @@ async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack
     await screenshots.take(page, "operate-workers")
     await agent.get_by_role("button", name="Actions for").click()
     await page.get_by_role("menuitem", name="Drain").click()
-    await expect(page.get_by_text("takes no new job. What it runs goes on.")).to_be_visible()
+    await expect(page.get_by_text(app_text("workers.workers.done.drain", ""))).to_be_visible()
     await expect(agent).to_contain_text("Drained")
     await expect(agent).to_contain_text(f"Drained by {operator.email}")
     await screenshots.take(page, "operate-workers-drained")
@@ -220,7 +221,7 @@ async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack
     await agent.get_by_role("button", name="Actions for").click()
     await page.get_by_role("menuitem", name="Revoke").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("Jobs that it runs are queued again")
+    await expect(dialog).to_contain_text(app_text("workers.workers.revokeText"))
     await dialog.get_by_role("button", name="Keep it").click()
     await expect(agent).to_contain_text("Idle")
     await page.get_by_role("radio", name="Offline").click()
@@ -242,7 +243,7 @@ async def test_users_without_the_role_do_not_see_the_operate_area(signed_in: Pag
     await expect(navigation.get_by_role("link", name="Effects")).to_be_visible()
     await expect(navigation.get_by_role("link", name="Overview")).to_have_count(0)
     await page.goto("/operate")
-    await expect(page.get_by_role("heading", name="Only operators see this page")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("operate.operate.notAllowed"))).to_be_visible()
     assert (await page.context.request.get("/api/admin/statistics")).status == 403
     await assert_accessible(page)
 
@@ -255,7 +256,7 @@ async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await show_only_alerts_of(page, effect)
     await page.goto("/effects")
-    banner = page.get_by_role("region", name="Alerts of the installation")
+    banner = page.get_by_role("region", name=app_text("operate.operate.banner.label"))
     # The control plane checks every 15 seconds, and the page asks as often.
     await expect(banner).to_contain_text("Critical")
     await assert_accessible(page)
@@ -329,7 +330,7 @@ async def test_a_registration_token_is_shown_once_rotated_and_revoked(
     await assert_accessible(page)
     await screenshots.take(page, "operate-fleet")
     await row.get_by_role("button", name="Rotate image").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("accepted for one more day")
+    await expect(page.get_by_role("dialog")).to_contain_text(app_text("fleets.fleet.tokens.shownText"))
     await page.get_by_role("dialog").get_by_role("button", name="Done").click()
     await expect(row).to_have_count(2)
     await row.first.get_by_role("button", name="Revoke image").click()

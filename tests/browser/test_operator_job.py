@@ -15,6 +15,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.failing_jobs import failed_jobs
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended, job_of, sell, submit, upload
 from tests.support.scripted_worker import ScriptedWorker
 
@@ -75,7 +76,7 @@ async def test_the_waterfall_shows_how_a_job_spent_its_time(
     await ended(stack, account, job_id)
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs/{job_id}")
-    table = page.get_by_role("region", name="Where the time went")
+    table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
     for row in ("Waiting for a worker", "Attempt 1 on", "Download of the inputs", "Upload of the result", "Completed"):
         await expect(table.get_by_role("row").filter(has_text=row).first).to_be_visible()
     # Nodes are named as in the graph, and the graph shows the time of each.
@@ -124,7 +125,7 @@ async def test_operators_see_the_files_of_a_job_and_viewers_do_not(
 
     await stack.sign_in(page, await stack.new_account(role="viewer"))
     await page.goto(f"/operate/jobs/{job_id}")
-    await expect(files).to_contain_text("Only operators see files.")
+    await expect(files).to_contain_text(app_text("operator-job.operatorJob.filesHidden"))
     await expect(files.get_by_role("link")).to_have_count(0)
     await assert_fits(page)
     await screenshots.take(page, "operate-job-files-viewer")
@@ -153,14 +154,16 @@ async def test_an_event_leads_to_the_log_lines_of_its_request(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto(f"/operate/jobs/{job_id}?tab=events")
-    table = page.get_by_role("region", name="Where the time went")
+    table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
     await expect(table.get_by_role("row").filter(has_text="Accepted").first).to_contain_text(request_id)
     events = page.get_by_role("region", name="Events")
-    await events.get_by_role("button", name=f"Copy request id {request_id}").first.click()
+    await events.get_by_role(
+        "button", name=app_text("operator-job.operatorJob.copyRequestId", request_id)
+    ).first.click()
     await expect(events.get_by_role("button", name="Copied")).to_be_visible()
     assert await page.evaluate("navigator.clipboard.readText()") == request_id
     # One command for all of its requests.
-    lines = page.get_by_role("region", name="Lines in the log")
+    lines = page.get_by_role("region", name=app_text("operator-job.operatorJob.logs"))
     await lines.get_by_role("button", name="Copy the command").click()
     await expect(lines.get_by_role("button", name="Copied")).to_be_visible()
     command = str(await page.evaluate("navigator.clipboard.readText()"))
@@ -186,7 +189,7 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     await expect(error).to_contain_text("NoSuchNode")
     await expect(error).to_contain_text("What to do:")
     # Other jobs with the same error are a click away, and lead back to their own pages.
-    alike = page.get_by_role("region", name="Jobs that failed like this one")
+    alike = page.get_by_role("region", name=app_text("operator-job.operatorJob.alike"))
     await expect(alike.get_by_role("link", name="Show these jobs")).to_have_attribute("href", re.compile("error="))
     await assert_fits(page)
     await screenshots.take(page, "operate-job-failed")
@@ -194,9 +197,9 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("5 tokens are held")
     await dialog.get_by_role("button", name="Replay it").click()
-    await expect(page.get_by_text("The job is in the queue again.")).to_be_visible()
+    await expect(page.get_by_text(app_text("operator-job.operatorJob.replayed"))).to_be_visible()
     # It fails again, in its second charge cycle, and the page follows by itself.
-    table = page.get_by_role("region", name="Where the time went")
+    table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
     await expect(table.get_by_role("row").filter(has_text="Attempt 2 on")).to_be_visible()
     await expect(page.get_by_role("button", name="Replay")).to_be_visible()
 
@@ -212,7 +215,7 @@ async def test_the_traceback_is_shown_and_copied_and_jobs_with_the_same_error_ar
     await page.goto(f"/operate/jobs/{ids[0]}")
     shown = page.get_by_role("region", name="Error")
     await expect(shown).to_contain_text("actor_error")
-    await expect(shown).to_contain_text("The code of the actor raised an error.")
+    await expect(shown).to_contain_text(app_text("failure-hints.failureHints.actor_error"))
     traceback = shown.locator("pre").filter(has_text="Traceback (most recent call last)")
     await expect(traceback).to_be_hidden()
     await shown.get_by_text("Traceback", exact=True).click()
@@ -230,8 +233,8 @@ async def test_the_traceback_is_shown_and_copied_and_jobs_with_the_same_error_ar
     async with stack.client(stack.operator) as client:
         jobs = [(await client.get(f"/api/admin/jobs/{job_id}")).json() for job_id in ids]
     ends = sorted(job["completed_at"] for job in jobs)
-    alike = page.get_by_role("region", name="Jobs that failed like this one")
-    await expect(alike).to_contain_text("4 jobs with the same error, of 2 tenants")
+    alike = page.get_by_role("region", name=app_text("operator-job.operatorJob.alike"))
+    await expect(alike).to_contain_text(app_text("operator-job.operatorJob.alikeText", "4 jobs", "2 tenants"))
     times = await alike.locator("time").evaluate_all("all => all.map((one) => one.dateTime)")
     assert [datetime.fromisoformat(time) for time in times] == [datetime.fromisoformat(ends[n]) for n in (0, -1)]
     await alike.get_by_role("link", name="Show these jobs").click()
@@ -255,7 +258,7 @@ async def test_the_node_that_runs_is_lit_until_the_job_is_canceled(page: Page, s
         await expect(page.locator(".graph-box.is-running")).to_contain_text("LightboxTextToImage")
         await page.get_by_role("button", name="Cancel job").click()
         await page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
-        table = page.get_by_role("region", name="Where the time went")
+        table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
         await expect(table.get_by_role("row").filter(has_text="Canceled").last).to_be_visible()
         await expect(page.locator(".graph-box.is-running")).to_have_count(0)
         await worker.deregister("the test is over")
@@ -269,8 +272,8 @@ async def test_a_graph_of_200_nodes_with_markup_in_its_titles_stays_text(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs/{job_id}")
     await expect(page.locator(".react-flow__node")).to_have_count(200)
-    await page.get_by_role("button", name="Show all 200 nodes").click()
-    table = page.get_by_role("region", name="Where the time went")
+    await page.get_by_role("button", name=app_text("operator-job.operatorJob.allNodes", "200")).click()
+    table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
     await expect(table.get_by_role("row").filter(has_text=f"{MARKUP} 7").first).to_be_visible()
     assert await page.locator("img[src=x]").count() == 0
     # By keyboard: the node that has the focus is in sight.
@@ -287,9 +290,9 @@ async def test_a_viewer_sees_the_waterfall_and_no_payload(page: Page, stack: Sta
     job_id = await submit(stack, account, await sell(stack, "Waiting", is_served=False), prompt="hills")
     await stack.sign_in(page, await stack.new_account(role="viewer"))
     await page.goto(f"/operate/jobs/{job_id}")
-    table = page.get_by_role("region", name="Where the time went")
-    await expect(table.get_by_role("row").filter(has_text="Waiting for a worker")).to_be_visible()
-    await expect(page.get_by_text("Your role does not see payloads")).to_be_visible()
+    table = page.get_by_role("region", name=app_text("operator-job.operatorJob.waterfall"))
+    await expect(table.get_by_role("row").filter(has_text=app_text("job.job.waitingStage"))).to_be_visible()
+    await expect(page.get_by_text(app_text("operator-job.operatorJob.hidden"))).to_be_visible()
     await expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
     await page.goto("/operate/jobs/00000000-0000-0000-0000-000000000000")
     await expect(page.get_by_role("heading", name="Job not found")).to_be_visible()

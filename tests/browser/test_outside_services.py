@@ -14,6 +14,7 @@ from tests.browser.operator_actions import fits
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
+from tests.browser.texts import app_text
 from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.smtp_server import SmtpServer, smtp_server
 from tests.support.waiting import until
@@ -75,7 +76,7 @@ async def tab(services: Services, chromium: Browser) -> AsyncIterator[Page]:
 async def test_an_operator_sends_a_test_alert(services: Services, tab: Page, screenshots: Screenshots) -> None:
     await tab.goto("/operate/health")
     panel = tab.get_by_role("region", name="Messages about alerts")
-    await panel.get_by_role("button", name="Send a test alert").click()
+    await panel.get_by_role("button", name=app_text("health.testAlert.send")).click()
     await expect(panel.get_by_role("status")).to_contain_text(f"A test alert is sent to {ON_CALL}")
     await until(lambda: any(mail["To"] == ON_CALL for mail in services.mail.mails))
     [subject] = [str(mail["Subject"]) for mail in services.mail.mails if mail["To"] == ON_CALL]
@@ -104,10 +105,10 @@ async def test_an_email_that_failed_for_good_is_sent_again(
     await tab.goto("/operate")
     await tab.get_by_role("region", name="Alerts", exact=True).get_by_role("link", name="Show unsent e-mails").click()
     services.mail.refusal = None
-    await row.get_by_role("button", name="Send again to carla@acme.example").click()
-    await expect(tab.get_by_text("The e-mail to carla@acme.example is sent again now.")).to_be_visible()
+    await row.get_by_role("button", name=app_text("users.mail.sendTo", "carla@acme.example")).click()
+    await expect(tab.get_by_text(app_text("users.mail.sent", "carla@acme.example"))).to_be_visible()
     # It leaves the list as soon as the server has it.
-    await expect(tab.get_by_text("Every e-mail was sent")).to_be_visible()
+    await expect(tab.get_by_text(app_text("users.mail.none"))).to_be_visible()
     assert [mail["To"] for mail in services.mail.mails].count("carla@acme.example") == 1
 
 
@@ -129,13 +130,13 @@ async def test_an_operator_ends_the_pause_of_a_provider(
     await expect(card.locator("dt", has_text="Next attempt").locator("+ dd")).to_contain_text("pause 10 m 0 s")
     await fits(tab)
     await screenshots.take(tab, "operate-provider-paused")
-    await card.get_by_role("button", name="End the pause of replicate").click()
-    dialog = tab.get_by_role("dialog", name="Send jobs to replicate again?")
-    await expect(dialog).to_contain_text("its failures count from zero")
+    await card.get_by_role("button", name=app_text("providers.providers.resetOf", "replicate")).click()
+    dialog = tab.get_by_role("dialog", name=app_text("providers.providers.resetTitle", "replicate"))
+    await expect(dialog).to_contain_text(app_text("providers.providers.resetText"))
     await dialog.get_by_role("button", name="End the pause").click()
-    await expect(tab.get_by_text("Jobs are sent to replicate again.")).to_be_visible()
+    await expect(tab.get_by_text(app_text("providers.providers.wasReset", "replicate"))).to_be_visible()
     await expect(card).to_contain_text("Working")
-    await expect(card.get_by_role("button", name="End the pause of replicate")).to_have_count(0)
+    await expect(card.get_by_role("button", name=app_text("providers.providers.resetOf", "replicate"))).to_have_count(0)
 
     # The job that waited runs.
     async def is_completed() -> bool:

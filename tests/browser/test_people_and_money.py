@@ -14,6 +14,7 @@ from tests.browser.operator_actions import fits
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import PASSWORD, Account, Stack
+from tests.browser.texts import app_text
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -56,7 +57,7 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
     await dialog.get_by_role("button", name="Create tenant").click()
     await expect(page.get_by_role("heading", name=name)).to_be_visible()
     # The figures are there before a user is.
-    await expect(page.get_by_text("0 held by active jobs")).to_be_visible()
+    await expect(page.get_by_text(app_text("tenants.tenant.figures.held", 0))).to_be_visible()
 
     # A user with a password that is shown once.
     email = f"{uuid.uuid4().hex[:8]}@example.com"
@@ -65,7 +66,7 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
     await dialog.get_by_role("radio", name="Password").click()
     await dialog.get_by_label("E-mail address").fill(email)
     await dialog.get_by_role("button", name="Create user").click()
-    shown = page.get_by_role("dialog", name="The user is created")
+    shown = page.get_by_role("dialog", name=app_text("users.addUser.createdTitle"))
     password = await shown.locator("code").inner_text()
     await shown.get_by_role("button", name="Done").click()
     await expect(page.get_by_role("region", name="Users").get_by_role("link", name=email)).to_be_visible()
@@ -75,14 +76,14 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
 
     # The question shows the new balance. Two clicks are one credit.
     await page.get_by_role("button", name="Add tokens").click()
-    dialog = page.get_by_role("dialog", name="Add tokens to the wallet")
+    dialog = page.get_by_role("dialog", name=app_text("users.credit.title", ""))
     await dialog.get_by_label("Tokens", exact=True).fill("1,200")
     await dialog.get_by_label("Reason").fill("Invoice 2026-07")
     await expect(dialog.get_by_role("definition").last).to_have_text("1,200 tokens")
     await assert_accessible(page)
     await screenshots.take(page, "operate-credit")
     await dialog.get_by_role("button", name="Add 1,200 tokens").dblclick()
-    await expect(page.get_by_text("The balance is 1,200 tokens.")).to_be_visible()
+    await expect(page.get_by_text(app_text("users.credit.done", "1,200 tokens"))).to_be_visible()
     await expect(page.get_by_role("region", name="Wallet history").get_by_text("+1,200")).to_have_count(1)
     await assert_accessible(page)
     await screenshots.take(page, "operate-user")
@@ -103,16 +104,16 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
     await page.get_by_role("button", name="Actions").click()
     await page.get_by_role("menuitem", name="Disable").click()
     dialog = page.get_by_role("dialog", name=f"Disable {email}?")
-    await expect(dialog).to_contain_text("The user is signed out at once")
+    await expect(dialog).to_contain_text(app_text("users.user.disableText"))
     await dialog.get_by_role("button", name="Disable").click()
-    await expect(page.get_by_text("is disabled and signed out")).to_be_visible()
+    await expect(page.get_by_text(app_text("users.user.wasDisabled", ""))).to_be_visible()
     await expect(theirs.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
     await sign_in(theirs, email, password)
     await expect(theirs.get_by_role("alert").first).to_be_visible()
     # And enabled again.
     await page.get_by_role("button", name="Actions").click()
     await page.get_by_role("menuitem", name="Enable").click()
-    await expect(page.get_by_text("can sign in again")).to_be_visible()
+    await expect(page.get_by_text(app_text("users.user.wasEnabled", ""))).to_be_visible()
     await sign_in(theirs, email, password)
     await expect(theirs.get_by_text("Tokens added")).to_be_visible()
 
@@ -164,18 +165,18 @@ async def test_limits_of_a_tenant_are_changed_and_checked(
     await page.get_by_role("tab", name="Limits").click()
     await page.get_by_label("Weight").fill("2.5")
     await page.get_by_label("Jobs at once", exact=True).fill("many")
-    await expect(page.get_by_text("Enter a whole number, or leave it empty.")).to_be_visible()
+    await expect(page.get_by_text(app_text("providers.limit.wrong"))).to_be_visible()
     await page.get_by_label("Jobs at once", exact=True).fill("4")
     await page.get_by_role("button", name="Save").first.click()
-    await expect(page.get_by_text("The share is changed.")).to_be_visible()
-    await page.get_by_label("Storage of the tenant").fill("20 GB")
-    await page.get_by_label("API keys of one user").fill("7")
+    await expect(page.get_by_text(app_text("tenants.share.saved"))).to_be_visible()
+    await page.get_by_label(app_text("tenants.quota.fields.tenant_storage_bytes")).fill("20 GB")
+    await page.get_by_label(app_text("tenants.quota.fields.keys_per_user")).fill("7")
     await page.get_by_role("button", name="Save").last.click()
-    await expect(page.get_by_text("The quotas are changed.")).to_be_visible()
+    await expect(page.get_by_text(app_text("tenants.quota.saved"))).to_be_visible()
     await page.reload()
     await expect(page.get_by_label("Weight")).to_have_value("2.5")
-    await expect(page.get_by_label("Storage of the tenant")).to_have_value("20 GB")
-    await expect(page.get_by_label("API keys of one user")).to_have_value("7")
+    await expect(page.get_by_label(app_text("tenants.quota.fields.tenant_storage_bytes"))).to_have_value("20 GB")
+    await expect(page.get_by_label(app_text("tenants.quota.fields.keys_per_user"))).to_have_value("7")
     await assert_accessible(page)
     await screenshots.take(page, "operate-tenant-limits")
     async with stack.client(account.headers) as client:
@@ -254,10 +255,10 @@ async def test_an_audit_of_the_ledger_runs_and_shows_its_result(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto("/operate/ledger")
     await page.get_by_role("button", name="Run an audit").click()
-    await expect(page.get_by_text("The audit is started.")).to_be_visible()
+    await expect(page.get_by_text(app_text("ledger.ledger.started"))).to_be_visible()
     result = page.get_by_role("region", name="Last run")
     await expect(result).to_contain_text("Every wallet balances.")
-    await expect(page.get_by_role("region", name="Pools of the audit")).to_contain_text("pool_1")
+    await expect(page.get_by_role("region", name=app_text("ledger.ledger.pools"))).to_contain_text("pool_1")
     await expect(page.get_by_role("region", name="Audits", exact=True).get_by_role("row")).not_to_have_count(1)
     await assert_accessible(page)
     await screenshots.take(page, "operate-ledger")
@@ -352,7 +353,7 @@ async def test_a_tenant_admin_sees_only_their_own_tenant_and_its_users(page: Pag
     await expect(page.get_by_role("region", name="Users").get_by_role("row")).to_have_count(2)
     # No one else may be found, not even by the URL.
     await page.goto(f"/operate/users/{stranger.id}")
-    await expect(page.get_by_role("heading", name="There is no such user")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("users.user.notFound"))).to_be_visible()
     await page.goto("/operate/users")
     await page.get_by_role("button", name="Add user").click()
     dialog = page.get_by_role("dialog", name="Add a user")
@@ -368,7 +369,7 @@ async def test_a_tenant_admin_sees_only_their_own_tenant_and_its_users(page: Pag
     await expect(page.get_by_role("button", name="Add tokens")).to_have_count(0)
     await expect(page.get_by_role("button", name="Actions")).to_be_visible()
     await page.goto("/operate/settings")
-    await expect(page.get_by_role("heading", name="Only operators see this page")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("operate.operate.notAllowed"))).to_be_visible()
     await page.goto("/operate/tenants")
     await expect(page.get_by_role("region", name="Tenants").get_by_role("row")).to_have_count(2)
     await assert_accessible(page)

@@ -11,6 +11,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -18,7 +19,7 @@ RUN_PAGE = re.compile(r"/runs/[0-9a-f-]{36}")
 
 
 async def choose(step: Locator, page: Page, name: str) -> None:
-    await step.get_by_role("combobox", name="What makes the images").click()
+    await step.get_by_role("combobox", name=app_text("pipelines.editor.workflow")).click()
     await page.get_by_role("option", name=name).click()
 
 
@@ -57,24 +58,28 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     await prompt.press_sequentially(", {{style")
     await prompt.press("Enter")
     await expect(prompt).to_have_value("{{prompt}}, {{style}}")
-    await expect(steps.nth(0)).to_contain_text("{{style}} is new: each run asks for it.")
+    await expect(steps.nth(0)).to_contain_text(app_text("pipelines.editor.newName", "style"))
     # A name that is nearly a known one is offered; one that cannot be is marked as wrong.
     await prompt.press_sequentially(" {{promt}}")
-    await steps.nth(0).get_by_role("button", name="Did you mean {{prompt}}?").click()
+    await steps.nth(0).get_by_role("button", name=app_text("pipelines.editor.didYouMean", "prompt")).click()
     await expect(prompt).to_have_value("{{prompt}}, {{style}} {{prompt}}")
     await prompt.fill("{{prompt}}, {{Style}}")
-    await expect(steps.nth(0)).to_contain_text("{{Style}} cannot be used here.")
+    await expect(steps.nth(0)).to_contain_text(app_text("pipelines.editor.wrongName", "Style"))
     await prompt.fill("{{prompt}}, {{style}}")
 
     # The second step works on its images; counts multiply above the steps.
     await page.get_by_role("button", name="Add a step").click()
     await choose(steps.nth(1), page, "Relight")
-    await expect(steps.nth(1)).to_contain_text("Works on the image of the step before.")
-    children = steps.nth(0).get_by_role("textbox", name="Images made from each")
+    await expect(steps.nth(1)).to_contain_text(app_text("pipelines.editor.parentNote"))
+    children = steps.nth(0).get_by_role("textbox", name=app_text("pipelines.editor.children"))
     await children.fill("4")
-    await expect(page.get_by_role("region", name="How a run grows")).to_contain_text("1 → 4 for each first image")
-    await page.get_by_role("textbox", name="Images at the end").fill("4")
-    await expect(page.get_by_role("img", name="Chain: Imagine 1, Relight 4")).to_be_visible()
+    await expect(page.get_by_role("region", name=app_text("pipelines.editor.picture"))).to_contain_text(
+        "1 → 4 for each first image"
+    )
+    await page.get_by_role("textbox", name=app_text("pipelines.runPanel.leaves")).fill("4")
+    await expect(
+        page.get_by_role("img", name=app_text("pipelines.pipelines.chainLabel", "Imagine 1, Relight 4"))
+    ).to_be_visible()
 
     # Moved by button, by the keyboard, and back by dragging.
     await steps.nth(1).get_by_role("button", name="Move Relight up").press("Enter")
@@ -82,7 +87,7 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     # The server says at the field what is wrong with a first step that needs an image.
     await page.get_by_role("button", name="Dry run").click()
     await expect(steps.nth(0)).to_contain_text("the first step has no parent")
-    await expect(page.get_by_text("Some steps need a correction first.")).to_be_visible()
+    await expect(page.get_by_text(app_text("pipelines.runPanel.fixSteps"))).to_be_visible()
     await steps.nth(1).get_by_test_id("drag").drag_to(steps.nth(0))
     await expect(steps.nth(0).get_by_role("textbox", name="Step 1: Name of the step")).to_have_value("Imagine")
 
@@ -91,7 +96,7 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     await expect(panel).to_contain_text("needs a prompt")
     await panel.get_by_role("textbox", name="Prompt").fill("dunes")
     await panel.get_by_role("textbox", name="Style").fill("by night")
-    result = panel.get_by_role("region", name="Result of the dry run")
+    result = panel.get_by_role("region", name=app_text("pipelines.runPanel.result"))
     await expect(result).to_contain_text("dunes, by night")
     await expect(result).to_contain_text("5 tokens")
     await assert_accessible(page)
@@ -101,21 +106,21 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
 
     await page.get_by_role("button", name="Create pipeline").click()
     await expect(page).to_have_url(f"{stack.url}/pipelines/dunes-by-night")
-    await expect(page.get_by_text("The pipeline was created.")).to_be_visible()
+    await expect(page.get_by_text(app_text("pipelines.editor.created"))).to_be_visible()
     save = page.get_by_role("button", name="Save", exact=True)
     await expect(save).to_be_disabled()
 
     # A change is a new version, and what changed can be read.
     await steps.nth(0).get_by_role("textbox", name="Prompt").fill("{{prompt}}, {{style}}, in the manner of an old film")
-    await steps.nth(0).get_by_role("textbox", name="Images made from each").fill("2")
+    await steps.nth(0).get_by_role("textbox", name=app_text("pipelines.editor.children")).fill("2")
     await steps.nth(0).get_by_role("switch", name="Wait for approval").click()
     await expect(page.get_by_text("Unsaved changes")).to_be_visible()
     await save.click()
-    await expect(page.get_by_text("Saved as version 2.")).to_be_visible()
+    await expect(page.get_by_text(app_text("pipelines.editor.saved", 2))).to_be_visible()
     await page.get_by_role("tab", name="Versions (2)").click()
-    comparison = page.get_by_role("region", name="Version 2 compared with version 1")
+    comparison = page.get_by_role("region", name=app_text("pipelines.version.compared", 2, 1))
     await expect(comparison.locator("ins").filter(has_text="in the manner of an old film")).to_be_visible()
-    await expect(comparison).to_contain_text("Images made from each")
+    await expect(comparison).to_contain_text(app_text("pipelines.editor.children"))
     await expect(comparison).to_contain_text("Wait for approval")
     await assert_accessible(page)
     await screenshots.take(page, "pipeline-versions")
@@ -123,8 +128,8 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     await page.get_by_role("button", name="Version 1").click()
     await expect(page).to_have_url(f"{stack.url}/pipelines/dunes-by-night?tab=versions&version=1")
     await page.reload()
-    await page.get_by_role("button", name="Edit from this version").click()
-    await expect(steps.nth(0).get_by_role("textbox", name="Images made from each")).to_have_value("4")
+    await page.get_by_role("button", name=app_text("pipelines.version.restore")).click()
+    await expect(steps.nth(0).get_by_role("textbox", name=app_text("pipelines.editor.children"))).to_have_value("4")
     await assert_accessible(page)
     await screenshots.take(page, "pipeline")
 
@@ -134,7 +139,7 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     await page.get_by_role("button", name="Undo").click()
     await expect(steps).to_have_count(2)
 
-    await page.get_by_role("button", name="Save and start run").click()
+    await page.get_by_role("button", name=app_text("pipelines.runPanel.saveAndStart")).click()
     await expect(page).to_have_url(RUN_PAGE)
     run = await finished_run(stack, account, page.url.rpartition("/")[2].partition("?")[0])
     assert (run["pipeline_version"], run["prompt"], run["variables"]) == (3, "dunes", {"style": "by night"})
@@ -176,21 +181,21 @@ async def test_an_actor_is_a_step_with_a_form_from_its_schema(signed_in: Page) -
     steps = page.get_by_role("main").locator("ol > li")
     await choose(steps.nth(0), page, "Imagine")
     await page.get_by_role("button", name="Add a step").click()
-    await steps.nth(1).get_by_role("combobox", name="What makes the images").click()
+    await steps.nth(1).get_by_role("combobox", name=app_text("pipelines.editor.workflow")).click()
     await page.get_by_role("option", name=re.compile("Actors")).first.click()
     await expect(steps.nth(1).get_by_role("combobox", name="What to make")).to_contain_text("Image to image")
     # Its form begins with what the step has: the prompt, the parent's image, a seed.
     await expect(steps.nth(1).get_by_role("textbox", name="Prompt")).to_have_value("{{prompt}}")
     await expect(steps.nth(1).get_by_role("textbox", name="Image URL")).to_have_value("{{parent_image_path}}")
     # A number comes from a variable, and gets a value of its own again.
-    await steps.nth(1).get_by_role("button", name="Take Strength from a variable").click()
+    await steps.nth(1).get_by_role("button", name=app_text("form.form.fromVariable", "Strength")).click()
     await expect(steps.nth(1).get_by_role("textbox", name="Strength")).to_have_value("{{strength}}")
     panel = page.get_by_role("region", name="Try and run")
     await panel.get_by_role("textbox", name="Prompt").fill("dunes")
     await panel.get_by_role("textbox", name="Strength").fill("0.4")
     await page.get_by_role("button", name="Dry run").click()
-    await expect(panel.get_by_role("region", name="Result of the dry run")).to_contain_text("First job")
-    await steps.nth(1).get_by_role("button", name="Give Strength a value of its own").click()
+    await expect(panel.get_by_role("region", name=app_text("pipelines.runPanel.result"))).to_contain_text("First job")
+    await steps.nth(1).get_by_role("button", name=app_text("form.form.ownValue", "Strength")).click()
     await expect(panel.get_by_role("textbox", name="Strength")).to_have_count(0)
     await assert_accessible(page)
 
@@ -203,12 +208,12 @@ async def test_the_editor_fits_a_phone(page: Page, stack: Stack) -> None:
     entered = await page.context.request.post("/api/auth/demo")
     assert entered.ok, await entered.text()
     await page.goto("/pipelines/demo-landscapes")
-    await expect(page.get_by_role("heading", name="Landscapes in many lights")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("pipelines.editor.nameHint"))).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     panel = page.get_by_role("region", name="Try and run")
     await panel.get_by_role("textbox", name="Prompt").fill("dunes")
     await panel.get_by_role("button", name="Dry run").click()
-    await panel.get_by_text("Graph for the engine").click()
+    await panel.get_by_text(app_text("pipelines.runPanel.graph")).click()
     await expect(panel).to_contain_text("LightboxTextToImage")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     await assert_accessible(page)
@@ -217,11 +222,11 @@ async def test_the_editor_fits_a_phone(page: Page, stack: Stack) -> None:
 async def test_a_viewer_creates_nothing(page: Page, stack: Stack) -> None:
     await stack.sign_in(page, await stack.new_account(role="viewer"))
     await page.goto("/pipelines")
-    await expect(page.get_by_text("Your role can look, but it cannot create pipelines.")).to_be_visible()
+    await expect(page.get_by_text(app_text("pipelines.pipelines.noneViewer"))).to_be_visible()
     await expect(page.get_by_role("link", name="New pipeline")).to_have_count(0)
     await expect(page.get_by_role("link", name="Start a run")).to_have_count(0)
     await page.goto("/pipelines/new")
-    await expect(page.get_by_text("Your role can look, but it cannot create pipelines.")).to_be_visible()
+    await expect(page.get_by_text(app_text("pipelines.pipelines.noneViewer"))).to_be_visible()
 
 
 async def test_the_pipeline_of_the_demo_makes_a_tree_of_three_levels(stack: Stack) -> None:

@@ -12,6 +12,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import sell, submit, upload
 
 pytestmark = pytest.mark.thorough
@@ -36,11 +37,11 @@ async def test_two_tabs_show_the_same(signed_in: Page, stack: Stack, account: Ac
     other = await page.context.new_page()
     for tab in (page, other):
         await tab.goto(f"/jobs/{job_id}")
-        await expect(tab.get_by_role("button", name="Cancel, refund 5 tokens")).to_be_visible()
-    await page.get_by_role("button", name="Cancel, refund 5 tokens").click()
+        await expect(tab.get_by_role("button", name=app_text("job.job.cancelAndRefund", "5 tokens"))).to_be_visible()
+    await page.get_by_role("button", name=app_text("job.job.cancelAndRefund", "5 tokens")).click()
     await page.get_by_role("button", name="Cancel the job").click()
     for tab in (page, other):
-        await expect(tab.get_by_text("This job was canceled")).to_be_visible()
+        await expect(tab.get_by_text(app_text("job.job.canceledTitle"))).to_be_visible()
         await expect(tab.get_by_role("navigation", name="Main").get_by_text("1,000", exact=True)).to_be_visible()
 
 
@@ -49,7 +50,7 @@ async def test_a_phone_shows_jobs_and_results(signed_in: Page, stack: Stack, acc
     page = signed_in
     job_id = await submit(stack, account, "glow", await upload(stack, account, f"{'a-long-name-' * 8}.png"))
     for path, visible in (
-        (f"/jobs/{job_id}", page.get_by_role("slider", name="Divider between before and after")),
+        (f"/jobs/{job_id}", page.get_by_role("slider", name=app_text("media.media.divider"))),
         ("/jobs", page.get_by_role("list", name="Jobs").get_by_text("Glow")),
         ("/account", page.get_by_text("Tokens added")),
         ("/account?tab=security", page.get_by_text("This browser")),
@@ -90,7 +91,7 @@ async def test_a_page_recovers_by_itself_when_the_control_plane_was_killed(
     watch.is_server_away = False
     async with stack.client(account.headers) as client:
         await client.post(f"/api/ai-jobs/{job_id}/cancel")
-    await expect(page.get_by_text("This job was canceled")).to_be_visible()
+    await expect(page.get_by_text(app_text("job.job.canceledTitle"))).to_be_visible()
 
 
 MANY = 10_000
@@ -113,7 +114,7 @@ async def test_ten_thousand_jobs_scroll_with_a_few_rows_in_the_page(signed_in: P
     await page.goto("/jobs")
     rows = page.get_by_role("list", name="Jobs").get_by_role("listitem")
     await expect(rows.first).to_contain_text(f"Job {MANY - 1}")
-    end = page.get_by_text("10,000 jobs, all shown")
+    end = page.get_by_text(app_text("jobs.jobs.end", "10,000"))
     while not await end.is_visible():
         await page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
         assert await rows.count() < 60

@@ -15,6 +15,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, plant_tree, run_of, start_run, waits
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, sell
 from tests.browser.voting import open_comparison_by_keyboard, vote_by_keyboard
 from tests.support.waiting import until
@@ -78,7 +79,7 @@ async def test_a_branch_is_killed_after_its_refund_was_shown_and_restored(
     await until(has_waiting_child, 600)
     await page.goto(f"/runs/{run_id}")
     await page.get_by_role("button", name="Pause").click()
-    await expect(page.get_by_text("The run is paused. Active jobs go on.")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.run.paused"))).to_be_visible()
     tree = page.get_by_role("application", name=re.compile("Tree of 1 candidate"))
     await tree.focus()
     await page.keyboard.press("ArrowRight")
@@ -93,8 +94,8 @@ async def test_a_branch_is_killed_after_its_refund_was_shown_and_restored(
     balance = await balance_of(stack, account)
     await panel.get_by_role("button", name="Kill branch").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("1 candidate will be rejected.")
-    await expect(dialog).to_contain_text("1 active job will be canceled, and 5 tokens come back")
+    await expect(dialog).to_contain_text(app_text("runs.panel.killCandidates", 1, False))
+    await expect(dialog).to_contain_text(app_text("runs.panel.killJobs", 1, "5 tokens"))
     await assert_accessible(page)
     await screenshots.take(page, "run-kill")
     await dialog.get_by_role("button", name="Keep it").click()
@@ -106,7 +107,7 @@ async def test_a_branch_is_killed_after_its_refund_was_shown_and_restored(
     assert await balance_of(stack, account) == balance + 5
 
     await panel.get_by_role("button", name="Restore branch").click()
-    await expect(dialog).to_contain_text("1 candidate will be active again")
+    await expect(dialog).to_contain_text(app_text("runs.panel.restoreCandidates", 1))
     await dialog.get_by_role("button", name="Restore").click()
     await expect(panel.get_by_role("button", name="Kill branch")).to_be_visible()
     await expect(panel).to_contain_text("Active")
@@ -131,24 +132,24 @@ async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
     await row.click()
     await page.get_by_role("tab", name="Gates").click()
     gate = page.get_by_role("region", name="Base → Glow")
-    await expect(gate).to_contain_text("1 candidate may become parents.")
-    await expect(gate).to_contain_text("make up to 2 candidates of Glow")
+    await expect(gate).to_contain_text(app_text("runs.gate.parents", 1))
+    await expect(gate).to_contain_text(app_text("runs.gate.children", 2, "Glow"))
     await assert_accessible(page)
     await screenshots.take(page, "run-gates")
-    await gate.get_by_role("button", name="Approve, up to 2 tokens").click()
+    await gate.get_by_role("button", name=app_text("runs.gate.approveCost", "2 tokens")).click()
     await expect(gate).to_contain_text("Approved")
     # Live: the run goes on to its end.
-    await expect(page.get_by_text("2 of 2 finished")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.runs.finished", 2, 2))).to_be_visible()
 
     await page.get_by_role("tab", name="Budget").click()
     await expect(page.get_by_role("img", name=re.compile("Tokens used over time. Used in total: 3"))).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "run-budget")
     await page.get_by_role("button", name="Change the budget").click()
-    field = page.get_by_role("spinbutton", name="New budget in tokens")
+    field = page.get_by_role("spinbutton", name=app_text("runs.budget.newBudget"))
     await field.fill("30")
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(page.get_by_text("The budget is now 30 tokens.")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.budget.saved", "30 tokens"))).to_be_visible()
     assert (await run_of(stack, account, run_id))["budget"] == 30
 
     await page.get_by_role("tab", name="Gallery").click()
@@ -171,13 +172,13 @@ async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
     # The run has completed; it makes more where it is asked to.
     await page.get_by_role("button", name="Make more").click()
     dialog = page.get_by_role("dialog", name="Make more candidates")
-    await expect(dialog).to_contain_text("So far a finished candidate took about 2 tokens.")
-    await expect(dialog.get_by_role("spinbutton", name="Finished candidates in all")).to_have_value("4")
+    await expect(dialog).to_contain_text(app_text("runs.more.budgetHint", "2 tokens"))
+    await expect(dialog.get_by_role("spinbutton", name=app_text("runs.more.target"))).to_have_value("4")
     await assert_accessible(page)
     await screenshots.take(page, "run-make-more")
     await dialog.get_by_role("button", name="Make more").click()
-    await expect(page.get_by_text("The run makes candidates until it has 4.")).to_be_visible()
-    await expect(page.get_by_text("4 of 4 finished")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.more.done", 4))).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.runs.finished", 4, 4))).to_be_visible()
     assert (await waits(stack, account, run_id))["reason"] == "target_reached"
 
 
@@ -192,7 +193,7 @@ async def test_the_tree_grows_while_it_is_watched_and_a_late_candidate_shows_its
     run_id = await start_run(stack, account, pipeline, "Watched", target_leaves=1)
     await waits(stack, account, run_id)
     await page.goto(f"/runs/{run_id}")
-    await expect(page.get_by_role("application", name="Tree of 1 candidate")).to_be_visible()
+    await expect(page.get_by_role("application", name=app_text("runs.tree.label", 1))).to_be_visible()
     await page.evaluate("window.isWatched = true")
     for number, step in ((2, "base"), (3, "glow")):
         async with stack.client(account.headers) as client:
@@ -200,11 +201,11 @@ async def test_the_tree_grows_while_it_is_watched_and_a_late_candidate_shows_its
             assert approved.is_success, approved.text
         await expect(page.get_by_role("application", name=f"Tree of {number} candidates")).to_be_visible()
         await waits(stack, account, run_id)
-    await expect(page.get_by_text("1 of 1 finished")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.runs.finished", 1, 1))).to_be_visible()
     assert await page.evaluate("window.isWatched"), "the page was not loaded again"
 
     # The candidate of the last step, with what it was made from.
-    await page.get_by_role("application", name="Tree of 3 candidates").focus()
+    await page.get_by_role("application", name=app_text("runs.tree.label", 3)).focus()
     for _ in range(3):
         await page.keyboard.press("ArrowRight")
     panel = page.get_by_role("complementary", name="Selected candidate")
@@ -235,15 +236,15 @@ async def test_pairs_are_judged_by_touch_on_a_phone(
     run_id = await start_run(stack, account, pipeline, "Pocket dunes", target_leaves=2)
     await waits(stack, account, run_id)
     await page.goto(f"/runs/{run_id}?tab=compare")
-    side = page.get_by_role("button", name="Candidate 3 is better")
+    side = page.get_by_role("button", name=app_text("runs.compare.choose", 3))
     await expect(side).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "run-compare")
     await side.click()
-    await expect(page.get_by_role("heading", name="All pairs are compared")).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("runs.compare.done"))).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await page.get_by_role("button", name="Neither").click()
-    await expect(page.get_by_text("1 of 1 pair")).to_be_visible()
+    await expect(page.get_by_text(app_text("runs.compare.progress", 1, 1))).to_be_visible()
 
     async def is_saved() -> bool:
         async with stack.client(account.headers) as client:
@@ -295,7 +296,7 @@ async def test_a_tree_of_five_thousand_candidates_is_drawn_zoomed_and_searched_b
 
 async def assert_map_leads(page: Page) -> None:
     """The map frames what the window shows, a press moves the window there, and the whole tree needs no map."""
-    shown = page.get_by_role("img", name="Map of the whole tree")
+    shown = page.get_by_role("img", name=app_text("runs.tree.minimap"))
     frame = shown.locator("xpath=following-sibling::div")
     for corner in (0.1, 0.9):
         box: Any = await shown.bounding_box()
@@ -335,7 +336,7 @@ async def test_a_run_of_another_user_is_not_found(signed_in: Page, stack: Stack)
     pipeline = await add_pipeline(stack, stranger, "Private", IMAGINE)
     run_id = await start_run(stack, stranger, pipeline, "Secret", target_leaves=1)
     await signed_in.goto(f"/runs/{run_id}")
-    await expect(signed_in.get_by_role("heading", name="There is no such run")).to_be_visible()
+    await expect(signed_in.get_by_role("heading", name=app_text("run-not-found.runNotFound.title"))).to_be_visible()
     await signed_in.goto("/runs")
     await expect(signed_in.get_by_role("heading", name="No runs yet")).to_be_visible()
     await assert_accessible(signed_in)

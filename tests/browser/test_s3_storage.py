@@ -13,6 +13,7 @@ from callsheet.administration.bucket_cors import cors_rule
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.page_errors import Watch
 from tests.browser.stack import running_stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended
 from tests.support.seaweedfs import S3Server
 from tests.support.waiting import until
@@ -49,7 +50,7 @@ async def test_a_video_goes_to_the_bucket_and_comes_back_from_it(
         assert job["status"] == "completed"
 
         # Both videos are read from the bucket, with ranges, by elements that the policy of the page allows.
-        await expect(page.get_by_role("slider", name="Divider between before and after")).to_be_visible()
+        await expect(page.get_by_role("slider", name=app_text("media.media.divider"))).to_be_visible()
         videos = page.locator("video")
         await expect(videos).to_have_count(2)
 

@@ -10,6 +10,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended, submit, upload
 
 
@@ -40,7 +41,7 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     public.on("request", lambda request: asked.append(request.url))
     await public.goto(link)
     await expect(public.get_by_role("heading", level=1, name="Glow")).to_be_visible()
-    await expect(public.get_by_role("slider", name="Divider between before and after")).to_be_visible()
+    await expect(public.get_by_role("slider", name=app_text("media.media.divider"))).to_be_visible()
     text = await public.locator("body").inner_text()
     assert account.email not in text
     assert "beach-walk" not in text
@@ -55,7 +56,7 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
         await page.get_by_role("dialog", name="Revoke this link?").get_by_role("button", name="Revoke").click()
     await expect(dialog.get_by_role("heading", name="Active links")).to_be_hidden()
     await public.reload()
-    await expect(public.get_by_role("heading", level=1, name="This link does not work")).to_be_visible()
+    await expect(public.get_by_role("heading", level=1, name=app_text("share.share.endedTitle"))).to_be_visible()
     await assert_accessible(public)
     await strangers.close()
 
@@ -76,8 +77,8 @@ async def test_the_url_of_a_job_page_shows_nothing_to_a_person_without_an_accoun
     await ended(stack, account, job_id)
     await page.goto(f"/jobs/{job_id}")
     await page.get_by_role("button", name="More").click()
-    await page.get_by_role("menuitem", name="Copy link to this page").click()
-    await expect(page.get_by_text("Only your account can open it.")).to_be_visible()
+    await page.get_by_role("menuitem", name=app_text("job.job.copyLink")).click()
+    await expect(page.get_by_text(app_text("job.job.linkCopied"))).to_be_visible()
     # Pasted as people do it.
     await page.goto("/jobs")
     await page.get_by_role("searchbox").fill("")

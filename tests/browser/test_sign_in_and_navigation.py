@@ -12,6 +12,7 @@ from playwright.async_api import Page, Route, expect
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import sell, submit
 
 
@@ -167,7 +168,7 @@ async def test_signing_in_again_returns_to_the_same_page(signed_in: Page, stack:
     await expect(page.get_by_text("Live", exact=True)).to_be_visible()
     # Signed out elsewhere: the live stream ends, and the tab learns it without being touched.
     await page.context.request.post("/api/auth/logout", headers={"x-csrf-token": await stack.csrf_token(page)})
-    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await expect(page.get_by_text(app_text("sign-in.signIn.sessionEnded"))).to_be_visible()
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(account.password)
     await page.get_by_role("button", name="Sign in").click()
@@ -184,7 +185,7 @@ async def test_the_link_of_the_demo_opens_signed_in_once(page: Page, stack: Stac
     await page.context.clear_cookies()
     await page.goto("about:blank")
     await page.goto(stack.link)
-    await expect(page.get_by_text("The link was used before")).to_be_visible()
+    await expect(page.get_by_text(app_text("sign-in.signIn.linkUsed"))).to_be_visible()
     assert "once" not in page.url
 
     # This browser is of the user who runs the demo, so that its account is one click away.

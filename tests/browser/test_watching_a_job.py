@@ -11,6 +11,7 @@ from callsheet.wire.job_errors import SENTENCES
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended, sell, submit, upload
 
 
@@ -23,11 +24,11 @@ async def test_a_user_watches_a_job_compares_and_downloads(
     await page.goto(f"/jobs/{job_id}")
     await expect(page.get_by_role("heading", level=1, name="Film noir on beach-walk.mp4")).to_be_visible()
 
-    divider = page.get_by_role("slider", name="Divider between before and after")
+    divider = page.get_by_role("slider", name=app_text("media.media.divider"))
     await expect(divider).to_be_visible()
     await divider.press("Home")
     await expect(divider).to_have_attribute("aria-valuenow", "0")
-    timeline = page.get_by_role("list").filter(has_text="Accepted, 2 tokens held")
+    timeline = page.get_by_role("list").filter(has_text=app_text("job.event.created", "2 tokens"))
     await expect(timeline.get_by_text("Completed")).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "job-completed")
@@ -56,15 +57,15 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     # The text of the engine is for operators.
     await expect(page.get_by_text("NoSuchNode")).to_have_count(0)
     await expect(page.get_by_role("link", name="See what the worker reported")).to_have_count(0)
-    await expect(page.get_by_text("Your wallet got 5 tokens back.").first).to_be_visible()
+    await expect(page.get_by_text(app_text("job.job.cameBack", "5 tokens")).first).to_be_visible()
     # Markup stays text.
     await expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Main").get_by_text("1,000", exact=True)).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "job-failed")
 
-    await page.get_by_role("button", name="Try again for 5 tokens").click()
-    timeline = page.get_by_role("list").filter(has_text="Accepted, 5 tokens held")
+    await page.get_by_role("button", name=app_text("job.job.retryCosts", "5 tokens")).click()
+    timeline = page.get_by_role("list").filter(has_text=app_text("job.event.created", "5 tokens"))
     await expect(timeline.get_by_text("Tried again")).to_be_visible()
 
 
@@ -84,12 +85,12 @@ async def test_a_user_cancels_a_waiting_job_and_sees_the_refund(
     await assert_accessible(page)
     await screenshots.take(page, "job-waiting")
 
-    await page.get_by_role("button", name="Cancel, refund 5 tokens").click()
+    await page.get_by_role("button", name=app_text("job.job.cancelAndRefund", "5 tokens")).click()
     dialog = page.get_by_role("dialog", name="Cancel this job?")
     await expect(dialog).to_contain_text("your wallet gets 5 tokens back")
     await dialog.get_by_role("button", name="Cancel the job").click()
-    await expect(page.get_by_text("This job was canceled")).to_be_visible()
-    await expect(page.get_by_text("Your wallet got 5 tokens back.").first).to_be_visible()
+    await expect(page.get_by_text(app_text("job.job.canceledTitle"))).to_be_visible()
+    await expect(page.get_by_text(app_text("job.job.cameBack", "5 tokens")).first).to_be_visible()
     await expect(wallet.get_by_text("1,000", exact=True)).to_be_visible()
 
 
@@ -102,12 +103,12 @@ async def test_previews_appear_during_the_render_and_the_image_can_be_enlarged(
     effect = await sell(stack, "Patient painting", paintings=10)
     job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=1000)
     await page.goto(f"/jobs/{job_id}")
-    preview = page.get_by_role("img", name="What the job has made so far")
+    preview = page.get_by_role("img", name=app_text("job.job.previewAlt"))
     await expect(preview).to_be_visible()
     await page.wait_for_function("image => image.naturalWidth > 0", arg=await preview.element_handle())
     await expect(page.get_by_role("progressbar", name="Progress")).to_have_attribute("aria-valuenow", re.compile("."))
 
-    await page.get_by_role("button", name="View in full size").click()
+    await page.get_by_role("button", name=app_text("media.media.openLarge")).click()
     large = page.get_by_role("dialog").get_by_role("img")
     await page.get_by_role("button", name="Zoom in").click()
     await expect(page.get_by_role("button", name="Zoom out")).to_be_visible()

@@ -6,6 +6,8 @@ import re
 
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.texts import app_text
+
 # Milliseconds from a key to the frame that shows the next pair, with both images decoded.
 WATCH_VOTES = """() => {
   window.votes = [];
@@ -53,7 +55,7 @@ async def open_comparison_by_keyboard(page: Page, name: str, leaves: int) -> Non
     await page.keyboard.press("r")
     await expect(page).to_have_url(re.compile("/runs$"))
     link = page.get_by_role("list", name="Runs").get_by_role("link")
-    await expect(link).to_contain_text(f"{leaves} of {leaves} finished")
+    await expect(link).to_contain_text(app_text("runs.runs.finished", leaves, leaves))
     await press_until(page, "Tab", link)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name=name)).to_be_visible()
@@ -67,20 +69,20 @@ async def open_comparison_by_keyboard(page: Page, name: str, leaves: int) -> Non
 async def vote_by_keyboard(page: Page, favourite: int, pairs: int) -> None:
     """Every pair, with one vote taken back, until the favourite is shown as the first of the winners."""
     progress = page.get_by_role("tabpanel").get_by_role("status").first
-    await expect(progress).to_have_text(f"0 of {pairs} pairs")
+    await expect(progress).to_have_text(app_text("runs.compare.progress", 0, pairs))
     await page.evaluate(WATCH_VOTES)
     pair = page.get_by_role("region", name="Pair to compare")
     first = str(await pair.get_attribute("data-pair"))
     await page.keyboard.press(await judged_for(page, favourite))
-    await expect(progress).to_have_text(f"1 of {pairs} pairs")
+    await expect(progress).to_have_text(app_text("runs.compare.progress", 1, pairs))
     # A vote that was a mistake is taken back, and the pair comes again.
     await page.keyboard.press("u")
-    await expect(progress).to_have_text(f"0 of {pairs} pairs")
+    await expect(progress).to_have_text(app_text("runs.compare.progress", 0, pairs))
     await expect(pair).to_have_attribute("data-pair", first)
     for judged in range(1, pairs + 1):
         await page.keyboard.press(await judged_for(page, favourite))
-        await expect(progress).to_have_text(f"{judged} of {pairs} pairs")
-    await expect(page.get_by_role("heading", name="All pairs are compared")).to_be_visible()
+        await expect(progress).to_have_text(app_text("runs.compare.progress", judged, pairs))
+    await expect(page.get_by_role("heading", name=app_text("runs.compare.done"))).to_be_visible()
     times: list[float] = await page.evaluate("window.votes")
     print(f"from a vote to the next pair: {[round(each) for each in times]} ms")  # noqa: T201  measured, not asserted
     await press_until(page, "Tab", page.get_by_role("link", name="Show the winners"))
