@@ -56,13 +56,13 @@ WORKFLOWS = """() => Object.fromEntries([...document.querySelectorAll("[aria-lab
   .map((row) => [...row.cells].map((cell) => cell.textContent)).map(([name, ...cells]) => [name, cells]))"""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def large(_built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LargeInstallation]:
     async with large_installation(tmp_path_factory.mktemp("large")) as installation:
         yield installation
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(large: LargeInstallation) -> Stack:
     """Pages, accounts and watches of these tests are of the large installation."""
     return large.stack
