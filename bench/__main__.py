@@ -18,6 +18,7 @@ from bench import (
     dispatch_lanes,
     dispatch_pickup,
     http_me,
+    http_memory,
     http_protocol,
     http_slow_clients,
     jobs_full,
@@ -44,6 +45,7 @@ from bench.results import Result, show, write
 # of its own to run for, and arguments for the short form in `short`.
 MODULES = (
     http_me,
+    http_memory,
     http_protocol,
     http_slow_clients,
     storage_presign,

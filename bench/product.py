@@ -62,6 +62,9 @@ def image(number: int) -> bytes:
 class RunningProduct:
     home: Path
     url: str
+    # The process of the control plane, and the API key of the user.
+    pid: int
+    key: str
     client: Client
     admin: httpx.AsyncClient
 
@@ -141,14 +144,14 @@ async def open_product(
         settings |= given or {}
         if public_url is not None:
             settings["CALLSHEET_SERVER__PUBLIC_URL"] = public_url
-        await undo.enter_async_context(serving(home, port, settings))
+        plane = await undo.enter_async_context(serving(home, port, settings))
         url = f"http://{HOST}:{port}"
         client = await undo.enter_async_context(Client(url, key))
         headers = {"authorization": f"Bearer {key}"}
         admin = await undo.enter_async_context(
             httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
         )
-        yield RunningProduct(home, url, client, admin)
+        yield RunningProduct(home, url, plane.pid, key, client, admin)
 
 
 @asynccontextmanager

@@ -225,3 +225,14 @@ def test_slow_clients_are_measured_beside_a_user_and_workers(tmp_path: Path) -> 
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
     assert results.keys() == {f"http.slow_clients.{part}" for part in ("user", "workers", "memory")}
     assert all({"value", "target"} <= result.keys() for result in results.values())
+
+
+@pytest.mark.thorough
+def test_the_memory_of_a_control_plane_is_measured_over_mixed_requests(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "http.memory", "--output", str(file)]
+    # The benchmark ends with an error if a request gets a 5xx.
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    [result] = json.loads(file.read_text())["results"]
+    assert result["name"] == "http.memory"
+    assert {"value", "peer", "target", "ratio_to_peer"} <= result.keys()

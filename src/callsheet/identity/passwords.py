@@ -10,8 +10,8 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-# OWASP's second recommendation: 19 MiB and two passes. A thread keeps that memory after a check. Checks in the default
-# pool, which has up to 32 threads, would keep 600 MB.
+# OWASP's second recommendation: 19 MiB and two passes. Checks in the default pool, which has up to 32 threads, would
+# take 600 MB at the same time.
 MEMORY_KIB = 19_456
 PASSES = 2
 THREADS = 4
