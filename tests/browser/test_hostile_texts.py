@@ -9,6 +9,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.page_errors import Watch
 from tests.browser.stack import Account, Stack
+from tests.browser.texts import app_text
 from tests.browser.user_content import ended, sell, submit, upload
 
 pytestmark = pytest.mark.thorough
@@ -83,7 +84,7 @@ async def test_markup_in_error_messages_stays_text(page: Page, stack: Stack) -> 
     job_id = await submit(stack, account, effect, prompt=PROMPT)
     await ended(stack, account, job_id)
     await page.goto(f"/jobs/{job_id}")
-    await page.get_by_role("link", name="See what the worker reported").click()
+    await page.get_by_role("link", name=app_text("job.job.reported")).click()
     await assert_text(page, EFFECT, node)
     await page.goto(f"/operate/jobs?user={account.id}")
     await assert_text(page, EFFECT, node)

@@ -56,7 +56,7 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     await expect(page.get_by_text(SENTENCES["invalid_workflow"]).first).to_be_visible()
     # The text of the engine is for operators.
     await expect(page.get_by_text("NoSuchNode")).to_have_count(0)
-    await expect(page.get_by_role("link", name="See what the worker reported")).to_have_count(0)
+    await expect(page.get_by_role("link", name=app_text("job.job.reported"))).to_have_count(0)
     await expect(page.get_by_text(app_text("job.job.cameBack", "5 tokens")).first).to_be_visible()
     # Markup stays text.
     await expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
