@@ -14,6 +14,7 @@ from tests.browser.catalog import create_workflow, drop, unique
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.test_task_results import play_to_the_end
+from tests.browser.texts import app_text
 from tests.browser.user_content import job_of, submit
 from tests.support.graphs import node
 from tests.support.sounds import sound
@@ -55,14 +56,16 @@ async def test_an_effect_on_sound_is_imported_bought_and_heard(
     await expect(dialog).to_contain_text("The file of SaveAudioMP3 (node 2), as .mp3")
     await dialog.get_by_role("textbox", name="Name", exact=False).first.fill("Voice")
     await create_workflow(page, dialog, "Voice")
-    await expect(page.get_by_role("region", name="Form and test run")).to_contain_text("MP3, WAV, FLAC and others")
+    await expect(page.get_by_role("region", name=app_text("workflows.workflows.form"))).to_contain_text(
+        app_text("upload.upload.formats.audio")
+    )
     await screenshots.take(page, "operate-workflow-of-sound")
     await offered(stack, slug, "Voice")
 
     file = tmp_path / "My voice.wav"
     file.write_bytes(sound("wav", SECONDS))
     await page.goto(f"/effects/{slug}")
-    await expect(page.get_by_text("Drop an audio file here")).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.drop.audio"))).to_be_visible()
     await screenshots.take(page, "effect-on-sound-empty")
     wrong = tmp_path / "cover.png"
     wrong.write_bytes(b"\x89PNG\r\n\x1a\n")

@@ -57,7 +57,8 @@ def test_a_copy_of_a_sentence_is_found() -> None:
 
 @pytest.mark.parametrize("test_file", sorted((ROOT / "tests/browser").glob("*.py")), ids=lambda each: each.stem)
 def test_browser_tests_repeat_no_sentence_of_the_application(test_file: Path) -> None:
-    assert _copies(test_file.read_text(), _texts_of_the_application()) == []
+    copies = _copies(test_file.read_text(), _texts_of_the_application())
+    assert copies == [], 'Write app_text("file.constant.name", arguments) instead, see tests/browser/texts.py'
 
 
 def test_every_path_of_a_browser_test_leads_to_a_text() -> None:
