@@ -10,6 +10,7 @@ import pytest
 from callsheet.dispatch.overview import Overview
 from tests.support.accounts import Person
 from tests.support.core import Member
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import described
 from tests.support.waiting import until
 from tests.support.worker_harness import OUTPUT, WorkerHarness
@@ -207,3 +208,41 @@ async def test_jobs_of_other_users_count_in_the_queue_position_but_are_not_shown
     shown = await worker_harness.shown(ann, job["id"])
     assert (shown["queue_position"], shown["why_waiting"]["ahead"]) == (2, 1)
     assert theirs["id"] not in str(shown)
+
+
+async def test_the_refusal_for_too_many_active_jobs_says_when_the_next_one_ends(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
+    jobs = [await worker_harness.engine_job(ann) for _ in range(5)]
+    await takes(worker_harness, 120)
+    api = worker_harness.jobs_api
+    # None of them runs, so the time is not known.
+    refused = await api.post("/api/admin/jobs", api.request(ann))
+    assert_refused(refused, 429, "too_many_active_jobs")
+    assert "retry-after" not in refused.headers
+    worker = await worker_harness.worker()
+    failed = (await worker.job())["job_id"]
+    assert failed in [job["id"] for job in jobs]
+    refused = await api.post("/api/admin/jobs", api.request(ann))
+    problem = assert_refused(refused, 429, "too_many_active_jobs")
+    seconds = int(refused.headers["retry-after"])
+    assert 1 <= seconds <= 120
+    assert problem["retry_after_seconds"] == seconds
+    assert f"about {seconds} seconds" in problem["detail"]
+
+
+async def test_the_refusal_of_a_retry_says_when_the_next_active_job_ends(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
+    failed = await worker_harness.engine_job(ann)
+    await takes(worker_harness, 120)
+    worker = await worker_harness.worker()
+    error = {"type": "invalid_workflow", "message": "The graph is wrong.", "retryable": False}
+    assert (await worker.fail(await worker.job(), "The graph is wrong.", error=error)).status_code == 200
+    for _ in range(5):
+        await worker_harness.engine_job(ann)
+    await worker.job()
+    refused = await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{failed['id']}/retry")
+    assert_refused(refused, 429, "too_many_active_jobs")
+    assert 1 <= int(refused.headers["retry-after"]) <= 120
+    assert (await worker_harness.shown(ann, failed["id"]))["status"] == "failed"

@@ -1,4 +1,7 @@
-"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs each have a limit."""
+"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs each have a limit.
+
+Also estimates when the next of the active jobs ends.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
+from callsheet.dispatch.overview import Overview
+from callsheet.jobs.outlook import outlook
+from callsheet.jobs.presenter import facts_in_queue
+from callsheet.jobs.progress import progress_of
+from callsheet.jobs.sql import SQL
+from callsheet.plumbing.database import Database
 from callsheet.settings import Settings
 from callsheet.wire.errors import TooManyActiveJobs
 
@@ -56,9 +66,38 @@ class ActiveLimits:
         limit: int = getattr(self, counted.value)
         return limit
 
-    def refusal(self, counted: CountedAs, active: int) -> TooManyActiveJobs:
+    def refusal(self, counted: CountedAs, active: int, retry_after_seconds: int | None = None) -> TooManyActiveJobs:
         noun, setting = _NAMES[counted]
-        return TooManyActiveJobs(active, self.of(counted), noun, setting)
+        return TooManyActiveJobs(active, self.of(counted), noun, setting, retry_after_seconds)
+
+
+class NextEnds:
+    """Estimates when the next of a user's active jobs ends, so that a client can wait for it."""
+
+    # A user may have hundreds of running jobs. These are enough for an estimate.
+    most = 20
+
+    def __init__(self, overview: Overview):
+        self._overview = overview
+
+    async def seconds(self, pool: Database, tenant_id: UUID, user_id: UUID, counted: CountedAs) -> int | None:
+        """At least one second. None if none of the jobs runs, or if the run time of none of them is known."""
+        async with pool.connection() as connection:
+            running = await SQL["running_jobs"].rows(
+                connection,
+                JobCycle,
+                tenant_id=tenant_id,
+                user_id=user_id,
+                counted_as=counted.value,
+                limit=self.most,
+            )
+            progress = await progress_of(connection, tenant_id, [cycle.job_id for cycle in running])
+        positions = await self._overview.positions(running)
+        expected = [
+            outlook(facts_in_queue(position, progress.get(cycle.job_id))).eta_seconds
+            for cycle, position in positions.items()
+        ]
+        return min((max(1, seconds) for seconds in expected if seconds is not None), default=None)
 
 
 def counted_as(run_id: UUID | None, actor: str | None, kind: str) -> CountedAs:

@@ -163,23 +163,30 @@ def _filled(
 
 def _facts(job: Job, position: QueuePosition | None, progress: JobProgress | None) -> Facts:
     if position is None:
-        facts = Facts(job.status, datetime.now(UTC), running_since=job.started_at)
-    else:
-        facts = Facts(
-            # The queue's status is newer: the job may have been leased or requeued since it was read.
-            status=JobStatus.QUEUED if position.status == "queued" else JobStatus.PROCESSING,
-            now=position.now,
-            ahead=position.ahead,
-            not_before=position.not_before,
-            limit=position.max_concurrent,
-            in_use=position.in_use or 0,
-            running_limits=(
-                (position.max_running, position.tenant_running or 0),
-                (position.max_running_per_user, position.user_running or 0),
-            ),
-            average_seconds=position.average_seconds,
-            running_since=position.run_started_at or position.last_leased_at,
-        )
+        return with_progress(Facts(job.status, datetime.now(UTC), running_since=job.started_at), progress)
+    return facts_in_queue(position, progress)
+
+
+def facts_in_queue(position: QueuePosition, progress: JobProgress | None) -> Facts:
+    facts = Facts(
+        # The queue's status is newer: the job may have been leased or requeued since it was read.
+        status=JobStatus.QUEUED if position.status == "queued" else JobStatus.PROCESSING,
+        now=position.now,
+        ahead=position.ahead,
+        not_before=position.not_before,
+        limit=position.max_concurrent,
+        in_use=position.in_use or 0,
+        running_limits=(
+            (position.max_running, position.tenant_running or 0),
+            (position.max_running_per_user, position.user_running or 0),
+        ),
+        average_seconds=position.average_seconds,
+        running_since=position.run_started_at or position.last_leased_at,
+    )
+    return with_progress(facts, progress)
+
+
+def with_progress(facts: Facts, progress: JobProgress | None) -> Facts:
     if progress is None:
         return facts
     elapsed = None if progress.elapsed_ms is None else progress.elapsed_ms / 1000

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.active_limits import ActiveLimits, counted_as
+from callsheet.jobs.active_limits import ActiveLimits, NextEnds, counted_as
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.reader import require_job
 from callsheet.jobs.relay import Relay
@@ -23,6 +23,10 @@ from callsheet.wire.jobs import Job
 from callsheet.wire.plurals import counted
 
 
+class _Full(Exception):
+    """The user has as many active jobs as allowed. The reason is found after the rollback."""
+
+
 class Retries:
     def __init__(
         self,
@@ -31,6 +35,7 @@ class Retries:
         relay: Relay,
         journal: Journal,
         limits: ActiveLimits,
+        next_ends: NextEnds,
         require_space: RequireSpace,
     ):
         self._require_space = require_space
@@ -39,6 +44,7 @@ class Retries:
         self._relay = relay
         self._journal = journal
         self._limits = limits
+        self._next_ends = next_ends
 
     async def retry(
         self,
@@ -78,16 +84,12 @@ class Retries:
                         "input_file_id", "A file of this job was deleted. Submit a new job with another file."
                     )
                 if retried is not None and capped and active >= self._limits.of(counted):
-                    raise self._limits.refusal(counted, active)
+                    raise _Full
+        except _Full:
+            seconds = await self._next_ends.seconds(pool, tenant_id, row.user_id, counted)
+            raise self._limits.refusal(counted, active, seconds) from None
         except asyncpg.CheckViolationError as violation:
-            match violation.constraint_name:
-                case "only_ended_jobs_are_deleted":
-                    raise NotFound("There is no such job.") from None
-                case "run_stays_in_its_budget":
-                    raise _budget_spent(row.cost) from None
-                case "wallet_is_never_negative":
-                    raise InsufficientTokens(row.cost, balance) from None
-            raise
+            raise _refusal_of(violation, row.cost, balance) from None
         if retried is None:
             raise await self._transitions.deny(Transition.RETRY, request)
         self._journal.changed(Transition.RETRY, retried, request)
@@ -95,6 +97,17 @@ class Retries:
         fresh = await require_job(pool, tenant_id, job_id)
         status = await self._relay.dispatch_now(fresh.entry)
         return job_view(fresh._replace(status=status))
+
+
+def _refusal_of(violation: asyncpg.CheckViolationError, cost: int, balance: int) -> Exception:
+    match violation.constraint_name:
+        case "only_ended_jobs_are_deleted":
+            return NotFound("There is no such job.")
+        case "run_stays_in_its_budget":
+            return _budget_spent(cost)
+        case "wallet_is_never_negative":
+            return InsufficientTokens(cost, balance)
+    return violation
 
 
 def _budget_spent(cost: int) -> WrongState:

@@ -11,7 +11,7 @@ from callsheet.dispatch.waiters import Waiters
 from callsheet.identity.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.active_limits import ActiveLimits
+from callsheet.jobs.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.expire import Deadlines
 from callsheet.jobs.feeds import Feeds
@@ -107,7 +107,8 @@ def open_jobs(
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
     settlement = LeaseSettlement(queue, transitions)
     starter = Starter(queue, routing, transitions, settlement)
-    submission = Submission(routing, relay, journal, settings, limits, usage, require_space)
+    next_ends = NextEnds(dispatch.overview)
+    submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)
     days = settings.event_days
     return JobsRoom(
         dispatch=dispatch,
@@ -120,7 +121,7 @@ def open_jobs(
         starter=starter,
         lease_reports=LeaseReports(queue, routing, settlement, settings.free_requeues),
         cancellation=Cancellation(routing, transitions, relay),
-        retries=Retries(routing, transitions, relay, journal, limits, require_space),
+        retries=Retries(routing, transitions, relay, journal, limits, next_ends, require_space),
         reaper=Reaper(queue, transitions, reaped),
         deadlines=Deadlines(lambda: databases.pools, transitions, relay),
         reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, routing, transitions),

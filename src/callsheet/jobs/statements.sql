@@ -256,6 +256,12 @@ SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_
 -- name: count_active
 SELECT active_jobs_as(:tenant_id, :user_id, :counted_as)
 
+-- name: running_jobs
+SELECT tenant_id, id AS job_id, charge_cycle FROM ai_jobs
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL AND status = 'processing'
+  AND counted_as(run_id, actor, kind) = :counted_as
+LIMIT :limit
+
 -- name: read_outbox
 -- Oldest first. A row that another process is relaying at this moment may be relayed twice, which changes nothing.
 SELECT o.id AS outbox_id, o.action, o.tenant_id, o.job_id, o.charge_cycle, j.status, j.charge_cycle AS job_cycle,

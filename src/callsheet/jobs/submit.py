@@ -15,7 +15,7 @@ import asyncpg
 
 from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.active_limits import ActiveLimits
+from callsheet.jobs.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
 from callsheet.jobs.relay import Relay
@@ -79,11 +79,13 @@ class Submission:
         journal: Journal,
         settings: JobSettings,
         limits: ActiveLimits,
+        next_ends: NextEnds,
         usage: StorageUsage,
         require_space: RequireSpace,
     ):
         self._require_space = require_space
         self._limits = limits
+        self._next_ends = next_ends
         self._usage = usage
         self._routing = routing
         self._relay = relay
@@ -206,7 +208,10 @@ class Submission:
             raise InsufficientTokens(new.cost, row.balance)
         if not row.has_room:
             raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
-        raise self._limits.refusal(new.counted_as, row.active)
+        # Only a client waits for the time: the loop of a run looks again by itself.
+        names = (new.tenant_id, new.user_id, new.counted_as)
+        seconds = await self._next_ends.seconds(pool, *names) if new.slot is None or new.slot.run_id is None else None
+        raise self._limits.refusal(new.counted_as, row.active, seconds)
 
     async def _earlier(self, pool: Database, new: NewJob) -> SubmittedJob | None:
         assert new.idempotency_key is not None

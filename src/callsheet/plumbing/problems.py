@@ -27,6 +27,7 @@ from callsheet.wire.errors import (
     RangeNotSatisfiable,
     RateLimited,
     Refusal,
+    TooManyActiveJobs,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -119,7 +120,9 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
 
 def _headers(refusal: Refusal) -> dict[str, str]:
     match refusal:
-        case RateLimited() | AlreadyRegistered():
+        case TooManyActiveJobs(retry_after_seconds=None):
+            return {}
+        case RateLimited() | AlreadyRegistered() | TooManyActiveJobs():
             return {"Retry-After": str(refusal.retry_after_seconds)}
         case RangeNotSatisfiable():
             return {"Content-Range": f"bytes */{refusal.size}"}

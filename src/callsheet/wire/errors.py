@@ -303,13 +303,22 @@ class TooManyActiveJobs(Refusal):
 
     code = "too_many_active_jobs"
 
-    def __init__(self, active: int, limit: int, noun: str = "jobs", setting: str = "jobs.active_per_user"):
-        super().__init__(
-            f"You have {active} active {noun}, and the limit is {limit} ({setting}).",
-            active=active,
-            limit=limit,
-            setting=setting,
-        )
+    def __init__(
+        self,
+        active: int,
+        limit: int,
+        noun: str = "jobs",
+        setting: str = "jobs.active_per_user",
+        retry_after_seconds: int | None = None,
+    ):
+        """`retry_after_seconds`: when the first of the active jobs probably ends. None: not known."""
+        sentence = f"You have {active} active {noun}, and the limit is {limit} ({setting})."
+        if retry_after_seconds is not None:
+            sentence += f" The next of them is expected to end in about {counted(retry_after_seconds, 'second')}."
+        super().__init__(sentence, active=active, limit=limit, setting=setting)
+        if retry_after_seconds is not None:
+            self.data["retry_after_seconds"] = retry_after_seconds
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TooManyActiveRuns(Refusal):
