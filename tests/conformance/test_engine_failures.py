@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.lightbox.prompt_queue import PromptQueue
-from callsheet.providers.engine import EngineError, EngineStuck
+from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable, NotBegun
 from tests.support.breakable_proxy import Moment
 from tests.support.engine_setups import EngineSetup, held_graph, new_run
 from tests.support.graphs import node
@@ -179,6 +179,30 @@ async def test_waiting_for_an_unavailable_engine_ends_after_its_limit(engine_set
     gone = await failed(running)
     assert (gone.type, gone.retryable) == ("engine_unreachable", True)
     await engine_setup.start()
+
+
+# Longer than any test: an engine that is noticed only by the timeout of a response fails the test.
+NEVER_SECONDS = 3600.0
+
+
+async def test_an_engine_that_freezes_during_a_run_is_noticed_after_its_limit(engine_setup: EngineSetup) -> None:
+    running = engine_setup.begin(engine=engine_setup.with_patience(absent=0.3, response=NEVER_SECONDS))
+    await until(lambda: engine_setup.seen.starts)
+    engine_setup.line.is_frozen = True
+    gone = await failed(running)
+    assert (gone.type, gone.message) == ("engine_unreachable", "The engine stopped responding.")
+
+
+async def test_an_engine_that_is_frozen_takes_no_run_and_no_file(engine_setup: EngineSetup, tmp_path: Path) -> None:
+    engine = engine_setup.with_patience(absent=0.3, response=0.3)
+    engine_setup.line.is_frozen = True
+    error = await failed(engine_setup.begin(engine=engine))
+    assert isinstance(error, NotBegun)
+    assert error.message == "The engine stopped responding. It did not take the run."
+    file = tmp_path / "picture.png"
+    file.write_bytes(b"x")
+    with pytest.raises(EngineUnreachable, match=r"The engine stopped responding\."):
+        await engine.upload(file, "picture.png", "0")
 
 
 async def test_a_lost_socket_is_reopened_and_no_message_is_lost(engine_setup: EngineSetup) -> None:

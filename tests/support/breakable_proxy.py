@@ -29,6 +29,8 @@ class BreakableProxy:
         self.looks = 0
         self.turned_away = 0
         self.is_down = False
+        # Whether responses are dropped while connections stay open, as those of a frozen process.
+        self.is_frozen = False
         self.port = 0
 
     @property
@@ -98,6 +100,8 @@ class BreakableProxy:
                 if lost.is_set():
                     writer.transport.abort()
                     return
+                if self.is_frozen:
+                    continue
                 writer.write(data)
                 await writer.drain()
         with suppress(OSError):

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from typing import Any, Literal, TextIO, cast
@@ -31,6 +32,13 @@ SHORT = 40
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger whose lines contain `logger: name`. It may be created at import, before `configure_logs`."""
     return cast("FilteringBoundLogger", structlog.get_logger(name))
+
+
+def note_failure(log: FilteringBoundLogger, failures: int) -> Callable[..., Any]:
+    """The method that logs a failed attempt, the first with `failures` 1. The first one is information only, because
+    the next attempt a moment later usually succeeds.
+    """
+    return log.info if failures == 1 else log.warning
 
 
 def current_request_id() -> str | None:

@@ -19,7 +19,7 @@ from callsheet import __version__
 from callsheet.providers.engine import Engine
 from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
@@ -170,7 +170,7 @@ class Agent:
                 response = await self._poll()
             except (Unreachable, RefusedRequest) as error:
                 failures += 1
-                log.warning("worker.poll_failed", reason=str(error), failures=failures)
+                note_failure(log, failures)("worker.poll_failed", reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
             failures = 0

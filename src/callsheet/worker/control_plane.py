@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.environment import Environment, EnvironmentResponse
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
@@ -153,7 +153,9 @@ class ControlPlaneClient:
                 except Unreachable as error:
                     failures += 1
                     seconds = self.pause(failures, error)
-                    log.warning("worker.not_registered", reason=str(error), retry_in_seconds=round(seconds, 1))
+                    note_failure(log, failures)(
+                        "worker.not_registered", reason=str(error), retry_in_seconds=round(seconds, 1)
+                    )
                 await asyncio.sleep(seconds)
 
     async def _register_once(self) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from callsheet.providers.engine import EngineError
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput
 from callsheet.worker.lease_keeper import LeaseKeeper
@@ -47,7 +47,9 @@ async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: 
             continue
         failures += 1
         refusals += not errors[0].is_passing
-        log.warning("job.upload_failed", reason=str(errors[0]), status=errors[0].status, files=len(waiting))
+        note_failure(log, failures)(
+            "job.upload_failed", reason=str(errors[0]), status=errors[0].status, files=len(waiting)
+        )
         if refusals >= ATTEMPTS:
             message = "The result could not be stored."
             raise EngineError("upload_failed", message, retryable=True, details={"status": errors[0].status})

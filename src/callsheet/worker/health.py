@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from callsheet.providers.engine import Engine, EngineDescription, EngineError, EngineStuck, EngineUnreachable
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
@@ -44,6 +44,8 @@ class EngineHealth:
         self._doubted = asyncio.Event()
         # Set after the first probe.
         self.looked = asyncio.Event()
+        # The number of probes in a row that failed. 0 if a run had trouble with the engine since the last one.
+        self._failed_looks = 0
         # Whether the state was logged: an engine that is unhealthy from the start is logged, too.
         self._is_reported = False
 
@@ -53,7 +55,7 @@ class EngineHealth:
 
     def doubt(self, reason: str) -> None:
         """Marks the engine as doubtful: it gets no further job until the next probe succeeds."""
-        self.is_stuck = False
+        self.is_stuck, self._failed_looks = False, 0
         self._set(False, reason)
         self._doubted.set()
 
@@ -82,20 +84,23 @@ class EngineHealth:
             if self._warm_up is not None:
                 await self._warm_up.run()
         except (EngineError, TimeoutError) as error:
+            self._failed_looks += 1
             self.responses = not isinstance(error, EngineUnreachable | TimeoutError)
             self.is_stuck = isinstance(error, EngineStuck)
             if isinstance(error, EngineUnreachable) and self._warm_up is not None:
                 self._warm_up.engine_was_away()
             self._set(False, str(error) or "does not respond")
         else:
+            self._failed_looks = 0
             self._set(True, "")
         self.looked.set()
         return self.is_well
 
     def _set(self, is_well: bool, reason: str) -> None:
         if is_well != self.is_well or (not is_well and not self._is_reported):
-            self._is_reported = True
-            note = log.info if is_well else log.warning
+            # The first failure is information only: an engine that is starting responds a second later.
+            self._is_reported = is_well or self._failed_looks != 1
+            note = log.info if is_well else note_failure(log, self._failed_looks)
             note("engine.well" if is_well else "engine.unwell", engine=self._name, reason=reason)
         changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason
         if changed:

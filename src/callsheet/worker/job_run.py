@@ -33,7 +33,7 @@ from callsheet.providers.engine import (
 )
 from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.concurrently import all_of
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.private_folders import make_closed
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
@@ -180,15 +180,15 @@ class JobRun:
         if isinstance(error, EngineStuck | EngineUnreachable):
             self._doubt(str(error))
             if not self._submitted:
-                return self._requeue("the engine cannot be reached")
+                return self._requeue(error.message)
             if isinstance(error, EngineStuck) and not self._keeper.has_begun:
-                return self._requeue("the engine is stuck on another run")
+                return self._requeue("The engine is stuck on another run.")
         if isinstance(error, NotBegun):
             self._doubt(error.message)
             if not self._keeper.has_begun:
                 return self._requeue(error.message)
         if isinstance(error, StorageAway):
-            return self._requeue("storage cannot be reached")
+            return self._requeue("Storage cannot be reached.")
         if isinstance(error, EngineLacks) and self._is_reported_engine:
             log.warning("job.refused_by_engine", reason=error.message)
             return refusal(self.job, error)
@@ -338,7 +338,7 @@ class JobRun:
                 return
             except (TransferFailed, ChecksumDiffers) as error:
                 failures += 1
-                log.warning("job.download_failed", key=asset.key, reason=str(error), failures=failures)
+                note_failure(log, failures)("job.download_failed", key=asset.key, reason=str(error), failures=failures)
                 if isinstance(error, TransferFailed) and error.is_passing:
                     if time.monotonic() - began > STORAGE_SECONDS:
                         raise StorageAway from error

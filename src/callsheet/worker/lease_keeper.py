@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from callsheet.providers.comfy.run_messages import MOST_PERCENT
 from callsheet.providers.engine import NodeState
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.wire.traces import LONGEST_NODE_ID
 from callsheet.wire.worker import (
     MOST_PREVIEW_BYTES,
@@ -159,7 +159,7 @@ class LeaseKeeper:
                 failures = 0
             except Unreachable as error:
                 failures += 1
-                log.warning("lease.not_renewed", dispatch_id=self._job.dispatch_id, reason=str(error))
+                note_failure(log, failures)("lease.not_renewed", dispatch_id=self._job.dispatch_id, reason=str(error))
             except RefusedRequest as refused:
                 if self._is_reporting and refused.status in GONE:
                     return

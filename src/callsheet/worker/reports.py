@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from callsheet.providers.engine import EngineLacks
 from callsheet.providers.errors import ProviderError
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.worker import (
     MOST_REFUSED,
@@ -107,7 +107,7 @@ class ReportBox:
                 status = await self._plane.report(report.kind, report.body)
             except Unreachable as error:
                 failures += 1
-                log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
+                note_failure(log, failures)("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
             except RefusedRequest as refused:

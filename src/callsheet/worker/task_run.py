@@ -20,7 +20,7 @@ from typing import Any
 from callsheet.providers.actor import Actor, Deferred, Done, Task
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, MadeFile
-from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.plurals import counted
@@ -183,7 +183,7 @@ class TaskRun:
                 status = await self._place.plane.report(report.kind, report.body)
             except Unreachable as error:
                 failures += 1
-                log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
+                note_failure(log, failures)("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._place.plane.pause(failures, error))
             except RefusedRequest as refused:
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)

@@ -63,6 +63,22 @@ def test_every_recorded_history_is_read() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: x"),
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp:80] data. DefaultCPUAllocator: not enough memory: you tried"),
+        ("numpy._core._exceptions._ArrayMemoryError", "Unable to allocate 1.20 GiB for an array with shape (3,)"),
+        ("MemoryError", ""),
+        ("OSError", "[Errno 12] Cannot allocate memory"),
+    ],
+    ids=["torch", "torch_windows", "numpy", "python", "system"],
+)
+def test_a_cpu_without_memory_is_an_engine_without_memory(kind: str, message: str) -> None:
+    error = of_execution_error({"exception_type": kind, "exception_message": message})
+    assert (error.type, error.retryable) == ("out_of_memory", True)
+
+
 def test_a_full_disk_of_the_engine_is_not_the_fault_of_the_job() -> None:
     said = {"exception_type": "OSError", "exception_message": "[Errno 28] No space left on device: '/opt/output/x.png'"}
     error = of_execution_error(said)

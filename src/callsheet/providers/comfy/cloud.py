@@ -19,7 +19,15 @@ from urllib.parse import quote, urljoin
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.files import saved_here, upload_refused, view_query
 from callsheet.providers.comfy.graphs import marked_extra_data
-from callsheet.providers.comfy.http import EngineHttp, again, json_of, pause, save_body, unreadable
+from callsheet.providers.comfy.http import (
+    LAST_LOOK_SECONDS,
+    EngineHttp,
+    json_of,
+    pause,
+    save_body,
+    unreadable,
+    within,
+)
 from callsheet.providers.comfy.marks import Marks
 from callsheet.providers.comfy.outputs import outputs_of
 from callsheet.providers.comfy.responses import no_output, outcome_from_socket, refuse_unless_taken, still_queued
@@ -73,7 +81,9 @@ class ComfyCloud:
 
     def __init__(self, url: str, api_key: str, *, patience: Patience | None = None):
         self._patience = patience or Patience()
-        self._http = EngineHttp(url, {"X-API-Key": api_key}, seconds=self._patience.response)
+        self._http = EngineHttp(
+            url, {"X-API-Key": api_key}, seconds=self._patience.response, retries=self._patience.retries
+        )
         self._keyless = EngineHttp(url, seconds=self._patience.response)
         self._api_key = api_key
         address = f"{socket_address(url)}/ws?clientId={uuid.uuid4().hex}&token={quote(api_key, safe='')}"
@@ -106,7 +116,7 @@ class ComfyCloud:
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         # The service stores files by content: folders are ignored, and the returned name counts.
         fields = {"type": "input", "overwrite": "true"}
-        response = await self._http.upload("/api/upload/image", fields, name, path, self._patience.retries)
+        response = await self._http.upload("/api/upload/image", fields, name, path)
         body = json_of(response)
         if response.status_code in _REFUSALS:
             raise refused(response.status_code)
@@ -118,7 +128,7 @@ class ComfyCloud:
         # The service stores the same bytes once, but every upload is sent: only the service knows the name of the file.
         return await self._shared.place(
             name,
-            lambda reference: again(lambda: self._has(reference), self._patience.retries),
+            lambda reference: self._http.again(lambda: self._has(reference)),
             lambda: self.upload(path, name, ""),
         )
 
@@ -179,7 +189,7 @@ class ComfyCloud:
         here = await saved_here(output, target)
         if here is not None:
             return here
-        return await again(lambda: self._fetch(output, target), self._patience.retries)
+        return await self._http.again(lambda: self._fetch(output, target))
 
     async def forget(self, run_id: str) -> None:
         self._socket_images.forget(run_id)
@@ -256,11 +266,13 @@ class ComfyCloud:
                 # The status is older than the messages of the socket.
                 await asyncio.sleep(min(0.05, self._patience.poll))
             waits = before in _WAITING and not following.has_begun
+            left = self._patience.absent - (time.monotonic() - reached)
             try:
-                ended = await self._ended(following, waits)
+                async with within(max(left, min(LAST_LOOK_SECONDS, self._patience.absent))):
+                    ended = await self._ended(following, waits)
             except EngineUnreachable as away:
-                if time.monotonic() - reached > self._patience.absent:
-                    raise (errors.away_while_queued() if waits else away) from None
+                if time.monotonic() - reached >= self._patience.absent:
+                    raise (errors.away_while_queued(away) if waits else away) from None
                 await pause(1, min(0.5, self._patience.poll))
                 continue
             reached = time.monotonic()

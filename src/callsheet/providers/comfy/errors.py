@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, NotBegun
+from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, EngineUnreachable, NotBegun
 from callsheet.toolbox.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
@@ -25,7 +25,16 @@ _NODE_ID = re.compile(r"#(?P<id>[^'\s]+)")
 INSTALL_NODE = "Install the custom node package that has this class on ComfyUI's machine, then restart ComfyUI."
 INSTALL_FILE = "Put the file into ComfyUI's models folder, or change the workflow to one that is there."
 # Parts of the names of out-of-memory errors; the last one is Comfy Cloud's.
-_OUT_OF_MEMORY = ("outofmemory", "oomerror")
+_OUT_OF_MEMORY = ("outofmemory", "oomerror", "memoryerror")
+# Parts of their messages. PyTorch reports the memory of the CPU with a RuntimeError, and libraries with bad_alloc.
+_NO_MEMORY_LEFT = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "unable to allocate",
+    "bad_alloc",
+)
 # The message of the operating system, as Python prints it.
 _DISK_FULL = "no space left on device"
 # Faults of the machine or of the account's files, not of the job.
@@ -102,7 +111,9 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
     """The error of `execution_error` from history or socket, without the inputs, which are long dumps of tensors."""
     kind = _text(data.get("exception_type")) or "Error"
     raw = _text(data.get("exception_message"))
-    memory = any(name in kind.lower() for name in _OUT_OF_MEMORY) or "out of memory" in raw.lower()
+    memory = any(name in kind.lower() for name in _OUT_OF_MEMORY) or any(
+        text in raw.lower() for text in _NO_MEMORY_LEFT
+    )
     # ComfyUI appends advice for a person at the machine, which is left out.
     message = raw.partition("TIPS:")[0].strip() if memory else raw
     details = {name: data.get(name) for name in ("node_id", "node_type", "exception_type") if data.get(name)}
@@ -142,8 +153,8 @@ def lost_while_queued(run_id: str, *, was_connected: bool) -> NotBegun:
     return NotBegun("run_lost", "The engine was restarted before the run started.", run=run_id)
 
 
-def away_while_queued() -> NotBegun:
-    return NotBegun("engine_unreachable", "The connection to the engine was lost before the run started.")
+def away_while_queued(away: EngineUnreachable) -> NotBegun:
+    return NotBegun("engine_unreachable", f"{away.message} The run had not started.")
 
 
 def of_history(entry: Mapping[str, Any]) -> EngineError | None:

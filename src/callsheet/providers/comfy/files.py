@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, folder_of
-from callsheet.providers.comfy.http import EngineHttp, again, json_of
+from callsheet.providers.comfy.http import EngineHttp, json_of
 from callsheet.providers.comfy.shared_files import SharedFiles, mark_used
 from callsheet.providers.engine import EngineError, FetchedOutput, Output
 from callsheet.providers.texts import save_text
@@ -23,14 +23,11 @@ RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megaby
 
 
 class EngineFiles:
-    """Files of an engine. `directory`: the engine's directory, if the worker can access it. `retries`: number of
-    retries after a connection failed.
-    """
+    """Files of an engine. `directory`: the engine's directory, if the worker can access it."""
 
-    def __init__(self, http: EngineHttp, directory: Path | None, retries: int):
+    def __init__(self, http: EngineHttp, directory: Path | None):
         self._http = http
         self._directory = directory
-        self._retries = retries
         self._shared = SharedFiles()
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
@@ -53,7 +50,7 @@ class EngineFiles:
         if here is not None:
             return here
         address = f"/view?{view_query(output)}"
-        return await again(lambda: self._http.save(address, target), self._retries)
+        return await self._http.again(lambda: self._http.save(address, target))
 
     async def _has(self, reference: str, size: int) -> bool:
         if self._directory is not None:
@@ -62,12 +59,12 @@ class EngineFiles:
         folder, _, name = reference.rpartition("/")
         address = f"/view?{view_query(Output('', name, folder, 'input'))}"
         plain = {"Accept-Encoding": "identity"}
-        response = await again(lambda: self._http.call("HEAD", address, headers=plain), self._retries)
+        response = await self._http.again(lambda: self._http.call("HEAD", address, headers=plain))
         return response.status_code == 200 and response.headers.get("content-length") == str(size)
 
     async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
         await self._refuse_too_large((await asyncio.to_thread(path.stat)).st_size)
-        response = await self._http.upload("/upload/image", fields, name, path, self._retries)
+        response = await self._http.upload("/upload/image", fields, name, path)
         body = json_of(response)
         if response.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
             raise upload_refused(response.status_code)
@@ -78,7 +75,7 @@ class EngineFiles:
         """Refuses before gigabytes are sent. Asks for the limit each time, because a restart may have changed it."""
         if size < ASKED_FROM_BYTES:
             return
-        response = await again(lambda: self._http.call("GET", "/features"), self._retries)
+        response = await self._http.again(lambda: self._http.call("GET", "/features"))
         body = json_of(response)
         limit = body.get("max_upload_size") if response.status_code == 200 and isinstance(body, dict) else None
         if isinstance(limit, int | float) and size + FORM_BYTES > limit:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,19 +28,29 @@ Answer = TypeVar("Answer")
 
 PIECE = 262_144
 CONNECT_SECONDS = 5.0
-# This path is requested every two seconds for every run.
-_POLLED = ("/history", "/queue", "/api/job", "/system_stats")
 # Any other failure may happen after the engine has read the request.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
+# The least time for the last look at an engine that was absent, for example because this process slept.
+LAST_LOOK_SECONDS = 1.0
+STOPPED = "The engine stopped responding."
 _random = Random()  # noqa: S311 (jitter)
 
 
 class EngineHttp:
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, seconds: float = 60.0):
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        seconds: float = 60.0,
+        retries: int = 0,
+        absent_seconds: float = math.inf,
+    ):
         """`seconds`: the timeout between two pieces of a response, not for the whole response, which may have a
-        gigabyte.
+        gigabyte. `retries`: how often `again` repeats a call, unless the engine was absent for `absent_seconds`.
         """
         self.url = url.rstrip("/")
+        self._seconds, self._retries, self._absent_seconds = seconds, retries, absent_seconds
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         self._client = httpx.AsyncClient(
             timeout=timeout, trust_env=False, verify=certificates(), headers=dict(headers or {})
@@ -54,16 +65,29 @@ class EngineHttp:
             await _read(response)
         return response
 
-    async def upload(
-        self, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
-    ) -> httpx.Response:
+    async def again(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The result of the call, which is repeated if the connection failed."""
+        absent_since = math.inf
+        for attempt in range(1, self._retries + 1):
+            try:
+                return await call()
+            except EngineUnreachable as error:
+                # A transfer may take long, so the time counts from when the engine stopped responding.
+                silent = self._seconds if isinstance(error.__cause__, httpx.TimeoutException) else 0.0
+                absent_since = min(absent_since, time.monotonic() - silent)
+                if time.monotonic() - absent_since >= self._absent_seconds:
+                    raise
+                await pause(attempt)
+        return await call()
+
+    async def upload(self, address: str, fields: Mapping[str, str], name: str, path: Path) -> httpx.Response:
         """Uploads a file in a form. ComfyUI calls the field `image` for every type."""
 
         async def send() -> httpx.Response:
             with path.open("rb") as file:
                 return await self.call("POST", address, data=dict(fields), files={"image": (name, file)})
 
-        return await again(send, retries)
+        return await self.again(send)
 
     async def get_object(self, path: str) -> dict[str, Any]:
         """A JSON object. Raises EngineUnreachable otherwise: a failing engine returns 500 in plain text."""
@@ -104,7 +128,7 @@ class EngineHttp:
         except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
             self._note(method, shown, type(error).__name__, started)
             raise EngineUnreachable(
-                "The engine cannot be reached.",
+                _said_of(error),
                 may_have_arrived=not isinstance(error, _NEVER_SENT),
                 reason=type(error).__name__,
                 path=shown,
@@ -118,8 +142,7 @@ class EngineHttp:
             return await save_body(response, target)
 
     def _note(self, method: str, path: str, result: int | str, started: float) -> None:
-        note = log.debug if method == "GET" and path.startswith(_POLLED) else log.info
-        note(
+        log.debug(
             "engine.call",
             method=method,
             path=path.partition("?")[0],
@@ -133,14 +156,14 @@ async def pause(attempt: int, base: float = 0.5, cap: float = 5.0) -> None:
     await asyncio.sleep(backoff_seconds(attempt, base, cap, _random))
 
 
-async def again(call: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
-    """The result of the call, which is repeated if the connection failed."""
-    for attempt in range(1, retries + 1):
-        try:
-            return await call()
-        except EngineUnreachable:
-            await pause(attempt)
-    return await call()
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Raises EngineUnreachable if the calls take longer: a frozen engine accepts connections and responds to none."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise EngineUnreachable(STOPPED) from error
 
 
 async def save_body(response: httpx.Response, target: Path) -> FetchedOutput:
@@ -170,6 +193,12 @@ def json_of(response: httpx.Response) -> object:
     except ValueError:
         return None
     return body
+
+
+def _said_of(error: Exception) -> str:
+    if isinstance(error, _NEVER_SENT):
+        return "The engine cannot be reached."
+    return STOPPED if isinstance(error, httpx.TimeoutException) else "The connection to the engine was lost."
 
 
 async def _read(response: httpx.Response) -> None:

@@ -30,7 +30,8 @@ def waits_in(place: QueuePlace | None, following: Following) -> bool:
 
 
 def still_queued(seconds: float) -> NotBegun:
-    message = f"The run waited longer than {counted(seconds, 'second')} in the engine's queue."
+    waited = counted(seconds, "second")
+    message = f"The engine was busy with other prompts: the run waited longer than {waited} in its queue."
     return NotBegun("engine_busy", message, queue_seconds=seconds)
 
 

@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.files import EngineFiles
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
-from callsheet.providers.comfy.http import EngineHttp, json_of, pause
+from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, EngineHttp, json_of, pause, within
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
 from callsheet.providers.comfy.node_forms import forms_of_object_info
@@ -108,11 +108,14 @@ class ComfyUI:
     ):
         self.url = url
         self._patience = patience or Patience()
-        self._http = EngineHttp(url, seconds=self._patience.response)
+        waits = self._patience
+        self._http = EngineHttp(
+            url, seconds=min(waits.response, waits.absent), retries=waits.retries, absent_seconds=waits.absent
+        )
         self._directory = directory
         self._asset_days = asset_days
         self._previews = previews
-        self._files = EngineFiles(self._http, directory, self._patience.retries)
+        self._files = EngineFiles(self._http, directory)
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
@@ -298,12 +301,14 @@ class ComfyUI:
         signs = RunSigns()
         while True:
             looks = await self._wait(following, looks)
+            left = self._patience.absent - (time.monotonic() - reached)
             try:
-                entry = await self._entry(run_id)
-                place = None if entry is not None else await self._place(run_id)
+                async with within(max(left, min(LAST_LOOK_SECONDS, self._patience.absent))):
+                    entry = await self._entry(run_id)
+                    place = None if entry is not None else await self._place(run_id)
             except EngineUnreachable as away:
-                if time.monotonic() - reached > self._patience.absent:
-                    raise (errors.away_while_queued() if waits_in(signs.place, following) else away) from None
+                if time.monotonic() - reached >= self._patience.absent:
+                    raise (errors.away_while_queued(away) if waits_in(signs.place, following) else away) from None
                 continue
             reached = time.monotonic()
             if entry is not None:
@@ -394,9 +399,7 @@ class ComfyUI:
         """Refuses jobs until the runs ahead are done: a new job would wait just as long."""
         left = self._behind.intersection(ids_in(await self._http.get_object("/queue")))
         if left:
-            raise EngineError(
-                "engine_busy", "The engine runs jobs of other clients first.", details={"runs": len(left)}
-            )
+            raise EngineError("engine_busy", "The engine is busy with other prompts.", details={"runs": len(left)})
         self._behind = frozenset()
 
     async def _refuse_while_stuck(self, run_id: str, before: QueuePlace) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from callsheet.providers.comfy.http import pause
+from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, pause, within
 from callsheet.providers.engine import EngineUnreachable, NotBegun
 
 # The number of times that a submission is sent if the engine may have read it but does not know it: the graph may crash
@@ -27,11 +27,12 @@ async def submitted(
     """
     attempt, lost_responses, since = 1, 0, time.monotonic()
     while True:
+        sent = time.monotonic()
         try:
             return await send()
         except EngineUnreachable as lost:
             if lost.may_have_arrived:
-                found = await _looked_for(find, absent_seconds)
+                found = await _looked_for(find, sent, absent_seconds)
                 if found is not None:
                     return found
                 lost_responses, since = lost_responses + 1, time.monotonic()
@@ -43,17 +44,22 @@ async def submitted(
         attempt += 1
 
 
-async def _looked_for(find: Callable[[], Awaitable[str | None]], absent_seconds: float) -> str | None:
-    """The run at the engine. None only if the engine responds that it has no such run."""
-    misses, since = 0, time.monotonic()
+async def _looked_for(find: Callable[[], Awaitable[str | None]], since: float, absent_seconds: float) -> str | None:
+    """The run at the engine. None only if the engine responds that it has no such run. `since`: the time of the
+    submission.
+    """
+    misses = 0
     while misses < LOOKS:
         await pause(misses + 1)
+        left = absent_seconds - (time.monotonic() - since)
         try:
-            found = await find()
+            async with within(max(left, min(LAST_LOOK_SECONDS, absent_seconds))):
+                found = await find()
         except EngineUnreachable as away:
-            if time.monotonic() - since > absent_seconds:
+            if time.monotonic() - since >= absent_seconds:
                 raise _not_taken(away) from away
             continue
+        since = time.monotonic()
         if found is not None:
             return found
         misses += 1
@@ -61,7 +67,7 @@ async def _looked_for(find: Callable[[], Awaitable[str | None]], absent_seconds:
 
 
 def _not_taken(away: EngineUnreachable) -> NotBegun:
-    return NotBegun("engine_unreachable", "The engine could not be reached to take the run.", **away.details)
+    return NotBegun("engine_unreachable", f"{away.message} It did not take the run.", **away.details)
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:
