@@ -127,9 +127,10 @@ that is started while it is still pending becomes queued and then processing.
 LIGHTBOX_INTRODUCTION = """\
 # The nodes of Lightbox
 
-Lightbox (`callsheet lightbox`) runs graphs in ComfyUI's API format. Nodes named as ComfyUI's take and give the same,
-so a graph of these alone runs on both; those whose name begins with `Lightbox` are its own. Images and sound flow
-frame by frame from the file that is read to the file that is written, however long a video is.
+Lightbox (`callsheet lightbox`) runs graphs in ComfyUI's API format. A node with the name of a ComfyUI node has the
+same inputs and outputs, so a graph of such nodes runs on both. A node whose name begins with `Lightbox` exists only
+here. Images and sound flow frame by frame from the file that is read to the file that is written, however long a video
+is.
 
 Each input is shown with its default or its choices; *(optional)* ones may be left out. Nodes that save are marked.
 Formats that have no sound (GIF, animated WebP and PNG) leave it out; MP4 and WebM keep it.

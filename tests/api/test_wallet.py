@@ -34,13 +34,13 @@ async def test_each_hold_names_its_job_and_ends_with_the_job(catalog_api: Catalo
     assert len((await catalog_api.shown(ann, "/api/wallet/holds"))["items"]) == 1
     lines = (await catalog_api.shown(ann, "/api/wallet/transactions"))["items"]
     assert [(line["amount"], line["reason"]) for line in lines] == [
-        (7, "Given back: Claymation, fox.mp4 was canceled."),
+        (7, "Refund for Claymation, fox.mp4: the job was canceled."),
         (-7, "Held for Claymation, fox.mp4."),
         (-7, "Held for Claymation, fox.mp4."),
         (100, "Tokens were added."),
     ]
     assert (await catalog_api.call("DELETE", f"/api/ai-jobs/{second['id']}", person=ann)).status_code == 204
     newest = (await catalog_api.shown(ann, "/api/wallet/transactions?limit=1"))["items"][0]
-    assert (newest["title"], newest["reason"]) == (None, "Given back: a job was canceled.")
+    assert (newest["title"], newest["reason"]) == (None, "Refund for a job: the job was canceled.")
     operators = await catalog_api.shown(catalog_api.admin, f"/api/admin/users/{ann.user.id}/wallet")
     assert operators == {"balance": 93, "held": 7}

@@ -41,7 +41,7 @@ async def test_the_wallet_names_what_each_job_holds(
         await client.post(f"/api/ai-jobs/{job_id}/cancel")
     await expect(page.get_by_text(app_text("frame.frame.cameBack", "5 tokens"))).to_be_visible()
     await expect(box).to_contain_text("None held")
-    await expect(page.get_by_role("cell", name="Given back")).to_be_visible()
+    await expect(page.get_by_role("cell", name="Refunded")).to_be_visible()
 
 
 async def test_a_new_key_is_shown_once_works_and_is_revoked(

@@ -35,12 +35,12 @@ JOB = TransactionRow(
         ({"type": "JOB_CONSUME", "cost": 0}, "Free: Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME"}, "7 tokens were spent on Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME", "cost": 1, "input_name": None}, "1 token was spent on Claymation."),
-        ({"type": "JOB_REFUND", "job_status": "failed"}, "Given back: Claymation, fox.mp4 failed."),
-        ({"type": "JOB_REFUND", "job_status": "expired"}, "Given back: Claymation, fox.mp4 expired."),
-        ({"type": "JOB_REFUND", "job_status": None}, "Given back: Claymation, fox.mp4 did not complete."),
+        ({"type": "JOB_REFUND", "job_status": "failed"}, "Refund for Claymation, fox.mp4: the job failed."),
+        ({"type": "JOB_REFUND", "job_status": "expired"}, "Refund for Claymation, fox.mp4: the job expired."),
+        ({"type": "JOB_REFUND", "job_status": None}, "Refund for Claymation, fox.mp4: the job did not complete."),
         (
             {"type": "JOB_REFUND", "job_status": "canceled", "kept": 3},
-            "Given back: Claymation, fox.mp4 was canceled. 3 tokens were spent before that.",
+            "Refund for Claymation, fox.mp4: the job was canceled. 3 tokens were spent before that.",
         ),
     ],
 )

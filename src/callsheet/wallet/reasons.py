@@ -48,8 +48,8 @@ def reason_of(row: TransactionRow) -> str:
     # The cycle is an earlier one of a job that was retried.
     end = _ENDS.get(row.job_status or "", "did not complete")
     if not row.kept:
-        return f"Given back: {job} {end}."
-    return f"Given back: {job} {end}. {_tokens(row.kept)} spent before that."
+        return f"Refund for {job}: the job {end}."
+    return f"Refund for {job}: the job {end}. {_tokens(row.kept)} spent before that."
 
 
 def _tokens(number: int) -> str:

@@ -158,8 +158,8 @@ class Job(MediaPreviews):
     )
     eta_seconds: int | None = Field(
         None,
-        description="Estimated seconds until the job is done, from the run times of such jobs. A lower bound for "
-        "`1000+`. Null if unknown: no such job has run yet, or no worker is online.",
+        description="Estimated seconds until the job is done, from the run times of such jobs. The job can take longer "
+        "if the position is `1000+`. Null if unknown: no such job has run yet, or no worker is online.",
     )
     why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
 

@@ -21,7 +21,7 @@ export const walletTexts = {
   what: "What",
   when: "When",
   amount: "Tokens",
-  types: { PAYMENT_CREDIT: "Tokens added", JOB_RESERVE: "Held for a job", JOB_CONSUME: "Spent by a job", JOB_REFUND: "Given back" } satisfies Record<Transaction["type"], string>,
+  types: { PAYMENT_CREDIT: "Tokens added", JOB_RESERVE: "Held for a job", JOB_CONSUME: "Spent by a job", JOB_REFUND: "Refunded" } satisfies Record<Transaction["type"], string>,
   kept: (tokens: string) => `${tokens} had been spent`,
   settled: "settled",
   untitled: (ending: string) => `Job …${ending}`,

@@ -39,7 +39,7 @@ export const jobTexts = {
   input: "Input",
   tokensHeld: "Tokens held",
   cost: "Cost",
-  givenBack: "Given back",
+  givenBack: "Refunded",
   submitted: "Submitted",
   run: "Run",
   id: "Job",

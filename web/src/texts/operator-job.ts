@@ -111,7 +111,7 @@ export const operatorJobTexts = {
   ranTimes: (time: string, count: number) => `ran ${counted(count, "time")}, ${time} in all`,
   eventColumns: { at: "Time", change: "Change", actor: "By", reason: "Reason", request: "Request" },
   moneyColumns: { at: "Time", type: "What", cycle: "Cycle", amount: "Tokens" },
-  moneyTypes: { PAYMENT_CREDIT: "Credit", JOB_RESERVE: "Held", JOB_CONSUME: "Spent", JOB_REFUND: "Given back" } satisfies Record<Schemas["Transaction"]["type"], string>,
+  moneyTypes: { PAYMENT_CREDIT: "Credit", JOB_RESERVE: "Held", JOB_CONSUME: "Spent", JOB_REFUND: "Refunded" } satisfies Record<Schemas["Transaction"]["type"], string>,
   noMoney: "This job moved no tokens.",
   // Failure
   error: "Error",
