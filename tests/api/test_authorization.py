@@ -195,6 +195,7 @@ TABLE: dict[Access, str] = {
         GET /api/pipelines/{pipeline}/versions
         GET /api/runs/{run_id}
         PATCH /api/runs/{run_id}
+        DELETE /api/runs/{run_id}
         POST /api/runs/{run_id}/pause
         POST /api/runs/{run_id}/resume
         POST /api/runs/{run_id}/cancel

@@ -15,6 +15,7 @@ from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.pipeline_harness import BASE, FIX
 from tests.support.responses import assert_refused
+from tests.support.waiting import until
 
 _numbers = itertools.count(1)
 STRENGTH = {
@@ -303,6 +304,30 @@ async def test_the_owner_pauses_resumes_and_cancels_a_run(pipelines_api: Pipelin
     assert (await pipelines_api.call("GET", "/api/runs?status=active")).json()["items"] == []
     assert (await pipelines_api.call("GET", f"{path}/tree")).json() == {"items": [], "next_cursor": None}
     assert (await pipelines_api.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"
+
+
+async def test_a_run_is_deleted_when_it_has_ended_and_not_before(pipelines_api: PipelinesApi) -> None:
+    pipeline = await pipelines_api.pipeline()
+    run = (await pipelines_api.begin(pipeline, target_folder="to-delete", idempotency_key="once")).json()
+    path = f"/api/runs/{run['id']}"
+    refused = (await pipelines_api.call("DELETE", path)).json()
+    assert (refused["code"], refused["detail"]) == ("wrong_state", "The run is active. Cancel it, then delete it.")
+    await pipelines_api.call("POST", f"{path}/cancel")
+    deleted = await pipelines_api.call("DELETE", path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for method, beyond in (("GET", ""), ("PATCH", ""), ("POST", "/resume"), ("GET", "/tree"), ("GET", "/candidates")):
+        response = await pipelines_api.call(method, path + beyond, {"name": "x"} if method == "PATCH" else None)
+        assert_refused(response, 404, "not_found")
+    listed = (await pipelines_api.call("GET", "/api/runs")).json()["items"]
+    assert run["id"] not in [each["id"] for each in listed]
+
+    async def is_gone() -> bool:
+        return (await pipelines_api.call("DELETE", path)).status_code == 404
+
+    await until(is_gone)
+    # The pipeline may be deleted now, and the folder and the key are free again.
+    again = await pipelines_api.begin(pipeline, target_folder="to-delete", idempotency_key="once")
+    assert (again.status_code, again.json()["id"] != run["id"]) == (201, True)
 
 
 async def test_a_prompt_or_variable_may_contain_the_placeholder_of_a_file(pipelines_api: PipelinesApi) -> None:

@@ -181,6 +181,19 @@ async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
     await expect(page.get_by_text(app_text("runs.runs.finished", 4, 4))).to_be_visible()
     assert (await waits(stack, account, run_id))["reason"] == "target_reached"
 
+    # An ended run is deleted after a question that says what goes.
+    await page.get_by_role("button", name=app_text("runs.run.delete")).click()
+    dialog = page.get_by_role("dialog", name=app_text("runs.run.deleteTitle"))
+    await expect(dialog).to_contain_text(app_text("runs.run.deleteText", 6))
+    await assert_accessible(page)
+    await screenshots.take(page, "run-delete")
+    await dialog.get_by_role("button", name=app_text("runs.run.delete")).click()
+    await expect(page.get_by_text(app_text("runs.run.deleted"))).to_be_visible()
+    await expect(page).to_have_url(re.compile("/runs$"))
+    await expect(page.get_by_text("Gated")).to_have_count(0)
+    await page.goto(f"/runs/{run_id}")
+    await expect(page.get_by_text(app_text("run-not-found.runNotFound.title"))).to_be_visible()
+
 
 async def test_the_tree_grows_while_it_is_watched_and_a_late_candidate_shows_its_lineage(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots

@@ -146,6 +146,10 @@ def test_a_run_is_watched_to_its_end_and_exported(directory: Path, callsheet: Ca
     assert nowhere.code == 1
     assert "x.zip cannot be written: No such file" in nowhere.err
     assert "The run is completed." in refused(callsheet, "runs", "cancel", run)
+    asked = callsheet.call("runs", "delete", run)
+    assert (asked.code, "3 candidates with their images, previews and votes" in asked.err + asked.out) == (1, True)
+    assert f"Run {run} (Three) is deleted." in succeed(callsheet, "runs", "delete", run, "--yes").out
+    assert "There is no such run." in refused(callsheet, "runs", "delete", run, "--yes")
 
 
 def test_watching_ends_where_the_run_waits_for_a_person(directory: Path, callsheet: Callsheet) -> None:
@@ -155,6 +159,7 @@ def test_watching_ends_where_the_run_waits_for_a_person(directory: Path, callshe
     start = ("runs", "start", "poor", "--name", "Poor", "--leaves", "3", "--budget", "2", "--prompt", "a hill")
     shown = succeed(callsheet, *start, "--watch", "--json").json
     assert (shown["status"], shown["reason"], shown["candidates"]) == ("active", "budget_spent", 2)
+    assert "Cancel it, then delete it." in refused(callsheet, "runs", "delete", shown["id"], "--yes")
     assert f"Run {shown['id']} is canceled" in succeed(callsheet, "runs", "cancel", shown["id"]).out
     assert "canceled" in succeed(callsheet, "runs", "watch", shown["id"]).out
 

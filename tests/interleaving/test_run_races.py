@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.wire.errors import IdempotencyKeyReused, TooManyActiveRuns
+from callsheet.wire.errors import IdempotencyKeyReused, NotFound, TooManyActiveRuns, WrongState
 from callsheet.wire.pipelines import CreateRun, Pipeline, Run
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
@@ -95,3 +95,32 @@ async def test_a_repeated_request_for_the_last_allowed_run_returns_that_run(race
     (first, _), (second, was_there) = await at_once(race, planes, pipeline, request, request)
     assert was_there
     assert first.id == second.id
+
+
+async def test_a_run_that_is_deleted_and_resumed_at_once_is_either_gone_or_active(race: Race, planes: Planes) -> None:
+    one, two = planes
+    pipeline, ann = await one.pipeline("base"), principal_of(one.ann)
+    for works in (("delete", "resume"), ("resume", "delete")):
+        run, _ = await begin(one, pipeline)
+        query = "UPDATE pipeline_runs SET status = 'completed', ended_at = clock_timestamp() WHERE id = $1"
+        await one.core.rows(one.ann.pool, query, run.id)
+        actions = {"delete": one.room.deletion.delete(ann, run.id), "resume": two.room.runs.resume(ann, run.id)}
+        async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+            tasks = await start_blocked(race.pool, *(actions[work] for work in works))
+        first, second = await asyncio.gather(*tasks, return_exceptions=True)
+        assert not isinstance(first, BaseException)
+        # The later one sees what the earlier one did.
+        assert type(second) is (NotFound if works[0] == "delete" else WrongState)
+        if works[0] == "resume":
+            assert (await one.shown(run)).status == "active"
+            await one.room.runs.cancel(ann, run.id)
+
+
+async def test_two_control_planes_remove_a_run_once(race: Race, planes: Planes) -> None:
+    one, two = planes
+    run, _ = await begin(one, await one.pipeline("base"))
+    await one.room.runs.cancel(principal_of(one.ann), run.id)
+    await one.room.deletion.delete(principal_of(one.ann), run.id)
+    claimed = await asyncio.gather(one.room.deletion.remove_due(race.pool), two.room.deletion.remove_due(race.pool))
+    assert sorted(claimed) == [False, True]
+    assert await runs_of(one) == 0

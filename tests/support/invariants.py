@@ -148,7 +148,7 @@ def _history(job: Row, events: Sequence[Row]) -> list[str]:
     found = []
     if [event["seq"] for event in events] != list(range(1, job["event_seq"] + 1)):
         found.append("numbers with gaps")
-    moves = [event for event in events if event["event"] != "job.transition_denied"]
+    moves = [event for event in events if event["event"] not in ("job.transition_denied", "job.deleted")]
     if [event["event"] for event in moves[:1]] != ["job.created"]:
         found.append("does not begin with job.created")
         return found

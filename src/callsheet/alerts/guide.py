@@ -144,7 +144,7 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "`CALLSHEET_DISK__RESERVE_BYTES` if jobs need the disk: then new uploads and new jobs are refused with "
             "507, and runs of pipelines wait. Accepted jobs go on and may use the reserve.",
             "Make room or enlarge the disk. Set `CALLSHEET_MEDIA__RETENTION_DAYS` and "
-            "`CALLSHEET_PIPELINES__RUN_RETENTION_DAYS` to delete what is old, or keep objects in S3. Requests are "
+            "`CALLSHEET_PIPELINES__RETENTION_DAYS` to delete what is old, or keep objects in S3. Requests are "
             "accepted again within seconds, without a restart.",
             "how-to/operate.md#when-a-disk-fills-up",
         ),

@@ -241,6 +241,10 @@ class Client:
     async def _ask(
         self, model: type[Model], method: str, path: str, body: object = None, attempts: int = ATTEMPTS
     ) -> Model:
+        return _read(model, await self._response(method, path, body, attempts), self.url)
+
+    async def _response(self, method: str, path: str, body: object = None, attempts: int = ATTEMPTS) -> httpx.Response:
+        """A response of success. A lost or late response is requested again."""
         for attempt in range(1, attempts + 1):
             try:
                 response = await self._http.request(method, path, json=body)
@@ -252,7 +256,7 @@ class Client:
                     ) from None
             else:
                 if response.is_success:
-                    return _read(model, response, self.url)
+                    return response
                 if response.status_code not in PASSING or attempt == attempts:
                     raise _refusal(response)
             await _pause(attempt)

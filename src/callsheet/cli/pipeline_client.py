@@ -67,6 +67,14 @@ class PipelineClient(Client):
     async def change_run(self, run_id: str, verb: str) -> Run:
         return await self._ask(Run, "POST", f"/api/runs/{_quoted(run_id)}/{verb}", {})
 
+    async def delete_run(self, run_id: str) -> None:
+        try:
+            await self._response("DELETE", f"/api/runs/{_quoted(run_id)}")
+        except ServerRefusal as refused:
+            # The response to an earlier attempt was lost, or another client was faster.
+            if refused.status != NOT_FOUND:
+                raise
+
     async def _all(self, model: type[Model], path: str) -> AsyncIterator[Model]:
         cursor = ""
         while True:

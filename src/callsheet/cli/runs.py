@@ -1,4 +1,4 @@
-"""`callsheet runs`: starts, watches and exports runs of pipelines. HTTP only."""
+"""`callsheet runs`: starts, watches, exports and deletes runs of pipelines. HTTP only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from callsheet.cli.console import checked, err, out, print_json, print_table
+from callsheet.cli.console import checked, err, out, print_json, print_table, require_consent
 from callsheet.cli.pipelines import AS_JSON, URL, with_client
 from callsheet.wire.pipelines import CreateRun, Run, RunReason, RunStatus, RunSummary
 from callsheet.wire.plurals import counted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Interval between requests while a run is watched, in seconds.
 LOOK_SECONDS = 0.5
 
-runs = typer.Typer(help="Runs of pipelines: start, watch, export.", no_args_is_help=True)
+runs = typer.Typer(help="Runs of pipelines: start, watch, export, delete.", no_args_is_help=True)
 
 RUN = typer.Argument(help="Id of the run.")
 
@@ -177,6 +177,22 @@ def resume_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -
 def cancel_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
     """Cancel a run. Its active jobs are canceled and refunded."""
     _changed(run, "cancel", url, as_json)
+
+
+@runs.command("delete")
+def delete_run(
+    run: str = RUN,
+    yes: bool = typer.Option(False, "--yes", "-y", help="Delete the run without asking."),
+    url: str | None = URL,
+) -> None:
+    """Delete an ended run with its candidates, their images and votes. Charges do not change."""
+    found = with_client(url, lambda client: client.run(run))
+    gone = f"{counted(found.candidates, 'candidate')} with their images, previews and votes"
+    if not yes:
+        err.print(f"Run {found.id} ({found.name}) is deleted with {gone}.")
+    require_consent("Delete the run?", "deleted", yes, "delete the run")
+    with_client(url, lambda client: client.delete_run(run))
+    out.print(f"Run {found.id} ({found.name}) is deleted.")
 
 
 def _changed(run_id: str, verb: str, url: str | None, as_json: bool) -> None:

@@ -7,11 +7,13 @@
 SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables,
     max_children, target_leaves, budget, spent
 FROM pipeline_runs
-WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
+WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id AND deleted_at IS NULL
 
 -- name: lock_run
 -- Submitting a job of the run and accepting its result take this lock first: the holder sees the tree as it is.
-SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id FOR NO KEY UPDATE
+SELECT id FROM pipeline_runs
+WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id AND deleted_at IS NULL
+FOR NO KEY UPDATE
 
 -- name: own_candidate
 -- A candidate belongs to the user of its run. Both rows are read by their keys.
@@ -19,7 +21,8 @@ SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c
     c.status, c.rejected_with, c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id,
     c.thumbnail_file_id, c.created_at
 FROM candidates c CROSS JOIN LATERAL (
-    SELECT user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
+    SELECT user_id FROM pipeline_runs
+    WHERE tenant_id = c.tenant_id AND id = c.run_id AND deleted_at IS NULL LIMIT 1
 ) run
 WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND run.user_id = :user_id
 
@@ -340,7 +343,8 @@ FROM (
     WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
     ORDER BY thumbnail_due_at LIMIT :limit
 ) c CROSS JOIN LATERAL (
-    SELECT user_id, target_folder FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
+    SELECT user_id, target_folder FROM pipeline_runs
+    WHERE tenant_id = c.tenant_id AND id = c.run_id AND deleted_at IS NULL LIMIT 1
 ) run LEFT JOIN LATERAL (
     SELECT path, disk, size, mime_type FROM files
     WHERE tenant_id = c.tenant_id AND id = c.file_id AND status = 'ready' AND deleted_at IS NULL LIMIT 1

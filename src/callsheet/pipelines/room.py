@@ -15,6 +15,7 @@ from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.guidance import Guidance, open_guidance
 from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.pipeline_templates import StartingPoints
+from callsheet.pipelines.run_deletion import RunDeletion
 from callsheet.pipelines.run_figures import RunMetrics, RunNumbers
 from callsheet.pipelines.run_previews import RunPreviews
 from callsheet.pipelines.runs import Runs
@@ -48,11 +49,12 @@ class PipelinesRoom:
     scheduler: RunScheduler
     collector: Collector
     guidance: Guidance
+    deletion: RunDeletion
     numbers: RunNumbers
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.scheduler, self.collector, *self.guidance.loops)
+        return (self.scheduler, self.collector, self.deletion, *self.guidance.loops)
 
     def listen(self, listener: Listener) -> None:
         """Wakes the collector at the end of a job, so that it collects the result."""
@@ -100,5 +102,6 @@ def open_pipelines(
         scheduler=scheduler,
         collector=collector,
         guidance=open_guidance(databases, catalog, media, jobs, step_jobs, wake=scheduler.wake),
+        deletion=RunDeletion.of(databases, media, jobs, settings.retention_days),
         numbers=RunNumbers(lambda: databases.pools, settings),
     )

@@ -22,7 +22,7 @@ def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: 
     return [
         design_router(design.workflows, design.starting_points, design.versions, design.previews, authentication),
         pipeline_router(room.pipelines, room.runs, authentication),
-        run_router(room.runs, guidance.gallery, authentication),
+        run_router(room.runs, room.deletion, guidance.gallery, authentication),
         run_candidate_router(guidance.gallery, guidance.exports, authentication),
         guidance_router(guidance.votes, guidance.branches, authentication),
         run_view_router(guidance.views, authentication),

@@ -11,6 +11,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.gallery import Gallery
+from callsheet.pipelines.run_deletion import RunDeletion
 from callsheet.pipelines.runs import Runs
 from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
 from callsheet.plumbing.pages import CURSOR, LIMIT
@@ -107,7 +108,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
     return router
 
 
-def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> APIRouter:
+def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/runs", tags=["pipelines"])
 
     @router.get("")
@@ -138,6 +139,12 @@ def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> 
         """Changes the name, the budget or the number of leaves of a run. A run that had spent its budget, and a
         completed run that gets a larger number of leaves, continue by themselves."""
         return await runs.update(principal, run_id, body)
+
+    @router.delete("/{run_id}", status_code=204)
+    async def delete_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Deletes a run that has ended: its candidates with their images, votes and previews, and its jobs. What was
+        charged does not change. The files are removed within seconds. Cancel a run that has not ended first."""
+        await deletion.delete(principal, run_id)
 
     @router.post("/{run_id}/pause")
     async def pause_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:

@@ -76,7 +76,7 @@ LEFT JOIN LATERAL (
     SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'reason', r.reason,
         'candidates', r.candidates, 'created_at', r.created_at) AS last_run
     FROM pipeline_runs r
-    WHERE r.pipeline_id = p.id AND r.tenant_id = :tenant_id
+    WHERE r.pipeline_id = p.id AND r.tenant_id = :tenant_id AND r.deleted_at IS NULL
     ORDER BY r.id DESC LIMIT 1
 ) newest ON true
 ORDER BY p.id DESC
@@ -152,24 +152,31 @@ SELECT count(*) FROM (
 
 -- name: get_run
 SELECT {run_columns} FROM pipeline_runs
-WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id AND deleted_at IS NULL
 
 -- name: lock_run
 SELECT {run_columns} FROM pipeline_runs
-WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id AND deleted_at IS NULL
+FOR NO KEY UPDATE
+
+-- name: lock_run_to_delete
+-- Also a run that was deleted a moment ago: a repeated request has the same outcome.
+SELECT {run_columns} FROM pipeline_runs
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+FOR NO KEY UPDATE
 
 -- name: list_runs
 SELECT {run_columns} FROM pipeline_runs
 WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status)
+  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_runs_of_pipeline
 SELECT {run_columns} FROM pipeline_runs
 WHERE pipeline_id = :pipeline_id AND tenant_id = :tenant_id AND user_id = :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status)
+  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
 ORDER BY id DESC LIMIT :limit
 
 -- name: change_run

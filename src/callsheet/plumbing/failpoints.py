@@ -96,6 +96,7 @@ class Failpoint(StrEnum):
     PIPELINE_COPY_BEFORE_CANDIDATES = "pipeline.copy_before_candidates"
     PIPELINE_KILL_BETWEEN_PIECES = "pipeline.kill_between_pieces"
     PIPELINE_KILL_BEFORE_CANCELS = "pipeline.kill_before_cancels"
+    RUN_DELETION_BETWEEN_BATCHES = "run_deletion.between_batches"
     PIPELINE_THUMBNAIL_BEFORE_OBJECT = "pipeline.thumbnail_before_object"
     PIPELINE_THUMBNAIL_BEFORE_ROW = "pipeline.thumbnail_before_row"
 

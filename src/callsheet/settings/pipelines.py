@@ -47,6 +47,13 @@ class PipelineSettings(Section):
         description="Number of failures after which a run stops: of jobs from one candidate, of jobs of the first "
         "step in a row, and of branches without a child. It applies to runs that start after the change.",
     )
+    retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="How long runs are kept after they ended (completed or canceled), in days. Then they are deleted "
+        "with their candidates and files, as if their users had deleted them. Default: forever.",
+    )
     error_window_seconds: int = Field(
         3600, ge=60, le=604_800, description="Period in which failed jobs of runs are counted for an alert, in seconds."
     )

@@ -54,6 +54,11 @@ export const runTexts = {
   cancelTitle: "Cancel this run?",
   cancelText: "Active jobs are canceled and their tokens come back. The candidates stay. A canceled run cannot be resumed.",
   keep: "Keep it",
+  delete: "Delete run",
+  deleteTitle: "Delete this run?",
+  deleteText: (candidates: number) =>
+    `${counted(candidates, "candidate")} with all images, previews and votes, and the jobs of the run are deleted. What was charged does not change. You cannot undo this.`,
+  deleted: "The run is deleted.",
   paused: "The run is paused. Active jobs go on.",
   resumed: "The run goes on.",
   canceled: "The run is canceled.",

@@ -1,14 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
-import { Pause, Play } from "lucide-react";
+import { useNavigate } from "@tanstack/react-router";
+import { Pause, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, Dialog, formatTokens, PageHead, Progress } from "@/design";
 import { needsUser, percentOf, toneOf } from "@/pages/runs/filters";
 import { BackLink } from "@/parts/BackLink";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { runsTexts, runTexts } from "@/texts/runs";
 import { MakeMoreButton } from "./MakeMoreButton";
 import type { Run } from "./queries";
-import { useRunAction } from "./useRunActions";
+import { useRunAction, useRunDeletion } from "./useRunActions";
 
 export function RunHead({ run }: { run: Run }) {
   const { data: me } = useQuery(meQuery);
@@ -66,6 +68,7 @@ function Actions({ run }: { run: Run }) {
           {runTexts.cancel}
         </Button>
       )}
+      {!isOpen && <DeleteButton run={run} />}
       <Dialog
         open={isAsked}
         onOpenChange={setAsked}
@@ -80,6 +83,32 @@ function Actions({ run }: { run: Run }) {
           </>
         }
       />
+    </>
+  );
+}
+
+function DeleteButton({ run }: { run: Run }) {
+  const [isAsked, setAsked] = useState(false);
+  const navigate = useNavigate();
+  const deletion = useRunDeletion(run.id, () => void navigate({ to: "/runs" }));
+  return (
+    <>
+      <Button look="danger" icon={<Trash2 size={16} />} onClick={() => setAsked(true)}>
+        {runTexts.delete}
+      </Button>
+      {isAsked && (
+        <ConfirmDialog
+          danger
+          title={runTexts.deleteTitle}
+          text={runTexts.deleteText(run.candidates)}
+          action={runTexts.delete}
+          keep={runTexts.keep}
+          busy={deletion.isPending}
+          error={deletion.error}
+          onConfirm={() => deletion.mutate()}
+          onClose={() => setAsked(false)}
+        />
+      )}
     </>
   );
 }

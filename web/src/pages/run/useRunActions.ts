@@ -21,6 +21,20 @@ export function useRunAction(id: string) {
   });
 }
 
+export function useRunDeletion(id: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => api.DELETE("/api/runs/{run_id}", { params: { path: { run_id: id } } }),
+    onSuccess: async () => {
+      notifyDone(runTexts.deleted);
+      onDone();
+      // Its page is left: what is there to read of the run no longer exists.
+      client.removeQueries({ queryKey: keys.run(id) });
+      await client.invalidateQueries({ queryKey: keys.allRuns });
+    },
+  });
+}
+
 /** The caller shows what was refused at the field. */
 export function useBudget(id: string, onDone: () => void) {
   const client = useQueryClient();
