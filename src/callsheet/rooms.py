@@ -210,7 +210,9 @@ def all_routers(
     deletion = UserDeletion(databases, identity.management, work)
     overview = _overview(rooms, databases, loops)
     return [
-        *fleet_routers(rooms.fleet, rooms.protocol, rooms.credentials, overview, users, settings.fleet),
+        *fleet_routers(
+            rooms.fleet, rooms.protocol, rooms.credentials, overview, api.presenter.why_queued, users, settings.fleet
+        ),
         *webhook_routers(rooms.webhooks, users),
         *media_routers(media, identity),
         *identity_routers(identity, settings, media.usage.of, deletion),

@@ -15,12 +15,10 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane, running_control_plane
-from callsheet.cli.installation_health import why_waiting
 from callsheet.cli.profile_store import profiles_file
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.scaling.simulation.trace import TraceLane
 from callsheet.scaling.simulation.trace_files import read_trace
-from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
 from tests.support.accounts import PASSWORD, People, Person
 from tests.support.commands import Callsheet, Result
@@ -240,10 +238,11 @@ async def test_the_queue_shows_waiting_jobs_with_their_reasons(jobs_api: JobsApi
     assert (await terminal.run("queue")).out == "The queue is empty.\n"
     await jobs_api.submit(await jobs_api.person(tokens=100))
     [row] = (await terminal.run("queue", "--json")).json
-    assert (row["workflow"], row["queued"], row["why_waiting"]) == (jobs_api.workflow, 1, "no live worker serves it")
+    reason = "No worker that can run this job is online."
+    assert (row["workflow"], row["queued"], row["why_waiting"]["message"]) == (jobs_api.workflow, 1, reason)
     shown = (await terminal.run("queue")).out
     assert jobs_api.workflow in shown
-    assert "no live worker serves it" in shown
+    assert reason in shown
     await jobs_api.core.add_workflow("idle")
     everything = (await terminal.run("queue", "--all", "--json")).json
     assert {row["workflow"] for row in everything} == {jobs_api.workflow, "idle"}
@@ -262,35 +261,20 @@ async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, termin
     assert "→" in (await terminal.run("alerts")).out
 
 
-@pytest.mark.few_forms
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"queued": 0}, None),
-        ({"is_active": False}, "the workflow is switched off"),
-        ({"live_workers": 0}, "no live worker serves it"),
-        ({"busy_slots": 2}, "every slot is busy"),
-        ({}, "about to start, or at a concurrency limit"),
-    ],
-)
-def test_the_queue_shows_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> None:
-    row = WorkflowMetrics(
-        **{
-            "workflow": "stylize",
-            "is_active": True,
-            "queued": 3,
-            "delayed": 0,
-            "leased": 1,
-            "waiting": 0,
-            "live_workers": 1,
-            "live_slots": 2,
-            "busy_slots": 1,
-            "completed_last_hour": 0,
-            "failed_last_hour": 0,
-            **changes,
-        }
-    )
-    assert why_waiting(row) == why
+async def test_the_queue_gives_the_reason_that_the_job_has(jobs_api: JobsApi, terminal: Terminal) -> None:
+    await terminal.login(jobs_api.admin)
+    job_id = str((await jobs_api.submit(await jobs_api.person(tokens=100)))["id"])
+    central = jobs_api.core.databases.central
+
+    async def reason() -> str:
+        [row] = (await terminal.run("queue", "--json")).json
+        job = (await terminal.run("jobs", "show", job_id, "--admin", "--json")).json
+        assert row["why_waiting"] == job["why_waiting"]
+        return str(row["why_waiting"]["code"])
+
+    assert await reason() == "no_live_worker"
+    await jobs_api.core.rows(central, "UPDATE workflows SET is_active = false WHERE slug = $1", jobs_api.workflow)
+    assert await reason() == "workflow_off"
 
 
 @pytest.mark.thorough

@@ -186,7 +186,7 @@ async def test_a_waiting_job_names_the_missing_requirements(core: Core, room: Fl
     assert found.missing == "No worker has the model sd15.safetensors."
     await join(room, "gpu-3", needs.slug, environment=WITHOUT_CLASS)
     assert (await capacity(room, needs)).missing == (
-        "2 workers lack the model sd15.safetensors, 1 worker lacks the node class CheckpointLoaderSimple."
+        "2 workers lack the model sd15.safetensors and 1 worker lacks the node class CheckpointLoaderSimple."
     )
     await room.workers.drain("gpu-3", "operator")
     assert (await capacity(room, needs)).missing == "No worker has the model sd15.safetensors."

@@ -14,15 +14,16 @@ from itertools import islice, zip_longest
 from operator import eq, ge, gt, le, lt, ne
 
 from callsheet.catalog.graphs import Graph
+from callsheet.catalog.known_nodes import OUTPUTS
 from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 from callsheet.wire.catalog import Property
 from callsheet.wire.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
 from callsheet.wire.plurals import counted
 
-# Maximum number of missing things that are stored: enough to know what to install first.
-MOST_LACKS = 5
-# Maximum number of missing things in a sentence.
-MOST_NAMED = 3
+# Maximum number of missing things that are stored for an environment and a workflow.
+MOST_LACKS = 20
+# Maximum number of missing things that a sentence names. It counts the others.
+MOST_NAMED = 5
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
@@ -78,12 +79,27 @@ def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     """Why no worker can run the workflow. `counts`: how many of the `workers` lack each thing."""
-    of_all = [lack for lack, count in counts if count >= workers]
+    of_all = sorted((lack for lack, count in counts if count >= workers), key=_order)
     if of_all:
-        *others, last = map(named, of_all[:MOST_NAMED])
-        return f"No worker has {', '.join(others)} or {last}." if others else f"No worker has {last}."
-    parts = [f"{counted(count, 'worker lacks', 'workers lack')} {named(lack)}" for lack, count in counts[:MOST_NAMED]]
-    return f"{', '.join(parts)}." if parts else "No worker has everything that the workflow requires."
+        return f"No worker has {_listed([named(lack) for lack in of_all], 'or')}."
+    of_some = sorted(counts, key=lambda each: (-each[1], _order(each[0])))
+    parts = [f"{counted(count, 'worker lacks', 'workers lack')} {named(lack)}" for lack, count in of_some]
+    return f"{_listed(parts, 'and')}." if parts else "No worker has everything that the workflow requires."
+
+
+def _listed(parts: Sequence[str], conjunction: str) -> str:
+    if len(parts) > MOST_NAMED:
+        # More may be missing than is stored.
+        least = "at least " if len(parts) >= MOST_LACKS else ""
+        return f"{', '.join(parts[:MOST_NAMED])} and {least}{len(parts) - MOST_NAMED} more"
+    *others, last = parts
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
+def _order(lack: Lack) -> tuple[int, str, str]:
+    """Custom nodes first: if their package is missing, the rest of the list often is a consequence."""
+    is_known = lack.name in OUTPUTS
+    return (1 if lack.kind != "node_class" else 2 if is_known else 0), lack.kind, lack.name
 
 
 def missing_in(environments: Sequence[Sequence[Lack]]) -> str:
@@ -111,7 +127,7 @@ def named(lack: Lack) -> str:
 def all_lacks(required: Required, inventory: ReportedInventory) -> Iterator[Lack]:
     """Everything that the engines lack."""
     if inventory.node_classes is not None:
-        for name in required.node_classes:
+        for name in sorted(required.node_classes, key=lambda each: (each in OUTPUTS, each)):
             if name not in inventory.node_classes:
                 yield Lack(kind="node_class", name=name)
     if inventory.models is not None:

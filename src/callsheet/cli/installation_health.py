@@ -6,7 +6,7 @@ import typer
 
 from callsheet.cli.console import out, print_json, print_table, seconds_text
 from callsheet.cli.submit import URL
-from callsheet.wire.operations import Alert, WorkflowMetrics
+from callsheet.wire.operations import Alert
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 STYLES = {"critical": "red", "warning": "yellow"}
@@ -17,13 +17,13 @@ def queue(
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show what waits in the queue by workflow, for how long, and why. For operators and viewers."""
+    """Show what waits in the queue by workflow, for how long, and why the oldest job waits. For operators."""
     from callsheet.cli.operations_client import with_operations
 
     metrics = with_operations(url, lambda client: client.metrics())
     shown = [row for row in metrics.workflows if everything or row.queued or row.delayed or row.leased or row.waiting]
     if as_json:
-        print_json([{**row.model_dump(mode="json"), "why_waiting": why_waiting(row)} for row in shown])
+        print_json(shown)
         return
     if not shown:
         out.print("The queue is empty.")
@@ -37,24 +37,13 @@ def queue(
             row.leased,
             row.waiting,
             f"{row.busy_slots}/{row.live_slots}",
-            why_waiting(row),
+            row.why_waiting.message if row.why_waiting is not None else None,
         )
         for row in shown
     ]
-    print_table(("workflow", "ready", "oldest", "retry", "running", "provider", "slots", "why"), rows)
-
-
-def why_waiting(row: WorkflowMetrics) -> str | None:
-    """Why ready jobs are not running; None if there are none."""
-    if not row.queued:
-        return None
-    if not row.is_active:
-        return "the workflow is switched off"
-    if not row.live_workers:
-        return "no live worker serves it"
-    if row.busy_slots >= row.live_slots:
-        return "every slot is busy"
-    return "about to start, or at a concurrency limit"
+    print_table(
+        ("workflow", "ready", "oldest", "retry", "running", "provider", "slots", "why the oldest job waits"), rows
+    )
 
 
 def count_text(count: int) -> str:

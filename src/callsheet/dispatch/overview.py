@@ -52,6 +52,8 @@ class QueuePosition(NamedTuple):
     tenant_running: int | None
     user_running: int | None
     average_seconds: float | None
+    # Whether the workflow is switched on. Jobs that were accepted before it was switched off wait.
+    is_active: bool
     ahead: int | None
 
     @property

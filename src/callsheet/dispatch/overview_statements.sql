@@ -98,6 +98,7 @@ SELECT dispatch.tenant_id, dispatch.job_id, dispatch.charge_cycle, dispatch.stat
         WHERE d.tenant_id = dispatch.tenant_id AND d.user_id = dispatch.user_id
           AND d.status <> 'queued') END AS user_running,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = dispatch.workflow_id) AS average_seconds,
+    (SELECT w.is_active FROM workflows w WHERE w.id = dispatch.workflow_id) AS is_active,
     CASE WHEN dispatch.status = 'queued'
         THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
 FROM dispatch LEFT JOIN LATERAL (

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.plumbing.databases import Databases
@@ -50,6 +52,13 @@ class QueueHead(NamedTuple):
     provider: str
     concurrency_identifier: str | None
     wait_seconds: float
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
 class FinishedJobs(NamedTuple):

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
 from fastapi import APIRouter
 
-from callsheet.fleet.overview import FleetOverview
+from callsheet.dispatch.facts import JobCycle
+from callsheet.fleet.overview import FleetOverview, QueueHead
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
+from callsheet.jobs.outlook import PAUSED
 from callsheet.plumbing.routing import Router
-from callsheet.wire.operations import Metrics
+from callsheet.wire.jobs import WhyWaiting
+from callsheet.wire.operations import Metrics, WorkflowMetrics
+
+WhyQueued = Callable[[Sequence[JobCycle]], Awaitable[Mapping[JobCycle, WhyWaiting]]]
 
 
-def overview_router(overview: FleetOverview, authentication: Authentication) -> APIRouter:
+def overview_router(overview: FleetOverview, why_queued: WhyQueued, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_QUEUE)])
 
     @router.get("/metrics")
     async def get_metrics() -> Metrics:
         """Queues, workers, and the jobs that finished in the last hour. For Prometheus, use /metrics."""
-        return await overview.metrics()
+        look = await overview.look()
+        oldest = _oldest(look.heads)
+        reasons = await why_queued([head.cycle for head in oldest.values()])
+        workflows = [
+            row.model_copy(update={"why_waiting": _why(row, oldest.get(row.workflow), reasons)})
+            for row in look.metrics.workflows
+        ]
+        return look.metrics.model_copy(update={"workflows": workflows})
 
     return router
+
+
+def _oldest(heads: Sequence[QueueHead]) -> dict[str, QueueHead]:
+    """The job of each workflow that has waited longest."""
+    found: dict[str, QueueHead] = {}
+    for head in heads:
+        if head.slug not in found or head.wait_seconds > found[head.slug].wait_seconds:
+            found[head.slug] = head
+    return found
+
+
+def _why(row: WorkflowMetrics, oldest: QueueHead | None, reasons: Mapping[JobCycle, WhyWaiting]) -> WhyWaiting | None:
+    if oldest is not None:
+        return reasons.get(oldest.cycle)
+    # Lanes of a paused provider have no head.
+    return WhyWaiting(code="provider_at_limit", message=PAUSED) if row.queued else None

@@ -83,9 +83,10 @@ GROUP BY workflow_id, stage, providers
 -- name: queue_heads
 -- The first ready row of each lane. Lanes of a paused identifier are left out: an admin paused them on purpose.
 SELECT l.workflow_id, w.slug, l.stage, l.provider, l.concurrency_identifier,
-    extract(epoch FROM clock_timestamp() - head.created_at)::float8 AS wait_seconds
+    extract(epoch FROM clock_timestamp() - head.created_at)::float8 AS wait_seconds, head.tenant_id, head.job_id,
+    head.charge_cycle
 FROM dispatch_lanes l JOIN workflows w ON w.id = l.workflow_id CROSS JOIN LATERAL (
-    SELECT d.created_at FROM ai_job_dispatches d
+    SELECT d.created_at, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle FROM ai_job_dispatches d
     WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
       AND d.status = 'queued' AND d.not_before IS NULL
     ORDER BY d.dispatch_id LIMIT 1

@@ -14,7 +14,7 @@ from callsheet.fleet.admin_routes import (
 from callsheet.fleet.credentials import Credentials
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.overview import FleetOverview
-from callsheet.fleet.overview_routes import overview_router
+from callsheet.fleet.overview_routes import WhyQueued, overview_router
 from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom
@@ -30,6 +30,7 @@ def fleet_routers(
     protocol: WorkerProtocol,
     credentials: Credentials,
     overview: FleetOverview,
+    why_queued: WhyQueued,
     authentication: Authentication,
     settings: FleetSettings,
 ) -> list[APIRouter]:
@@ -37,7 +38,7 @@ def fleet_routers(
     return [
         registration_router(fleet.registry, credentials, fleet.authentication, authentication, envelope),
         protocol.router,
-        overview_router(overview, authentication),
+        overview_router(overview, why_queued, authentication),
         admin_worker_router(fleet.workers, authentication),
         worker_log_router(fleet.workers, authentication),
         admin_fleet_router(fleet.fleets, authentication),

@@ -22,6 +22,8 @@ OVERTIME = 0.1
 # Estimate for a worker start that should be finished by now.
 LEAST_START_SECONDS = 5
 
+PAUSED = "Jobs of this provider are paused."
+
 # Workflow, stage and provider.
 Route = tuple[int, str, str]
 
@@ -71,6 +73,7 @@ class Facts:
     # Jobs of the same route that are ahead, at most EXACT + 1; None if the job is not in the queue.
     ahead: int | None = None
     not_before: datetime | None = None
+    is_active: bool = True
     # The limit of its concurrency identifier, if it has one.
     limit: int | None = None
     in_use: int = 0
@@ -130,7 +133,7 @@ def _left_to_wait_and_run(facts: Facts, capacity: CapacitySource) -> float | Non
     for limit, in_use in ((facts.limit, facts.in_use), *facts.running_limits):
         if limit is not None:
             slots, free = min(slots, limit), min(free, limit - in_use)
-    if facts.average_seconds is None or facts.pause is not None:
+    if facts.average_seconds is None or facts.pause is not None or not facts.is_active:
         return None
     if capacity.slots <= 0 and facts.ahead == 0 and capacity.starts_in_seconds is not None:
         return max(LEAST_START_SECONDS, capacity.starts_in_seconds) + facts.average_seconds
@@ -145,6 +148,9 @@ def _left_to_wait_and_run(facts: Facts, capacity: CapacitySource) -> float | Non
 
 def _why(facts: Facts, capacity: CapacitySource) -> WhyWaiting:
     assert facts.ahead is not None
+    if not facts.is_active:
+        text = "The workflow of this job is switched off. The job waits until the workflow is switched on again."
+        return WhyWaiting(code="workflow_off", message=text)
     if facts.pause is not None and not _ends_before(facts.pause, facts.not_before):
         return _paused(facts.pause, facts.now)
     if facts.not_before is not None and facts.not_before > facts.now:
@@ -204,7 +210,7 @@ def _paused(pause: Pause, now: datetime) -> WhyWaiting:
 
 def _at_limit(limit: int) -> str:
     if limit == 0:
-        return "Jobs of this provider are paused."
+        return PAUSED
     return f"The provider's limit of {counted(limit, 'concurrent job')} is reached."
 
 

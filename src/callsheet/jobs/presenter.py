@@ -60,6 +60,11 @@ class Presenter:
         found = await self._outlooks(tenant_id, [job] if job.status in ACTIVE else [], {})
         return found[job.id].why_waiting if found else None
 
+    async def why_queued(self, cycles: Sequence[JobCycle]) -> dict[JobCycle, WhyWaiting]:
+        """Why these jobs of any tenants wait, for operators. Jobs that have left the queue are left out."""
+        found = await self._placed(cycles)
+        return {cycle: each.why_waiting for cycle, each in found.items() if each.why_waiting is not None}
+
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
         pool = await self._routing.pool_of_tenant(tenant_id)
         running = [job.id for job in jobs if job.status is JobStatus.PROCESSING]
@@ -76,16 +81,25 @@ class Presenter:
     ) -> dict[UUID, Outlook]:
         if not active:
             return {}
-        positions = await self._overview.positions([JobCycle(tenant_id, job.id, job.charge_cycle) for job in active])
+        cycles = {JobCycle(tenant_id, job.id, job.charge_cycle): job for job in active}
+        placed = await self._placed(list(cycles), progress)
+        return {
+            job.id: placed.get(cycle) or outlook(_facts_without_position(job, progress.get(job.id)))
+            for cycle, job in cycles.items()
+        }
+
+    async def _placed(
+        self, cycles: Sequence[JobCycle], progress: Mapping[UUID, JobProgress] | None = None
+    ) -> dict[JobCycle, Outlook]:
+        """The outlook of each job that is in the queue or runs."""
+        positions = await self._overview.positions(cycles) if cycles else {}
         routes = {_route(position) for position in positions.values() if position.status == "queued"}
         capacity = await self._capacity_of(sorted(routes)) if routes else {}
         found = {}
-        for job in active:
-            position = positions.get(JobCycle(tenant_id, job.id, job.charge_cycle))
-            facts = _facts(job, position, progress.get(job.id))
-            if position is not None:
-                facts = replace(facts, pause=self._gate.pause_of(position.provider, tenant_id))
-            found[job.id] = outlook(facts, capacity.get(_route(position), NO_WORKERS) if position else NO_WORKERS)
+        for cycle, position in positions.items():
+            facts = facts_in_queue(position, (progress or {}).get(cycle.job_id))
+            facts = replace(facts, pause=self._gate.pause_of(position.provider, cycle.tenant_id))
+            found[cycle] = outlook(facts, capacity.get(_route(position), NO_WORKERS))
         return found
 
     async def _media(
@@ -161,10 +175,8 @@ def _filled(
     )
 
 
-def _facts(job: Job, position: QueuePosition | None, progress: JobProgress | None) -> Facts:
-    if position is None:
-        return with_progress(Facts(job.status, datetime.now(UTC), running_since=job.started_at), progress)
-    return facts_in_queue(position, progress)
+def _facts_without_position(job: Job, progress: JobProgress | None) -> Facts:
+    return with_progress(Facts(job.status, datetime.now(UTC), running_since=job.started_at), progress)
 
 
 def facts_in_queue(position: QueuePosition, progress: JobProgress | None) -> Facts:
@@ -174,6 +186,7 @@ def facts_in_queue(position: QueuePosition, progress: JobProgress | None) -> Fac
         now=position.now,
         ahead=position.ahead,
         not_before=position.not_before,
+        is_active=position.is_active,
         limit=position.max_concurrent,
         in_use=position.in_use or 0,
         running_limits=(

@@ -130,7 +130,7 @@ class CannotRun(ResponseModel):
     """A workflow that is assigned to a worker, but whose jobs the worker does not get."""
 
     workflow: str
-    lacks: list[Lack] = Field(description="What the worker's engines lack: the first five.")
+    lacks: list[Lack] = Field(description="What the worker's engines lack: the first 20, custom nodes first.")
 
 
 class EnvironmentResponse(ResponseModel):

@@ -204,7 +204,8 @@ class WorkerGroup(ResponseModel):
         description="Whether the workers report what their engines have. Workers that do not get all jobs."
     )
     lacks: list[Lack] = Field(
-        description="What the engines of these workers lack: the first five. Empty: they can run the workflow."
+        description="What the engines of these workers lack: the first 20, custom nodes first. Empty: they can run "
+        "the workflow."
     )
 
 

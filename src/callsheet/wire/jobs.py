@@ -91,6 +91,7 @@ class WhyWaiting(ResponseModel):
 
     code: Literal[
         "accepted",
+        "workflow_off",
         "retry_at",
         "no_live_worker",
         "scaling_up",

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
-from callsheet.wire.jobs import Job
+from callsheet.wire.jobs import Job, WhyWaiting
 
 OpenStatus = Literal["queued", "leased", "waiting"]
 EndedStatus = Literal["completed", "failed", "canceled", "expired"]
@@ -127,6 +127,7 @@ class WorkflowMetrics(ResponseModel):
     oldest_wait_seconds: float | None = Field(
         None, description="Waiting time of the oldest job that can be leased, in seconds."
     )
+    why_waiting: WhyWaiting | None = Field(None, description="Why the oldest job that can be leased waits.")
     live_workers: int
     live_slots: int
     busy_slots: int

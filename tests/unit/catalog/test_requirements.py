@@ -122,6 +122,21 @@ def test_only_the_first_few_missing_requirements_are_kept() -> None:
     assert len(missing(wanted, node_classes=[])) == MOST_LACKS
 
 
+def test_custom_nodes_are_named_first_and_the_rest_is_counted() -> None:
+    wanted = required(from_graph=False, node_classes=["CLIPTextEncode", "AlphaBlend", "ZetaMask", "KSampler"])
+    lacking = lacks(wanted, inventory(node_classes=[]))
+    assert [lack.name for lack in lacking] == ["AlphaBlend", "ZetaMask", "CLIPTextEncode", "KSampler"]
+    # Counts come in another order from the database.
+    counts = [(lack, 2) for lack in (*reversed(lacking), MODEL)]
+    assert missing_text(counts, 2) == (
+        "No worker has the node class AlphaBlend, the node class ZetaMask, the model sd15.safetensors, the node class "
+        "CLIPTextEncode or the node class KSampler."
+    )
+    more = [(Lack(kind="node_class", name=f"Node{number:02}"), 1) for number in range(12)]
+    assert missing_text(more, 1).endswith("the node class Node04 and 7 more.")
+    assert missing_text(more + more, 1).endswith("the node class Node02 and at least 19 more.")
+
+
 NODE, MODEL = Lack(kind="node_class", name="VHS_LoadVideo"), Lack(kind="model", name="sd15.safetensors")
 
 
@@ -134,7 +149,7 @@ NODE, MODEL = Lack(kind="node_class", name="VHS_LoadVideo"), Lack(kind="model", 
         (
             [(MODEL, 2), (NODE, 1)],
             3,
-            "2 workers lack the model sd15.safetensors, 1 worker lacks the node class VHS_LoadVideo.",
+            "2 workers lack the model sd15.safetensors and 1 worker lacks the node class VHS_LoadVideo.",
         ),
         (
             [(Lack(kind="model_hash", name="a.ckpt"), 1)],
