@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from callsheet.identity.known_passwords import DEMO_EMAIL
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
@@ -205,7 +206,8 @@ async def test_the_editor_fits_a_phone(page: Page, stack: Stack) -> None:
     """Signed in as the demo's operator, who has the demo's pipeline and sees the graph of the first job."""
     async with stack.client(stack.operator) as client:
         assert (await client.get("/api/pipelines/demo-landscapes")).status_code == 200
-    entered = await page.context.request.post("/api/auth/demo")
+    password = (stack.home / "demo" / "password").read_text().strip()
+    entered = await page.context.request.post("/api/auth/login", data={"email": DEMO_EMAIL, "password": password})
     assert entered.ok, await entered.text()
     await page.goto("/pipelines/demo-landscapes")
     await expect(page.get_by_role("heading", name=app_text("pipelines.editor.nameHint"))).to_be_visible()

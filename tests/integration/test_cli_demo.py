@@ -184,11 +184,13 @@ def test_the_printed_commands_of_the_demo_work(callsheet: Callsheet, home: Path)
             once = [httpx.post(f"{url}/api/auth/once", json={"token": token}, trust_env=False) for _ in range(2)]
             assert [each.status_code for each in once] == [200, 404]
             assert once[0].json()["email"] == EMAIL
-            # This process is of the user who runs the demo; what a proxy passes on may be of another one.
-            assert httpx.get(f"{url}/api/auth/demo", trust_env=False).json() == {"email": EMAIL}
-            assert httpx.post(f"{url}/api/auth/demo", trust_env=False).json()["email"] == EMAIL
-            passed_on = httpx.post(f"{url}/api/auth/demo", headers={"x-forwarded-for": "127.0.0.1"}, trust_env=False)
-            assert passed_on.status_code == 403
+            # This process is of the user who runs the demo, and has used its link; a proxy may pass on another user's.
+            assert httpx.get(f"{url}/api/auth/demo", trust_env=False).json() == {"email": None}
+            browser = {"cookie": f"callsheet_demo={once[0].cookies['callsheet_demo']}"}
+            assert httpx.get(f"{url}/api/auth/demo", headers=browser, trust_env=False).json() == {"email": EMAIL}
+            assert httpx.post(f"{url}/api/auth/demo", headers=browser, trust_env=False).json()["email"] == EMAIL
+            passed_on = browser | {"x-forwarded-for": "127.0.0.1"}
+            assert httpx.post(f"{url}/api/auth/demo", headers=passed_on, trust_env=False).status_code == 403
         assert log_in(home, url) == 200
         commands = [line.strip() for line in demo.err.splitlines() if line.startswith("    ")]
         assert [command.split()[0] for command in commands] == ["curl", "callsheet", "callsheet"]

@@ -94,6 +94,7 @@ def request(peer: str, **headers: str) -> Request:
         (request("127.0.0.1", x_forwarded_for="127.0.0.1"), "http://127.0.0.1:8400", False),
         (request("127.0.0.1", forwarded="for=127.0.0.1"), "http://127.0.0.1:8400", False),
         (request("127.0.0.1", x_real_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
+        (request("127.0.0.1", cf_connecting_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
         # One that adds nothing to its requests.
         (request("127.0.0.1"), "https://callsheet.example.com", False),
     ],

@@ -12,13 +12,12 @@ from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.secret import accepted_secrets, digest, fingerprints
 from callsheet.fleet.tokens import hash_token
 from callsheet.identity.attempts import Attempts
+from callsheet.plumbing.client_address import was_forwarded
 from callsheet.settings import Settings
 from callsheet.toolbox.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated
 
-# Headers that proxies add. A request with one of them may come from another machine.
-FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 CREATE = "`callsheet fleets tokens create FLEET` on the control plane makes a registration token."
 
 
@@ -91,5 +90,4 @@ def comes_from_here(request: Request, public_url: str) -> bool:
     whose requests look the same. Then no request counts as local.
     """
     peer = request.client.host if request.client else ""
-    forwarded = any(name in request.headers for name in FORWARDING)
-    return is_loopback(peer) and not forwarded and is_loopback_url(public_url)
+    return is_loopback(peer) and not was_forwarded(request.headers) and is_loopback_url(public_url)

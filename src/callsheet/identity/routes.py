@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -14,14 +13,13 @@ from callsheet.identity.audit import actor_of, user_actor
 from callsheet.identity.authentication import COOKIE, Authentication, require
 from callsheet.identity.keys import Keys
 from callsheet.identity.managers import Manager
-from callsheet.identity.one_time_links import OneTimeLinks, require_this_machine
+from callsheet.identity.one_time_links import Caller, OneTimeLinks, require_this_machine
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import OpenedSession, Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
-from callsheet.toolbox.local_peers import Address
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import Forbidden
 from callsheet.wire.identity import (
@@ -42,6 +40,9 @@ from callsheet.wire.identity import (
 from callsheet.wire.quotas import Storage
 
 StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
+# The proof that this browser used the link of the demo. It is sent to this path only.
+DEMO_COOKIE = "callsheet_demo"
+DEMO_PATH = "/api/auth/demo"
 # Sets the cookie of the session, and returns its user.
 SignedIn = Callable[[OpenedSession, Response], Awaitable[Me]]
 
@@ -71,12 +72,22 @@ def session_router(
     @router.post("/api/auth/once")
     async def login_once(body: OneTimeLoginRequest, request: Request, response: Response) -> Me:
         """Signs in with the link that `callsheet demo` printed. This works once, and only on the machine that runs
-        the demo.
+        the demo. Afterwards the same browser may enter the demo with one click.
         """
+        links.find(body.token)
         authentication.check_origin(request)
+        require_this_machine(Caller.of(request))
         peer = request.client.host if request.client else "unknown"
-        require_this_machine(peer, request.headers.getlist("x-forwarded-for"))
         opened = await sessions.sign_in_once(links.take(body.token), peer, request.headers.get("user-agent"))
+        response.set_cookie(
+            DEMO_COOKIE,
+            links.know_browser(),
+            max_age=settings.identity.session_hours * 3600,
+            path=DEMO_PATH,
+            secure=settings.cookie_secure,
+            httponly=True,
+            samesite="strict",
+        )
         return await signed_in(opened, response)
 
     async def signed_in(opened: OpenedSession, response: Response) -> Me:
@@ -115,24 +126,26 @@ def session_router(
 def _add_demo_entry(
     router: APIRouter, sessions: Sessions, links: OneTimeLinks, authentication: Authentication, signed_in: SignedIn
 ) -> None:
-    @router.get("/api/auth/demo")
+    @router.get(DEMO_PATH)
     async def offered_account(request: Request) -> DemoAccount:
         """The account that you may enter without a password: the account of `callsheet demo`, if you run it on this
-        machine. For every other installation and caller it is null.
+        machine and this browser has used its link. For every other installation and caller it is null.
         """
         return DemoAccount(email=await _offered(links, request))
 
-    @router.post("/api/auth/demo")
+    @router.post(DEMO_PATH)
     async def login_demo(request: Request, response: Response) -> Me:
-        """Signs in with the account of `callsheet demo`, from a browser of the user who runs the demo, on the same
-        machine.
+        """Signs in with the account of `callsheet demo`, from a browser that has used the link of the demo, of the user
+        who runs the demo, on the same machine.
         """
-        authentication.check_origin(request)
         email = await _offered(links, request)
         if email is None:
             raise Forbidden(
-                "Only the user who runs the demo may enter it without a password, and only on the same machine."
+                "Only the user who runs the demo may enter it without a password, only on the same machine, and only "
+                "in a browser that has opened the link of the demo. Open the link that `callsheet demo` printed, or "
+                "sign in with the password."
             )
+        authentication.check_origin(request)
         opened = await sessions.sign_in_once(
             email, authentication.client_address(request), request.headers.get("user-agent")
         )
@@ -140,15 +153,8 @@ def _add_demo_entry(
 
 
 async def _offered(links: OneTimeLinks, request: Request) -> str | None:
-    peer, own = _end(request.scope.get("client")), _end(request.scope.get("server"))
-    forwarded_for = request.headers.getlist("x-forwarded-for")
     # This reads a file of the system, which is long if many connections are open.
-    return await asyncio.to_thread(links.offered_to, peer, own, forwarded_for)
-
-
-def _end(address: Sequence[Any] | None) -> Address | None:
-    """One end of a connection. Servers write the port as a number or as text, and omit it for a Unix socket."""
-    return (str(address[0]), int(address[1])) if address and address[1] is not None else None
+    return await asyncio.to_thread(links.offered_to, request.cookies.get(DEMO_COOKIE), Caller.of(request))
 
 
 def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:

@@ -10,6 +10,51 @@ from callsheet.settings.values import Network
 
 # An IPv6 subscriber has at least a network of this size.
 SUBSCRIBER_BITS = 64
+# Headers that proxies, tunnels and content delivery networks add to a request, and that browsers do not send.
+_PROXY_HEADERS = frozenset(
+    {
+        "cdn-loop",
+        "client-ip",
+        "forwarded",
+        "forwarded-for",
+        "proxy-client-ip",
+        "true-client-ip",
+        "via",
+        "wl-proxy-client-ip",
+        "x-client-ip",
+        "x-cloud-trace-context",
+        "x-cluster-client-ip",
+        "x-coming-from",
+        "x-host",
+        "x-proxyuser-ip",
+        "x-real-host",
+        "x-real-ip",
+        "x-real-port",
+        "x-remote-addr",
+        "x-remote-ip",
+        "x-scheme",
+        "x-url-scheme",
+    }
+)
+_PROXY_PREFIXES = (
+    "cf-",
+    "cloudfront-",
+    "fastly-",
+    "fly-",
+    "ngrok-",
+    "tailscale-",
+    "x-amz-cf-",
+    "x-amzn-",
+    "x-appengine-",
+    "x-arr-",
+    "x-azure-",
+    "x-envoy-",
+    "x-forwarded",
+    "x-ngrok-",
+    "x-original-",
+    "x-proxy-",
+    "x-vercel-",
+)
 
 
 def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Network, ...]) -> str:
@@ -25,6 +70,14 @@ def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Netwo
     while forwarded and is_in(address, trusted):
         address = bare_address(forwarded.pop())
     return address
+
+
+def was_forwarded(header_names: Iterable[str]) -> bool:
+    """Whether a proxy forwarded the request. Then it may come from another machine than its connection.
+
+    A tunnel that forwards bytes adds no header: who must know where a caller is needs another proof, too.
+    """
+    return any(name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIXES) for name in map(str.lower, header_names))
 
 
 def bare_address(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -32,7 +33,11 @@ def _make(directory: Path, mode: int) -> None:
     for parent in reversed(directory.absolute().parents):
         if not parent.exists():
             parent.mkdir(mode=own_mode(), exist_ok=True)
-    directory.mkdir(mode=mode, exist_ok=True)
+    try:
+        directory.mkdir(mode=mode, exist_ok=True)
+    except FileExistsError:
+        # "File exists" does not say what is wrong with it.
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory)) from None
 
 
 def is_open_to_others(directory: Path) -> bool:

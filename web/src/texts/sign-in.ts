@@ -9,7 +9,7 @@ export const signInTexts = {
   forgot: "Forgot your password?",
   emailFirst: "Fill in your email first.",
   demo: "Enter the demo",
-  demoText: (email: string) => `As ${email}. You run the demo on this machine, so no password is needed.`,
+  demoText: (email: string) => `As ${email}. This browser has opened the link of the demo, so no password is needed.`,
   or: "or with a password",
   noAccount: "No account? Ask the operator of this installation for an invitation.",
 };
