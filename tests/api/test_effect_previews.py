@@ -20,6 +20,7 @@ from tests.support.crashes import crashed_at
 from tests.support.media_api import CLIP, MediaApi
 from tests.support.previews import clip, image, opened
 from tests.support.responses import assert_refused
+from tests.support.sounds import sound
 from tests.support.worker_harness import WorkerHarness
 
 
@@ -100,6 +101,19 @@ async def test_assets_become_the_preview_and_another_one_replaces_it(
     assert (await catalog_api.call("DELETE", path_of(effect))).status_code == 204
     assert (await catalog_api.call("GET", f"/api/admin/effects/{effect['slug']}")).json()["preview"] is None
     assert await objects(plane, effect) == set()
+
+
+async def test_the_preview_of_an_effect_on_sound_shows_its_waveform(
+    catalog_api: CatalogApi, plane: ControlPlane
+) -> None:
+    effect = await catalog_api.effect()
+    asset = await catalog_api.add_asset(sound("ogg", 2.0), "audio/ogg")
+    made = (await catalog_api.call("PUT", path_of(effect), {"after_asset_id": asset})).json()["after"]
+    assert (made["width"], made["preview_url"]) == (None, None)
+    assert made["duration_seconds"] == pytest.approx(2.0, abs=0.1)
+    assert made["poster_url"] == made["thumbnails"]["large"]
+    assert opened((await catalog_api.client.get(made["poster_url"])).content).size == (1200, 400)
+    assert len(await objects(plane, effect)) == 2
 
 
 async def test_a_deleted_effect_leaves_no_preview(catalog_api: CatalogApi, plane: ControlPlane) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,6 +75,15 @@ async def test_each_type_that_is_offered_for_an_input_can_be_saved(catalog_api: 
         wanted |= {"limits": {"choices": [each["value"]]}} if kind == "choice" else {}
         png = {"output_node_id": "9", "output_extension": "png", "output_mime_type": "image/png"}
         await catalog_api.workflow(slug=f"typed-{number}", graph=graph, properties=[wanted], **png)
+
+
+async def test_a_body_with_a_byte_order_mark_is_read(catalog_api: CatalogApi) -> None:
+    """A script on Windows may send a file as it is."""
+    headers = catalog_api.admin.headers | {"content-type": "application/json"}
+    content = b"\xef\xbb\xbf" + json.dumps({"graph": EXPORT}).encode()
+    response = await catalog_api.client.post(PROPOSALS, content=content, headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.json() == await proposed(catalog_api, EXPORT)
 
 
 async def test_a_proposal_for_the_ui_format_says_what_to_do(catalog_api: CatalogApi) -> None:

@@ -15,6 +15,7 @@ from callsheet.wire.catalog import EffectRecord, UpdateEffect
 from tests.support.clips import make_clip
 from tests.support.commands import Callsheet
 from tests.support.previews import image
+from tests.support.sounds import sound
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 
@@ -273,6 +274,16 @@ def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Calls
         assert callsheet.call(*command, *both).sentence == "--all-outputs cannot be combined with --output-node."
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_an_export_with_a_byte_order_mark_is_read(callsheet: Callsheet, tmp_path: Path, encoding: str) -> None:
+    """As editors and shells on Windows write it."""
+    file = tmp_path / f"marked-{encoding}.json"
+    graph = {**EXPORT, "6": {**EXPORT["6"], "inputs": {"text": "eine Übung", "clip": ["4", 1]}}}
+    file.write_text(json.dumps(graph, ensure_ascii=False), encoding)
+    made = callsheet.call("workflows", "import", str(file), "--yes", "--json").json
+    assert [each["default"] for each in made["properties"] if each["key"] == "prompt"] == ["eine Übung"]
+
+
 def test_a_node_that_shows_a_text_makes_a_text(callsheet: Callsheet, tmp_path: Path) -> None:
     graph = {**EXPORT, "11": {"class_type": "PreviewAny", "inputs": {"source": ["6", 0]}}}
     file = export(tmp_path, graph, "caption.json")
@@ -368,6 +379,10 @@ def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> 
     assert "Cats" in shown
     made = callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"]
     assert (made["before"]["width"], made["after"]["width"]) == (200, 160)
+    heard = tmp_path / "after.flac"
+    heard.write_bytes(sound("flac"))
+    callsheet.succeed("effects", "update", "with-clip", "--preview", str(heard))
+    assert "preview    sound\n" in callsheet.succeed("effects", "show", "with-clip").out
     callsheet.succeed("effects", "update", "with-clip", "--no-preview")
     assert callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"] is None
 

@@ -17,6 +17,7 @@ from PIL import Image
 from callsheet.wire.job_errors import SENTENCES
 from tests.support.clips import decode, farthest, flat, make_clip, make_image
 from tests.support.commands import Callsheet, Result
+from tests.support.sounds import heard, sound
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +179,32 @@ def flipping() -> dict[str, Any]:
             "inputs": {"video": ["4", 0], "filename_prefix": "video/x", "format": "auto", "codec": "auto"},
         },
     }
+
+
+def test_a_sound_becomes_a_sound(callsheet: Callsheet, tmp_path: Path) -> None:
+    """From the export of a graph to the result, with a sound as the main file and another as a value."""
+    graph = {
+        "1": {"class_type": "LoadAudio", "inputs": {"audio": "voice.mp3", "audioUI": ""}},
+        "2": {"class_type": "LoadAudio", "inputs": {"audio": "other.mp3", "audioUI": ""}},
+        "3": {"class_type": "SaveAudio", "inputs": {"audio": ["1", 0], "filename_prefix": "x"}},
+        "4": {"class_type": "PreviewAudio", "inputs": {"audio": ["2", 0]}},
+    }
+    (tmp_path / "voice.json").write_text(json.dumps(graph))
+    shown = callsheet.call("workflows", "import", str(tmp_path / "voice.json"), "--yes").out
+    assert "The result is what node 3 (SaveAudio) saves, as .flac.\n" in shown
+    assert callsheet.call("effects", "create", "voice", "--workflow", "voice", "--cost", "5", "--publish").code == 0
+    assert callsheet.call("fleets", "assign", "demo", "voice").code == 0
+    for name, pitch in (("song.mp3", 660.0), ("other.wav", 440.0)):
+        (tmp_path / name).write_bytes(sound(name.rpartition(".")[2], 1.0, pitch))
+    done = callsheet.succeed("submit", "voice", "song.mp3", "--set", "audio=other.wav", "--watch")
+    result = tmp_path / fetched(done)
+    assert result.name == "song-voice.flac"
+    assert heard(result.read_bytes()).pitch == pytest.approx(660.0, abs=5)
+    make_image(tmp_path / "cover.png")
+    refused = callsheet.call("submit", "voice", "cover.png", "--set", "audio=other.wav").sentence
+    assert refused.startswith("voice works on an audio file; cover.png is image/png")
+    refused = callsheet.call("submit", "voice", "song.mp3", "--set", "audio=cover.png").sentence
+    assert refused == "audio: cover.png is image/png. Use an audio file."
 
 
 @pytest.fixture
