@@ -382,7 +382,7 @@ def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> 
     heard = tmp_path / "after.flac"
     heard.write_bytes(sound("flac"))
     callsheet.succeed("effects", "update", "with-clip", "--preview", str(heard))
-    assert "preview    sound\n" in callsheet.succeed("effects", "show", "with-clip").out
+    assert "preview   sound " in callsheet.succeed("effects", "show", "with-clip").out
     callsheet.succeed("effects", "update", "with-clip", "--no-preview")
     assert callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"] is None
 

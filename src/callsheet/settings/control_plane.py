@@ -214,8 +214,9 @@ class MediaSettings(Section):
     )
     previews: bool = Field(
         True,
-        description="Whether control planes make thumbnails of images, and posters and clips of videos: one at a time, "
-        "each about a second of one processor. Videos need PyAV (the extra `previews`).",
+        description="Whether control planes make thumbnails of images, posters and clips of videos, and waveforms of "
+        "audio files: one at a time, each about a second of one processor. Videos and audio files need PyAV (the extra "
+        "`previews`).",
     )
     retention_days: int | None = Field(
         None,

@@ -43,6 +43,33 @@ def test_every_recorded_shape_gives_its_files() -> None:
             assert [output.name for output in found] == expected, name
 
 
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (["a caption"], "a caption"),
+        ("a caption", "a caption"),
+        (["one", "two"], "one\ntwo"),
+        # Nodes that show any value use lists of lists, and numbers.
+        ([["one", ["two"]], 3, 0.5, True], "one\ntwo\n3\n0.5\ntrue"),
+        ([None, {"a": 1}], None),
+        ([[[[[["too deep"]]]]]], None),
+        ([], None),
+    ],
+)
+def test_a_text_that_a_node_shows_is_a_result_if_there_is_no_file(shown: Any, text: str | None) -> None:
+    found = outputs_of({"7": {"text": shown}})
+    assert [(output.name, output.text) for output in found] == ([] if text is None else [("text-7.txt", text)])
+    image = {"filename": "a.png", "subfolder": "", "type": "output"}
+    assert [output.name for output in outputs_of({"7": {"text": shown}, "8": {"images": [image]}})] == ["a.png"]
+
+
+@pytest.mark.parametrize(("name", "beginning"), [("ProbeUI_text", "hello\nwörld"), ("PreviewAny_text", "tensor([[")])
+def test_recorded_texts_are_read(name: str, beginning: str) -> None:
+    [output] = outputs_of(sample("output_shapes")[name]["outputs"])
+    assert (output.name, mime_type_of(output.name)) == ("text-2.txt", "text/plain")
+    assert (output.text or "").startswith(beginning)
+
+
 def test_every_recorded_history_is_read() -> None:
     ends = {}
     for path in sorted(SAMPLES.glob("history_*.json")):

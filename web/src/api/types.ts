@@ -3,7 +3,7 @@ import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
 export type Effect = Schemas["Effect"];
-/** What a list or a gallery shows of an image or video. */
+/** What a list or a gallery shows of a file. */
 export type Shown = Schemas["EffectPreview"]["after"];
 export type Job = Schemas["Job"];
 export type JobEvent = Schemas["JobEvent"];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ _TYPES = {
 UNKNOWN_TYPE = "application/octet-stream"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|[/\\]")
 LONGEST_NAME = 150
+DEEPEST_TEXT = 4
 # The folders of an engine that runs write to.
 _WRITTEN = ("output", "temp")
 
@@ -101,8 +103,19 @@ def _file(node_id: str, item: Mapping[str, Any]) -> Output:
 
 
 def _strings(node: Mapping[str, Any]) -> list[str]:
-    value = node.get("text")
-    return [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
+    return list(_texts(node.get("text"), 0))
+
+
+def _texts(value: object, depth: int) -> Iterator[str]:
+    """Nodes that show any value use lists of texts, numbers and further lists."""
+    match value:
+        case str():
+            yield value
+        case bool() | int() | float():
+            yield json.dumps(value)
+        case list() if depth < DEEPEST_TEXT:
+            for item in value:
+                yield from _texts(item, depth + 1)
 
 
 def _unique(outputs: Iterable[Output]) -> list[Output]:

@@ -14,18 +14,19 @@ import { OutputStrip } from "./OutputStrip";
 /** What a completed job made: its files, compared with what they were made of, and what it returned. */
 export function JobResult({ job }: { job: Job }) {
   const outputs = useSteadyUrls(job.outputs ?? []);
-  const [input] = useSteadyUrls(job.inputs ?? []);
+  const inputs = useSteadyUrls(job.inputs ?? []);
   const { output: wanted = 1 } = useSearch({ from: "/framed/jobs/$id" });
   const navigate = useNavigate({ from: "/jobs/$id" });
   const chosen = wanted <= outputs.length ? wanted - 1 : 0;
   const choose = (index: number) => void navigate({ search: { output: index === 0 ? undefined : index + 1 }, replace: true, resetScroll: false });
   const output = outputs[chosen];
   const after = output && mediaOf(output);
-  const before = input && mediaOf(input);
+  const [before, ...others] = inputs.map(mediaOf);
   const answer = answerOf(job.result);
   const canCompare = after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
   // Two sounds, or a text about an image, cannot be laid on top of each other.
-  const shownInput = before && !canCompare && chosen === 0 && (before.kind === "audio" || after?.kind === "audio" || after?.kind === "text") ? before : null;
+  const isBeside = before && !canCompare && (before.kind === "audio" || after?.kind === "audio" || after?.kind === "text");
+  const shownInputs = chosen === 0 ? [...(isBeside ? [before] : []), ...others.filter((each) => each !== null && each.kind === "audio")] : [];
   if (!after && !answer) {
     return (
       <div className="panel">
@@ -37,10 +38,10 @@ export function JobResult({ job }: { job: Job }) {
     <section aria-label={jobTexts.result} className="appear grid min-w-0 gap-4">
       {after && (canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />)}
       {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={choose} />}
-      {shownInput && (
+      {shownInputs.length > 0 && (
         <div className="grid gap-2">
           <h2 className="text-s font-[550] text-muted">{jobTexts.input}</h2>
-          <MediaPlayer media={shownInput} maxHeight="20rem" />
+          {shownInputs.map((media) => media && <MediaPlayer key={media.url} media={media} maxHeight="20rem" />)}
         </div>
       )}
       {answer && (after ? <Returned answer={answer} /> : <AnswerView answer={answer} />)}
