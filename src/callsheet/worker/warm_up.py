@@ -76,7 +76,7 @@ class WarmUp:
 def graph_in(file: Path) -> Graph:
     """Raises OperatorError if the file does not contain a graph in the API format."""
     try:
-        found: Any = json.loads(file.read_text("utf-8"))
+        found: Any = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise OperatorError(f"The warm-up graph {file} cannot be read: {error}.") from None
     inner = found.get("prompt") if isinstance(found, Mapping) else None

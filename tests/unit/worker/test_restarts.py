@@ -346,6 +346,14 @@ async def test_an_engine_that_ends_while_it_warms_up_is_warmed_up_at_its_next_st
     assert engine.run.await_count == 2
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_warm_up_is_read_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "warm-up.json"
+    graph = {"1": {"class_type": "PrimitiveString", "inputs": {"value": "Übung"}}}
+    file.write_text(json.dumps(graph, ensure_ascii=False), encoding)
+    assert graph_in(file) == graph
+
+
 def test_a_warm_up_is_a_graph_in_the_api_format(tmp_path: Path) -> None:
     file, graph = tmp_path / "warm.json", {"1": {"class_type": "KSampler", "inputs": {}}}
     for content in (graph, {"prompt": graph}):

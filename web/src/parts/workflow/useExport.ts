@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { workflowsTexts } from "@/texts/workflows";
 import type { ApiGraph } from "./draft";
+import { decoded } from "./decoded";
 import { parseExact } from "./exact";
 import { propose, type WorkflowProposal } from "./queries";
 
@@ -25,7 +26,7 @@ async function graphIn(file: File): Promise<ApiGraph> {
   if (file.size > MOST_BYTES) throw new NoExport(workflowsTexts.tooLarge(file.name));
   let read: unknown;
   try {
-    read = parseExact(await file.text());
+    read = parseExact(decoded(await file.arrayBuffer()));
   } catch {
     throw new NoExport(workflowsTexts.notJson(file.name));
   }
