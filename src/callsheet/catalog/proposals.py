@@ -6,16 +6,33 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from callsheet.catalog.graphs import Graph
-from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER
-from callsheet.catalog.proposing.outputs import ProposedOutput, outputs_of
+from callsheet.catalog.proposing.chosen import ChosenProperty
+from callsheet.catalog.proposing.draft import Proposal
+from callsheet.catalog.proposing.inputs import (
+    LONGEST_LABEL,
+    NodeInput,
+    declared_type,
+    key_of,
+    limits_of,
+    own_title,
+    property_of,
+    takes_value,
+    words,
+)
+from callsheet.catalog.proposing.outputs import outputs_of
+from callsheet.catalog.proposing.values import WRITTEN, propose_values, propose_written, use_titles
 from callsheet.providers.comfy.file_inputs import is_link, nodes_that_name_files, takes_file
 from callsheet.providers.comfy.node_forms import NodeForms
-from callsheet.wire.catalog import LARGEST_NUMBER, LONGEST_TEXT, Limits, Property, PropertyType
+from callsheet.wire.catalog import (
+    FILES,
+    LONGEST_TEXT,
+    Limits,
+    PropertyType,
+)
 
 _PROMPT_NODE = re.compile(r"TextEncode|Prompt|Text ?Multiline|StringMultiline", re.IGNORECASE)
 _PROMPT_INPUT = re.compile(r"text(_[a-z0-9]+)?|((positive|negative)_?)?prompt|clip_[lg]|t5xxl|string|value")
@@ -27,11 +44,7 @@ _FILE_NAMES = ("image", "video", "audio", "audio_file", "file", "path")
 _PATH_LOADER = re.compile(r"VHS_Load(Audio|Video(FFmpeg)?Path|ImagePath)")
 _INPUT_DIRECTORY = "input/"
 _FILE_TYPES = (PropertyType.VIDEO, PropertyType.IMAGE, PropertyType.AUDIO)
-_SEEDS = ("seed", "noise_seed")
-_WHOLE = (*_SEEDS, "steps")
-_NUMBERS = (*_WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model", "strength_clip")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-_WRITTEN = re.compile(r"\{\{([a-z][a-z0-9_]{0,62})\}\}")
 
 
 class ProposedInput(NamedTuple):
@@ -41,57 +54,63 @@ class ProposedInput(NamedTuple):
     name: str
     value: bool | int | float | str
     types: tuple[PropertyType, ...]
+    # Of a property of the first type.
+    label: str
+    limits: Limits
 
 
-@dataclass(slots=True)
-class Proposal:
-    """A graph that contains placeholders, and one property for each placeholder."""
-
-    graph: dict[str, Any]
-    properties: list[Property] = field(default_factory=list)
-    places: dict[str, str] = field(default_factory=dict)
-    """By key of a property: where its placeholder is, for people."""
-    outputs: list[ProposedOutput] = field(default_factory=list)
-
-    def add(self, node_id: str, name: str, wanted: Property, before: str = "") -> None:
-        """`before`: text of the input in front of the placeholder."""
-        self.graph[node_id]["inputs"][name] = before + wanted.placeholder
-        self.note(node_id, name, wanted)
-
-    def note(self, node_id: str, name: str, wanted: Property) -> None:
-        self.properties.append(wanted)
-        self.places[wanted.key] = f"{self.graph[node_id]['class_type']} {node_id}, {name}"
-
-    def key(self, wanted: str) -> str:
-        """The wanted key, with a number appended if the key is taken."""
-        taken = {each.key for each in self.properties}
-        names = (wanted if number == 1 else f"{wanted}_{number}" for number in range(1, len(taken) + 2))
-        return next(name for name in names if name not in taken)
-
-
-def propose(graph: Graph, forms: NodeForms | None = None, *, everything: bool = False) -> Proposal:
-    """Proposes properties for a graph that was checked. `everything`: also propose the numbers of samplers. `forms`:
-    what engines declare about the classes of the graph, as far as it is known.
+def propose(
+    graph: Graph,
+    forms: NodeForms | None = None,
+    *,
+    everything: bool = False,
+    chosen: Mapping[tuple[str, str], ChosenProperty] | None = None,
+) -> Proposal:
+    """Proposes properties for a graph that was checked. `everything`: also propose numbers, choices and booleans.
+    `chosen`: properties that are made in any case. Raises Unusable if one of them cannot be made.
     """
-    proposal = Proposal(copy.deepcopy(dict(graph)))
+    proposal = Proposal(copy.deepcopy(dict(graph)), forms or {}, chosen or {})
     _propose_files(proposal)
+    propose_written(proposal)
     _propose_texts(proposal, _negatives(graph))
-    if everything:
-        _propose_numbers(proposal)
+    propose_values(proposal, types_of, everything=everything)
+    use_titles(proposal)
+    proposal.refuse_unknown_keys()
     proposal.outputs = outputs_of(graph, forms or {})
     return proposal
 
 
-def inputs_of(graph: Graph) -> Iterator[ProposedInput]:
+def inputs_of(graph: Graph, forms: NodeForms | None = None) -> Iterator[ProposedInput]:
     """The inputs of a checked graph. Types that `check_properties` would refuse are left out."""
+    proposal = Proposal(dict(graph), forms or {})
     of_files = nodes_that_name_files(graph)
-    for node_id, class_type, name, value in _inputs(graph):
-        if isinstance(value, bool):
-            yield ProposedInput(node_id, name, value, (PropertyType.BOOLEAN,))
-        elif isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER:
-            yield ProposedInput(node_id, name, value, (PropertyType.NUMBER, PropertyType.CHOICE))
-        elif isinstance(value, str):
-            yield ProposedInput(node_id, name, value, _types_of_text(class_type, name, node_id in of_files))
+    for source in proposal.sources():
+        types = types_of(source, source.node_id in of_files)
+        if types:
+            title = own_title(graph[source.node_id], proposal.forms.get(source.class_type))
+            label = words(key_of(source.name))
+            if title:
+                label = title if types[0] in FILES else f"{title}: {label}"[:LONGEST_LABEL]
+            limits = limits_of(types[0], source)
+            yield ProposedInput(source.node_id, source.name, source.value, types, label, limits)
+
+
+def types_of(source: NodeInput, names_file: bool) -> tuple[PropertyType, ...]:
+    """The types that a property of the input can have, the most likely first. `names_file`: the node is linked to an
+    input that names a file.
+    """
+    declared = declared_type(source.form)
+    if not isinstance(source.value, str):
+        usual = (PropertyType.BOOLEAN, PropertyType.NUMBER, PropertyType.CHOICE)
+        return tuple(each for each in usual if takes_value(each, source.value))
+    types = _types_of_text(source.class_type, source.name, names_file)
+    if declared in FILES:
+        others = (each for each in types if each in FILES and each is not declared)
+        return (declared, *others, PropertyType.CHOICE)
+    if declared is PropertyType.CHOICE:
+        # An engine refuses any other text.
+        return (declared, *(each for each in types if each in FILES))
+    return types
 
 
 def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[PropertyType, ...]:
@@ -103,39 +122,27 @@ def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[Proper
     return (PropertyType.CHOICE,) if names_file else (PropertyType.TEXT, PropertyType.CHOICE)
 
 
-def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:
-    """Node id, class, name and value of every input that is not a link. Nodes are in numerical order of their ids."""
-    for node_id in sorted(graph, key=lambda each: (len(each), each)):
-        node = graph[node_id]
-        for name, value in node["inputs"].items():
-            if not is_link(value):
-                yield node_id, node["class_type"], name, value
-
-
 def _propose_files(proposal: Proposal) -> None:
     found = [
-        (node_id, class_type, name, file_type)
-        for node_id, class_type, name, value in _inputs(proposal.graph)
-        if isinstance(value, str) and name in _FILE_NAMES and (file_type := _loads(class_type)) is not None
+        (source, file_type) for source in proposal.sources() if (file_type := _file_type(proposal, source)) is not None
     ]
     # If the graph reads a video, the effect is applied to the video. Sound is mostly added to an image.
-    found.sort(key=lambda each: _FILE_TYPES.index(each[3]))
-    for number, (node_id, class_type, name, file_type) in enumerate(found):
-        key = proposal.key("input" if number == 0 else file_type.value)
-        proposal.add(
-            node_id,
-            name,
-            Property(
-                key=key,
-                type=file_type,
-                label=key.replace("_", " ").capitalize(),
-                placeholder=DEFAULT_INPUT_PLACEHOLDER if number == 0 else f"__{key.upper()}__",
-                required=True,
-                user_configurable=True,
-                is_primary_input=number == 0,
-            ),
-            _INPUT_DIRECTORY if _PATH_LOADER.fullmatch(class_type) else "",
-        )
+    found.sort(key=lambda each: _FILE_TYPES.index(each[1]))
+    for number, (source, file_type) in enumerate(found):
+        key = proposal.chosen_key(source, "input" if number == 0 else file_type.value)
+        before = _INPUT_DIRECTORY if _PATH_LOADER.fullmatch(source.class_type) else ""
+        proposal.add(source, property_of(source, file_type, key, is_primary=number == 0), before)
+
+
+def _file_type(proposal: Proposal, source: NodeInput) -> PropertyType | None:
+    if not isinstance(source.value, str):
+        return None
+    declared = declared_type(source.form)
+    likely = declared if declared in FILES else _loads(source.class_type) if source.name in _FILE_NAMES else None
+    chosen = proposal.choice(source)
+    if chosen is not None:
+        likely = None if chosen.is_fixed else chosen.type or likely
+    return likely if likely in FILES else None
 
 
 def _loads(class_type: str) -> PropertyType | None:
@@ -157,57 +164,20 @@ def _linked(graph: Graph, name: str) -> set[str]:
 
 def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
     of_files = nodes_that_name_files(proposal.graph)
-    texts = [
-        (node_id, class_type, name, value)
-        for node_id, class_type, name, value in _inputs(proposal.graph)
-        if isinstance(value, str) and not takes_file(class_type, name) and node_id not in of_files
-    ]
-    # Placeholders that a user wrote into the graph come first, because the user chose their names.
-    for node_id, _, name, value in texts:
-        for key in _WRITTEN.findall(value):
-            if key not in proposal.places:
-                proposal.note(node_id, name, _text(key, f"{{{{{key}}}}}", None))
-    for node_id, class_type, name, value in texts:
-        is_prompt = _PROMPT_NODE.search(class_type) and _PROMPT_INPUT.fullmatch(name)
-        if is_prompt and not _WRITTEN.search(value) and len(value) <= LONGEST_TEXT and not _CONTROL.search(value):
-            key = proposal.key("negative_prompt" if node_id in negatives else "prompt")
-            proposal.add(node_id, name, _text(key, f"{{{{{key}}}}}", value))
-
-
-def _text(key: str, placeholder: str, default: str | None) -> Property:
-    return Property(
-        key=key,
-        type=PropertyType.TEXT,
-        label=key.replace("_", " ").capitalize(),
-        placeholder=placeholder,
-        default=default,
-        required=default is None,
-        user_configurable=True,
-    )
-
-
-def _propose_numbers(proposal: Proposal) -> None:
-    for node_id, _, name, value in list(_inputs(proposal.graph)):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or name not in _NUMBERS or not abs(value) < LARGEST_NUMBER:
+    for source in proposal.sources():
+        value = source.value
+        if not _is_prompt(source) or takes_file(source.class_type, source.name) or source.node_id in of_files:
             continue
-        is_seed = name in _SEEDS
-        key = proposal.key(name)
-        limits = Limits(integer=name in _WHOLE and float(value).is_integer())
-        if is_seed:
-            # Some nodes use -1 for "any".
-            limits = limits.model_copy(update={"min": min(0, value), "max": LARGEST_NUMBER - 1})
-        proposal.add(
-            node_id,
-            name,
-            Property(
-                key=key,
-                type=PropertyType.NUMBER,
-                label=key.replace("_", " ").capitalize(),
-                placeholder=f"{{{{{key}}}}}",
-                default=value,
-                # Every seed costs the same, but a user could request a million steps.
-                user_configurable=is_seed,
-                limits=limits,
-            ),
-        )
+        if WRITTEN.search(value) or len(value) > LONGEST_TEXT or _CONTROL.search(value) or proposal.choice(source):
+            continue
+        wanted = "negative_prompt" if source.node_id in negatives else "prompt"
+        key = proposal.key(wanted if _PROMPT_NODE.search(source.class_type) else key_of(source.name))
+        proposal.add(source, property_of(source, PropertyType.TEXT, key))
+
+
+def _is_prompt(source: NodeInput) -> bool:
+    if not isinstance(source.value, str) or (source.form is not None and source.form.kind != "text"):
+        return False
+    if source.form is not None and source.form.is_multiline:
+        return True
+    return bool(_PROMPT_NODE.search(source.class_type) and _PROMPT_INPUT.fullmatch(source.name))

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Path, Query
 
 from callsheet.catalog.effects import EffectOffer
-from callsheet.catalog.proposal_view import proposal_of
+from callsheet.catalog.proposal_view import proposal_of, readable_graph
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
@@ -17,6 +17,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
+from callsheet.providers.comfy.models import classes_of_graph
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.catalog import (
     Asset,
@@ -78,6 +79,9 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         dependencies=[authentication.may(Permission.SEE_CATALOG)],
     )
 
+    async def warned(detail: WorkflowDetail) -> WorkflowDetail:
+        return detail.model_copy(update={"warnings": (await catalog.engines.read([])).warnings(detail.required)})
+
     @router.get("")
     async def list_workflows(
         is_active: bool | None = Query(None, description="Only workflows that are switched on (true) or off (false)."),
@@ -93,7 +97,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     @router.post("", status_code=201)
     async def create_workflow(body: CreateWorkflow, principal: Principal = manage) -> WorkflowDetail:
         """Creates a workflow from a ComfyUI graph in API format."""
-        return await catalog.workflows.create(body, actor_of(principal))
+        return await warned(await catalog.workflows.create(body, actor_of(principal)))
 
     @router.get("/{workflow}")
     async def get_workflow(workflow: WorkflowSlug) -> WorkflowDetail:
@@ -105,7 +109,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         workflow: WorkflowSlug, body: UpdateWorkflow, principal: Principal = manage
     ) -> WorkflowDetail:
         """Changes a workflow. Jobs that were already submitted do not change."""
-        return await catalog.workflows.update(workflow, body, actor_of(principal))
+        return await warned(await catalog.workflows.update(workflow, body, actor_of(principal)))
 
     @router.delete("/{workflow}", status_code=204)
     async def delete_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> None:
@@ -135,7 +139,9 @@ def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication
     @router.post("/proposals")
     async def propose_workflow(body: ProposeWorkflow, principal: Principal = manage) -> WorkflowProposal:
         """Checks a graph and proposes its properties and its output. Nothing is stored."""
-        return proposal_of(body)
+        graph = readable_graph(body.graph)
+        engines = await catalog.engines.read(classes_of_graph(graph))
+        return proposal_of(graph, engines, everything=body.everything)
 
     @router.get("/{workflow}/versions")
     async def list_workflow_versions(

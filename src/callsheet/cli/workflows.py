@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from callsheet.cli.catalog import AS_JSON, LISTED, with_catalog
-from callsheet.cli.console import agrees, checked, out, print_json, print_table, require_consent
+from callsheet.cli.console import agrees, checked, err, out, print_json, print_table, require_consent
+from callsheet.cli.workflow_properties import PROPERTY, chosen_properties, limits_text
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
+from callsheet.wire.catalog import MOST_PROPERTIES, CreateWorkflow, UpdateWorkflow, WorkflowDetail
 from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
-    from callsheet.catalog.proposals import Proposal
+    from collections.abc import Mapping
+
+    from callsheet.catalog.proposing.chosen import ChosenProperty
+    from callsheet.catalog.proposing.draft import Proposal
     from callsheet.catalog.proposing.outputs import ProposedOutput
     from callsheet.catalog.room import CatalogRoom
+    from callsheet.providers.comfy.node_forms import NodeForms
 
 workflows = typer.Typer(help="Workflows: graphs that engines run.", no_args_is_help=True)
 
@@ -59,7 +64,8 @@ def import_workflow(
     mime_type: str | None = typer.Option(
         None, help="Media type of the result, for example video/mp4. Default: that of the extension."
     ),
-    everything: bool = typer.Option(False, "--all", help="Also make seeds, steps and other numbers properties."),
+    everything: bool = typer.Option(False, "--all", help="Also make numbers, choices and booleans properties."),
+    properties: list[str] = PROPERTY,
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
     replace: bool = typer.Option(False, "--replace", help="Replace the workflow of this name if it exists."),
@@ -67,39 +73,66 @@ def import_workflow(
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a workflow from a ComfyUI export. Texts, images, videos and sounds become properties."""
-    from callsheet.catalog.proposals import propose
-    from callsheet.catalog.workflows import checked as checked_graph
-
-    graph = _read_graph(file)
-    proposal = propose(graph, everything=everything)
     _refuse_both(output_node, all_outputs)
-    output = _chosen_output(proposal, output_node, extension, mime_type, is_one_of_all=all_outputs)
+    graph = _read_graph(file)
+    chosen = chosen_properties(properties, graph)
+    slug = slug or _slug_of(file)
     optional = {"keep_metadata": keep_metadata, "run_limit_seconds": run_limit}
-    chosen = slug or _slug_of(file)
-    request = checked(
-        CreateWorkflow,
-        slug=chosen,
-        name=name or chosen,
-        graph=proposal.graph,
-        properties=[each.model_dump() for each in proposal.properties],
-        output_node_id=None if all_outputs else output.node_id,
-        output_extension=output.extension,
-        output_mime_type=output.mime_type,
-        **{field: value for field, value in optional.items() if value is not None},
-    )
-    checked_graph(request.graph, request.properties, request.model_dump())
-    if not as_json:
-        _show_proposal(proposal, output, all_outputs=all_outputs)
-    if not agrees("Write it?", yes, default=True):
+
+    async def work(catalog: CatalogRoom) -> None:
+        from callsheet.catalog.requirements import required_of
+        from callsheet.catalog.workflows import checked as checked_graph
+        from callsheet.providers.comfy.models import classes_of_graph
+
+        engines = await catalog.engines.read(classes_of_graph(graph))
+        proposal = _proposed(graph, engines.forms, everything, chosen)
+        output = _chosen_output(proposal, output_node, extension, mime_type, is_one_of_all=all_outputs)
+        request = checked(
+            CreateWorkflow,
+            slug=slug,
+            name=name or slug,
+            graph=proposal.graph,
+            properties=[each.model_dump() for each in proposal.properties],
+            output_node_id=None if all_outputs else output.node_id,
+            output_extension=output.extension,
+            output_mime_type=output.mime_type,
+            **{field: value for field, value in optional.items() if value is not None},
+        )
+        checked_graph(request.graph, request.properties, request.model_dump())
+        warnings = engines.warnings(required_of(request.graph, request.properties, request.requirements))
+        if not as_json:
+            _show_proposal(proposal, output, all_outputs=all_outputs)
+        for warning in warnings:
+            err.print(f"callsheet: warning: {warning}")
+        if not agrees("Write it?", yes, default=True):
+            if as_json:
+                print_json(request)
+            raise OperatorError("Nothing was written. Add --yes to write it.")
+        written = await _write(catalog, request, name is not None, replace)
         if as_json:
-            print_json(request)
-        raise OperatorError("Nothing was written. Add --yes to write it.")
-    written = with_catalog(lambda catalog: _write(catalog, request, name is not None, replace))
-    if as_json:
-        print_json(written)
-    else:
-        out.print(f"Workflow {written.slug} was written, with its graph at {written.comfyui_workflow_path}.")
-        out.print(f"Create an effect: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish")
+            print_json(written.model_copy(update={"warnings": warnings}))
+        else:
+            out.print(f"Workflow {written.slug} was written, with its graph at {written.comfyui_workflow_path}.")
+            out.print(
+                f"Create an effect: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish"
+            )
+
+    with_catalog(work)
+
+
+def _proposed(
+    graph: dict[str, Any],
+    forms: NodeForms,
+    everything: bool,
+    chosen: Mapping[tuple[str, str], ChosenProperty],
+) -> Proposal:
+    from callsheet.catalog.proposals import propose
+    from callsheet.catalog.proposing.chosen import Unusable
+
+    try:
+        return propose(graph, forms, everything=everything, chosen=chosen)
+    except Unusable as unusable:
+        raise OperatorError(f"--property {unusable}") from None
 
 
 async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
@@ -185,11 +218,13 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
     out.print("")
     if proposal.properties:
         print_table(
-            ("property", "type", "placeholder", "in node", "set by"),
+            ("property", "type", "label", "limits", "placeholder", "in node", "set by"),
             [
                 (
                     each.key,
                     each.type.value,
+                    each.label,
+                    limits_text(each.limits),
                     each.placeholder,
                     proposal.places[each.key],
                     "the user's upload" if each.is_primary_input else "users" if each.user_configurable else "effects",
@@ -201,6 +236,13 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
         out.print("No properties: nothing in this graph looks like a prompt or a file.")
     if not any(each.type.value == "text" for each in proposal.properties):
         out.print("No text can be set by users. To add one, write {{name}} into the graph and import it again.")
+    if proposal.left_out:
+        out.print(
+            f"{proposal.left_out} more inputs could be properties, but a workflow has at most {MOST_PROPERTIES}. "
+            "Choose some with --property."
+        )
+    if not proposal.forms:
+        out.print("No online worker reports what its nodes accept, so types and limits follow from the graph alone.")
     out.print("")
     if all_outputs:
         out.print("The result is everything that the graph saves.")

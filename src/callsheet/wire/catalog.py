@@ -262,6 +262,10 @@ class WorkflowDetail(WorkflowSummary):
         description="Number of the current version. Send it with a change: the change is refused if the version is "
         "outdated. Null until the first change of a workflow of an earlier release.",
     )
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="After a change: node classes and models that the workflow needs and no online worker has.",
+    )
 
 
 class CreateEffect(UserRequest):

@@ -11,6 +11,7 @@ from pydantic import Field
 from callsheet.wire.base import KeyedRequest, ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import (
     Graph,
+    Limits,
     MimeType,
     NodeId,
     Properties,
@@ -27,7 +28,7 @@ class ProposeWorkflow(UserRequest):
     graph: Graph = Field(
         description="ComfyUI's API format, or a whole request to ComfyUI that has the graph in `prompt`."
     )
-    everything: Switch = Field(False, description="Whether seeds, steps and other numbers become properties too.")
+    everything: Switch = Field(False, description="Whether numbers, choices and booleans become properties too.")
 
 
 class GraphInput(ResponseModel):
@@ -37,6 +38,10 @@ class GraphInput(ResponseModel):
     name: str
     value: bool | int | float | str = Field(description="The value in the graph that you sent.")
     types: list[PropertyType] = Field(description="Types that the property can have, the likeliest first.")
+    label: str = Field(description="A label for the property: the title of the node and the name of the input.")
+    limits: Limits = Field(
+        description="Limits for a property of the first type, as the engines of online workers declare them."
+    )
 
 
 class GraphOutput(ResponseModel):
@@ -55,6 +60,16 @@ class WorkflowProposal(ResponseModel):
     properties: list[Property]
     inputs: list[GraphInput]
     outputs: list[GraphOutput] = Field(description="Nodes that can make the result, the likeliest first.")
+    left_out: int = Field(
+        0, description="Number of inputs that got no property, because a workflow has at most 100 properties."
+    )
+    is_declared: bool = Field(
+        description="Whether types and limits are those that engines of workers declare. False: no worker that reports "
+        "them is online, so they follow from the graph alone."
+    )
+    warnings: list[str] = Field(
+        default_factory=list, description="Node classes and models that the graph needs and no online worker has."
+    )
 
 
 class WorkflowVersion(ResponseModel):

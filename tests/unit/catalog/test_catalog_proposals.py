@@ -9,6 +9,7 @@ import pytest
 
 from callsheet.catalog.proposals import inputs_of, propose
 from callsheet.catalog.workflows import checked
+from callsheet.providers.comfy.node_forms import NodeForms, forms_of_object_info
 
 EXPORT: dict[str, Any] = {
     "3": {
@@ -38,10 +39,12 @@ EXPORT: dict[str, Any] = {
 }
 
 
-def settled(graph: dict[str, Any], **options: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def settled(
+    graph: dict[str, Any], forms: NodeForms | None = None, **options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The proposed graph and properties by key; whatever is proposed must be accepted."""
     before = copy.deepcopy(graph)
-    proposal = propose(graph, **options)
+    proposal = propose(graph, forms, **options)
     assert graph == before
     best = proposal.outputs[0]
     output = {
@@ -168,7 +171,8 @@ def test_values_that_are_not_valid_defaults_are_not_proposed() -> None:
     graph["3"]["inputs"]["seed"] = 10**30
     graph["3"]["inputs"]["steps"] = True
     _, found = settled(graph, everything=True)
-    assert found.keys() == {"input", "image", "cfg", "denoise"}
+    assert found.keys() == {"input", "image", "cfg", "denoise", "steps", "force_rate"}
+    assert found["steps"].type.value == "boolean"
 
 
 def test_a_text_that_is_both_prompts_is_proposed_as_the_positive_prompt() -> None:
@@ -178,3 +182,178 @@ def test_a_text_that_is_both_prompts_is_proposed_as_the_positive_prompt() -> Non
     _, found = settled(graph)
     assert found["prompt"].default == 'a "cat"'
     assert "negative_prompt" not in found
+
+
+FORMS = forms_of_object_info(
+    {
+        "KSampler": {
+            "display_name": "KSampler",
+            "input": {
+                "required": {
+                    "seed": ["INT", {"default": 0, "min": 0, "max": 2**64 - 1}],
+                    "steps": ["INT", {"default": 20, "min": 1, "max": 10000}],
+                    "cfg": ["FLOAT", {"default": 8.0, "min": 0.0, "max": 100.0, "step": 0.1, "round": 0.01}],
+                    "denoise": ["FLOAT", {"default": 1.0, "min": 0.0, "max": 1.0, "step": 0.01}],
+                    "sampler_name": [["euler", "dpmpp_2m"], {}],
+                }
+            },
+        },
+        "CheckpointLoaderSimple": {
+            "display_name": "Load Checkpoint",
+            "input": {"required": {"ckpt_name": [["sd15.safetensors", "sdxl.safetensors"]]}},
+        },
+        "LoadImage": {
+            "display_name": "Load Image",
+            "input": {"required": {"image": [["a.png"], {"image_upload": True}]}},
+        },
+        "PhotoPicker": {
+            "display_name": "Pick a photo",
+            "input": {
+                "required": {
+                    "photo": ["COMBO", {"options": [], "image_upload": True}],
+                    "caption": ["STRING", {"multiline": True}],
+                    "font": ["STRING", {"default": "Inter"}],
+                    "size": ["INT", {"default": 24, "min": 8, "max": 96, "step": 4}],
+                    "place": [["top", "bottom"], {"default": "bottom"}],
+                    "shadow": ["BOOLEAN", {"default": True}],
+                }
+            },
+        },
+        "SaveImage": {"output_node": True, "display_name": "Save Image", "input": {"required": {"images": ["IMAGE"]}}},
+    }
+)
+CUSTOM: dict[str, Any] = {
+    "1": {
+        "class_type": "PhotoPicker",
+        "inputs": {"photo": "x.png", "caption": "Hi", "font": "Inter", "size": 24, "place": "top", "shadow": False},
+        "_meta": {"title": "Pick a photo"},
+    },
+    "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}},
+}
+
+
+def test_types_limits_and_choices_are_those_that_engines_declare() -> None:
+    graph, found = settled(EXPORT, FORMS, everything=True)
+    assert {key: found[key].limits.model_dump(exclude_unset=True, exclude_none=True) for key in ("steps", "cfg")} == {
+        "steps": {"integer": True, "min": 1.0, "max": 10000.0},
+        "cfg": {"integer": False, "min": 0.0, "max": 100.0, "step": 0.1},
+    }
+    # The value of the graph is always allowed, and an engine refuses 2^64.
+    assert (found["seed"].limits.min, found["seed"].limits.max) == (-1, 2**64 - 2048)
+    sampler = found["sampler_name"]
+    assert (sampler.type.value, sampler.default, sampler.limits.choices) == ("choice", "euler", ["euler", "dpmpp_2m"])
+    assert graph["3"]["inputs"]["sampler_name"] == "{{sampler_name}}"
+    # A model that is a property would no longer be required of an engine.
+    assert graph["4"] == EXPORT["4"]
+
+
+def test_a_value_beside_the_steps_keeps_its_default_without_the_step() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["3"]["inputs"] |= {"cfg": 7.25, "denoise": 2, "steps": 6.5}
+    _, found = settled(graph, FORMS, everything=True)
+    assert (found["cfg"].default, found["cfg"].limits.step) == (7.25, None)
+    assert (found["denoise"].default, found["denoise"].limits.max) == (2, 2)
+    assert (found["steps"].default, found["steps"].limits.integer) == (6.5, False)
+
+
+def test_custom_nodes_are_known_by_what_they_declare() -> None:
+    graph, found = settled(CUSTOM, FORMS)
+    assert {key: (each.type.value, each.default) for key, each in found.items()} == {
+        "input": ("image", None),
+        "caption": ("text", "Hi"),
+    }
+    assert graph["1"]["inputs"]["photo"] == "__INPUT_PATH__"
+    _, found = settled(CUSTOM, FORMS, everything=True)
+    assert {key: (each.type.value, each.default) for key, each in found.items() if key not in ("input", "caption")} == {
+        "size": ("number", 24),
+        "place": ("choice", "top"),
+        "shadow": ("boolean", False),
+    }
+    assert (found["size"].limits.min, found["size"].limits.max, found["size"].limits.step) == (8, 96, 4)
+    # Without an engine, the graph alone says less.
+    _, found = settled(CUSTOM, everything=True)
+    assert {key: each.type.value for key, each in found.items()} == {"size": "number", "shadow": "boolean"}
+
+
+@pytest.mark.parametrize("forms", [None, FORMS], ids=["graph", "engine"])
+@pytest.mark.parametrize(
+    ("title", "label"),
+    [
+        ("Customer photo", "Customer photo"),
+        ("  Customer\n photo ", "Customer photo"),
+        ("客户照片", "客户照片"),
+        ("Load Image", "Image"),
+        ("load image", "Image"),
+        ("LoadImage", "Image"),
+        ("", "Image"),
+        ("!!", "Image"),
+        (7, "Image"),
+        (None, "Image"),
+        ("x" * 300, "x" * 200),
+    ],
+)
+def test_the_title_that_a_person_gave_to_a_node_is_the_label(title: Any, label: str, forms: Any) -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["8"]["_meta"] = {"title": title}
+    assert settled(graph, forms)[1]["image"].label == label
+
+
+def test_a_node_with_several_properties_names_them_in_their_labels() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["3"]["_meta"] = {"title": "Portrait"}
+    graph["6"]["_meta"] = {"title": "CLIP Text Encode (Prompt)"}
+    graph["7"]["_meta"] = "not an object"
+    _, found = settled(graph, FORMS, everything=True)
+    assert (found["steps"].label, found["seed"].label) == ("Portrait: Steps", "Portrait: Seed")
+    assert (found["prompt"].label, found["negative_prompt"].label) == ("Prompt", "Negative prompt")
+
+
+def test_a_placeholder_in_a_number_input_is_a_number() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["3"]["inputs"] |= {"steps": "{{amount}}", "sampler_name": "{{method}}", "cfg": "{{cfg}}"}
+    graph["6"]["inputs"]["text"] = "{{amount}} cats in {{method}}"
+    _, found = settled(graph, FORMS)
+    assert {key: (found[key].type.value, found[key].default, found[key].required) for key in ("amount", "cfg")} == {
+        "amount": ("number", 20, False),
+        "cfg": ("number", 8.0, False),
+    }
+    assert (found["amount"].limits.integer, found["amount"].limits.max) == (True, 10000)
+    assert (found["method"].type.value, found["method"].limits.choices) == ("choice", ["euler", "dpmpp_2m"])
+    # Without an engine, the name of the input or another node of the class says so.
+    _, found = settled(graph)
+    assert {key: found[key].type.value for key in ("amount", "cfg", "method")} == {
+        "amount": "number",
+        "cfg": "number",
+        "method": "text",
+    }
+    graph = {**copy.deepcopy(CUSTOM), "3": copy.deepcopy(CUSTOM["1"])}
+    graph["3"]["inputs"]["size"] = "{{letters}}"
+    _, found = settled(graph)
+    assert (found["letters"].type.value, found["letters"].required) == ("number", True)
+
+
+def test_a_workflow_gets_no_more_properties_than_it_may_have_and_the_usual_ones_first() -> None:
+    graph = {
+        **EXPORT,
+        **{str(number): {"class_type": "X", "inputs": {"a": 1, "b": True}} for number in range(100, 160)},
+    }
+    _, found = settled(graph, everything=True)
+    assert len(found) == 100
+    assert {"seed", "steps", "cfg", "denoise"} <= found.keys()
+    assert propose(graph, everything=True).left_out == 4 + 5 + 120 - 100
+
+
+def test_the_inputs_of_a_graph_have_the_limits_and_labels_of_a_property() -> None:
+    graph = copy.deepcopy(CUSTOM)
+    graph["1"]["_meta"] = {"title": "Card"}
+    found = {each.name: each for each in inputs_of(graph, FORMS) if each.node_id == "1"}
+    assert {name: [kind.value for kind in each.types] for name, each in found.items()} == {
+        "photo": ["image", "choice"],
+        "caption": ["text", "choice"],
+        "font": ["text", "choice"],
+        "size": ["number", "choice"],
+        "place": ["choice"],
+        "shadow": ["boolean"],
+    }
+    assert (found["size"].label, found["size"].limits.max) == ("Card: Size", 96)
+    assert found["place"].limits.choices == ["top", "bottom"]
