@@ -69,12 +69,14 @@ async def create_workflow(page: Page, dialog: Locator, name: str) -> None:
     await expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
-async def make_text_a_property(page: Page) -> Locator:
-    """By a click on the node that paints; returns the panel of the node."""
+async def make_seed_a_property(page: Page) -> Locator:
+    """By a click on the node that paints, whose text was proposed; returns the panel of the node."""
     await node(page, "Paint").click()
     panel = page.get_by_role("region", name="Paint, node 1")
-    await panel.get_by_role("button", name=app_text("workflows.workflows.makeProperty", "text")).click()
-    await page.get_by_role("menuitem", name="Text").click()
+    await expect(panel).to_contain_text(app_text("workflows.workflows.setBy", "text"))
+    await panel.get_by_role("button", name=app_text("workflows.workflows.makeProperty", "seed")).click()
+    await page.get_by_role("menuitem", name=app_text("workflows.workflows.types.number")).click()
+    await expect(panel).to_contain_text(app_text("workflows.workflows.setBy", "seed"))
     return panel
 
 

@@ -20,7 +20,7 @@ from tests.browser.catalog import (
     drop_export,
     find_effect,
     generate,
-    make_text_a_property,
+    make_seed_a_property,
     node,
     publish,
     run_on_demo,
@@ -78,14 +78,11 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}")
 
     # Inputs are chosen in the graph, and the form follows.
-    panel = await make_text_a_property(page)
+    await make_seed_a_property(page)
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?node=%221%22")
-    await panel.get_by_role("button", name=app_text("workflows.workflows.makeProperty", "seed")).click()
-    await page.get_by_role("menuitem", name="Number").click()
-    await expect(panel).to_contain_text("Set by seed")
     form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
-    await expect(form.get_by_role("textbox", name="Text")).to_have_value("a harbour at dawn")
-    await page.get_by_role("button", name="Text text").click()
+    await expect(form.get_by_role("textbox", name="Paint", exact=True)).to_have_value("a harbour at dawn")
+    await page.get_by_role("button", name="Paint text").click()
     await page.get_by_role("textbox", name="Label").fill("Scene")
     await expect(form.get_by_role("textbox", name="Scene")).to_be_visible()
     await (
@@ -95,7 +92,7 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     )
     await expect(form).to_contain_text("200")
     # The seed is for effects only.
-    await page.get_by_role("button", name="Seed seed").click()
+    await page.get_by_role("button", name="Paint: Seed seed").click()
     await expect(page.get_by_role("textbox", name="Default")).to_have_value("18446744073709551615")
     await page.get_by_role("switch", name=app_text("workflows.workflows.property.users")).click()
     await expect(form.get_by_role("group", name=app_text("workflows.workflows.hidden"))).to_contain_text("Seed")
@@ -127,8 +124,11 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
 
     await create_effect(page, f"Fog of {slug}")
     await page.get_by_role("combobox", name="Category").fill("Places")
-    await page.get_by_role("switch", name="Set Seed").click()
+    await page.get_by_role("switch", name="Set Paint: Seed").click()
     await page.get_by_role("textbox", name="Seed").fill("42")
+    # The notice covers the button for some seconds, and stays while the pointer is over it.
+    notice = app_text("catalog-effects.catalogEffects.created", f"Fog of {slug}")
+    await expect(page.get_by_text(notice)).to_have_count(0)
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text(app_text("catalog-effects.catalogEffects.saved", f"Fog of {slug}"))).to_be_visible()
 

@@ -21,7 +21,7 @@ from tests.browser.catalog import (
     drop_export,
     find_effect,
     generate,
-    make_text_a_property,
+    make_seed_a_property,
     publish,
     run_on_demo,
     run_test,
@@ -305,14 +305,14 @@ async def test_a_workflow_is_imported_tested_sold_and_bought_by_another_person(
     await page.goto("/operate/workflows")
     await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
     await create_workflow(page, await drop_export(page, slug, name), name)
-    await make_text_a_property(page)
+    await make_seed_a_property(page)
     bar = page.get_by_role("region", name="Unsaved changes")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
     await expect(page.get_by_text(f"{name} is saved.")).to_be_visible()
     await run_on_demo(page)
     await page.get_by_role("tab", name="Graph and form").click()
-    await run_test(page, "Text", "a lighthouse in the fog")
+    await run_test(page, "Paint", "a lighthouse in the fog")
     await assert_accessible_at_top(page)
     await screenshots.take(page, "size-workflow")
     await create_effect(page, name)
@@ -325,7 +325,7 @@ async def test_a_workflow_is_imported_tested_sold_and_bought_by_another_person(
         await find_effect(buyer, name)
         await expect(buyer.get_by_role("heading", level=1, name=name)).to_be_visible()
         await assert_accessible_at_top(buyer)
-        job = await ended(stack, account, await generate(buyer, "Text", "a ferry in the fog"))
+        job = await ended(stack, account, await generate(buyer, "Paint", "a ferry in the fog"))
         large.accepted.append(job["id"])
         assert (job["status"], job["cost"]) == ("completed", 7)
         await expect(buyer.get_by_role("link", name="Download").first).to_be_visible()

@@ -158,7 +158,7 @@ async def test_the_command_takes_limits_from_online_workers_and_warns_of_what_th
         result = callsheet.call("workflows", "import", export(tmp_path, GRAPH), *options, "--yes")
         assert result.code == 0
         assert " ".join(result.err.split()) == (
-            "callsheet: warning: No worker has the node class CheckpointLoaderSimple or the model sd15.safetensors. "
+            "callsheet: warning: No worker has the model sd15.safetensors or the node class CheckpointLoaderSimple. "
             "Its jobs wait until a worker can run it."
         )
         assert "noir | pastel" in result.out

@@ -75,7 +75,7 @@ async def test_an_import_takes_types_and_limits_from_the_engine_and_a_number_sta
         }
         [warning] = (await catalog_api.call("POST", path, {"graph": unknown})).json()["warnings"]
         assert warning == (
-            "No worker has the node class VAELoader, the node class VHS_LoadVideo or the model none.safetensors. "
+            "No worker has the node class VHS_LoadVideo, the model none.safetensors or the node class VAELoader. "
             "Its jobs wait until a worker can run it."
         )
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { changedNodes, diffOf, isEmptyDiff } from "@/parts/workflow/diff";
-import { draftOf, rebased, keyOf, keysByNode, placesOf, retyped, slugOf, withGraph, withOutput, withoutProperty, withProperty, type Draft, type Property } from "@/parts/workflow/draft";
+import { draftOf, rebased, keyOf, keysByNode, placesOf, retyped, slugOf, withGraph, withOutput, withoutProperty, withProperty, type Draft, type Property, type PropertyType } from "@/parts/workflow/draft";
 import { ExactNumber, parseExact, same, shownValue } from "@/parts/workflow/exact";
 
 const SEED = "18446744073709551615";
@@ -56,20 +56,31 @@ describe("a draft of a workflow", () => {
   });
 
   it("makes the first file the user's own, and a second one an asset", () => {
-    const one = withProperty(draft(), { node_id: "1", name: "image", value: "cat.png", types: ["image"] }, "image");
+    const one = withProperty(draft(), { node_id: "1", name: "image", value: "cat.png", types: ["image"], label: "Customer photo", limits: { integer: false } }, "image");
     const input = one.properties[1]!;
     expect([input.key, input.placeholder, input.is_primary_input, input.default]).toEqual(["input", "__INPUT_PATH__", true, null]);
+    expect(input.label).toBe("Customer photo");
     expect((one.graph!["1"] as { inputs: unknown }).inputs).toEqual({ image: "__INPUT_PATH__" });
-    const two = withProperty({ ...one, graph: { ...one.graph, "2": { class_type: "LoadImage", inputs: { image: "b.png" } } } }, { node_id: "2", name: "image", value: "b.png", types: ["image"] }, "image");
+    const two = withProperty({ ...one, graph: { ...one.graph, "2": { class_type: "LoadImage", inputs: { image: "b.png" } } } }, { node_id: "2", name: "image", value: "b.png", types: ["image"], label: "", limits: { integer: false } }, "image");
     expect([two.properties[2]!.key, two.properties[2]!.placeholder, two.properties[2]!.is_primary_input]).toEqual(["image", "__IMAGE__", false]);
   });
 
   it("keeps the value of an input as the default, and puts it back", () => {
     const seed = new ExactNumber(SEED) as unknown as number;
     const graph = { ...draft().graph, "5": { class_type: "KSampler", inputs: { seed } } };
-    const made = withProperty(draft({ graph }), { node_id: "5", name: "seed", value: seed, types: ["number"] }, "number");
+    const made = withProperty(draft({ graph }), { node_id: "5", name: "seed", value: seed, types: ["number"], label: "Seed", limits: { integer: true } }, "number");
     expect(made.properties[1]).toMatchObject({ key: "seed", default: seed, limits: { integer: true } });
     expect(same(withoutProperty(made, 1).graph, graph)).toBe(true);
+  });
+
+  it("takes the limits and choices that engines declare, for the type that they declare", () => {
+    const graph = { ...draft().graph, "5": { class_type: "KSampler", inputs: { steps: 20, sampler_name: "euler" } } };
+    const steps = { node_id: "5", name: "steps", value: 20, types: ["number", "choice"] as PropertyType[], label: "Portrait: Steps", limits: { integer: true, min: 1, max: 100 } };
+    expect(withProperty(draft({ graph }), steps, "number").properties[1]).toMatchObject({ label: "Portrait: Steps", limits: { integer: true, min: 1, max: 100 } });
+    expect(withProperty(draft({ graph }), steps, "choice").properties[1]!.limits).toEqual({ integer: false, choices: [20] });
+    const sampler = { ...steps, name: "sampler_name", value: "euler", types: ["choice"] as PropertyType[], limits: { integer: false, choices: ["euler", "ddim"] } };
+    expect(withProperty(draft({ graph }), sampler, "choice").properties[1]!.limits!.choices).toEqual(["euler", "ddim"]);
+    expect(withProperty(draft({ graph }), { ...sampler, limits: { integer: false, choices: null } }, "choice").properties[1]!.limits!.choices).toEqual(["euler"]);
   });
 
   it("puts a default into the middle of a text", () => {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from callsheet.catalog.environments import SQL
-from callsheet.catalog.requirements import ReportedInventory, all_lacks, named
+from callsheet.catalog.requirements import ReportedInventory, all_lacks, importance, named
 from callsheet.plumbing.databases import Databases
 from callsheet.providers.comfy.node_forms import NodeForms, agreed, unpacked
 from callsheet.wire.environment import MOST_SHOWN, Environment, Lack, Required
@@ -55,7 +55,7 @@ class LiveEngines:
 
 
 def _listed(lacks: Sequence[Lack]) -> str:
-    shown = [named(lack) for lack in lacks[:MOST_SHOWN]]
+    shown = [named(lack) for lack in sorted(lacks, key=importance)[:MOST_SHOWN]]
     if len(lacks) > MOST_SHOWN:
         shown.append(f"{len(lacks) - MOST_SHOWN} more")
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

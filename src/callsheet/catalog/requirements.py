@@ -79,10 +79,10 @@ def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     """Why no worker can run the workflow. `counts`: how many of the `workers` lack each thing."""
-    of_all = sorted((lack for lack, count in counts if count >= workers), key=_order)
+    of_all = sorted((lack for lack, count in counts if count >= workers), key=importance)
     if of_all:
         return f"No worker has {_listed([named(lack) for lack in of_all], 'or')}."
-    of_some = sorted(counts, key=lambda each: (-each[1], _order(each[0])))
+    of_some = sorted(counts, key=lambda each: (-each[1], importance(each[0])))
     parts = [f"{counted(count, 'worker lacks', 'workers lack')} {named(lack)}" for lack, count in of_some]
     return f"{_listed(parts, 'and')}." if parts else "No worker has everything that the workflow requires."
 
@@ -96,7 +96,7 @@ def _listed(parts: Sequence[str], conjunction: str) -> str:
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
-def _order(lack: Lack) -> tuple[int, str, str]:
+def importance(lack: Lack) -> tuple[int, str, str]:
     """Custom nodes first: if their package is missing, the rest of the list often is a consequence."""
     is_known = lack.name in OUTPUTS
     return (1 if lack.kind != "node_class" else 2 if is_known else 0), lack.kind, lack.name

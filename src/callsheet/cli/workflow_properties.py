@@ -10,6 +10,7 @@ import typer
 
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Limits, PropertyType
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.catalog.proposing.chosen import ChosenProperty
@@ -134,7 +135,7 @@ def limits_text(limits: Limits) -> str:
     low, high = (None if each is None else f"{each:g}" for each in (limits.min, limits.max))
     span = f"{low} to {high}" if low and high else f"from {low}" if low else f"to {high}" if high else ""
     step = "" if limits.step is None else f"step {limits.step:g}"
-    length = "" if limits.max_length is None else f"{limits.max_length} characters"
-    size = "" if limits.max_bytes is None else f"{limits.max_bytes} bytes"
-    seconds = "" if limits.max_seconds is None else f"{limits.max_seconds:g} seconds"
+    length = "" if limits.max_length is None else counted(limits.max_length, "character")
+    size = "" if limits.max_bytes is None else counted(limits.max_bytes, "byte")
+    seconds = "" if limits.max_seconds is None else counted(limits.max_seconds, "second")
     return ", ".join(filter(None, [span, step, "whole" if limits.integer else "", length, size, seconds]))

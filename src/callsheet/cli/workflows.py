@@ -238,7 +238,8 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
         out.print("No text can be set by users. To add one, write {{name}} into the graph and import it again.")
     if proposal.left_out:
         out.print(
-            f"{proposal.left_out} more inputs could be properties, but a workflow has at most {MOST_PROPERTIES}. "
+            f"{counted(proposal.left_out, 'more input')} could be properties, but a workflow has at most "
+            f"{counted(MOST_PROPERTIES, 'property', 'properties')}. "
             "Choose some with --property."
         )
     if not proposal.forms:

@@ -67,9 +67,7 @@ class WorkflowProposal(ResponseModel):
         description="Whether types and limits are those that engines of workers declare. False: no worker that reports "
         "them is online, so they follow from the graph alone."
     )
-    warnings: list[str] = Field(
-        default_factory=list, description="Node classes and models that the graph needs and no online worker has."
-    )
+    warnings: list[str] = Field(description="Node classes and models that the graph needs and no online worker has.")
 
 
 class WorkflowVersion(ResponseModel):

@@ -247,6 +247,12 @@ def test_types_limits_and_choices_are_those_that_engines_declare() -> None:
     assert graph["4"] == EXPORT["4"]
 
 
+def test_the_largest_seed_of_an_engine_is_a_valid_default() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["3"]["inputs"]["seed"] = 2**64 - 1
+    assert settled(graph, FORMS, everything=True)[1]["seed"].default == 2**64 - 1
+
+
 def test_a_value_beside_the_steps_keeps_its_default_without_the_step() -> None:
     graph = copy.deepcopy(EXPORT)
     graph["3"]["inputs"] |= {"cfg": 7.25, "denoise": 2, "steps": 6.5}

@@ -36,6 +36,8 @@ export const workflowsTexts = {
   proposed: "Proposed properties",
   noProperties: "None. You can choose inputs on the next page.",
   proposedResult: "Proposed result",
+  typesAndLimits: "Types and limits",
+  notDeclared: "From the graph alone. No online worker reports what its nodes accept, so choices and limits are not known.",
   resultOf: (title: string, id: string, extension: string) => `The file of ${title} (node ${id}), as .${extension}`,
   allFiles: "Every file that the graph saves",
   name: "Name",

@@ -115,7 +115,8 @@ def _widened(limit: float | None, value: float | None, outermost: Any) -> float 
     if limit is None or abs(limit) > LARGEST_NUMBER:
         return None
     known = limit if value is None else outermost(limit, value)
-    return _BELOW_LARGEST if known == limit == LARGEST_NUMBER - 1 else float(known)
+    is_below = limit == LARGEST_NUMBER - 1 and (value is None or value <= _BELOW_LARGEST)
+    return _BELOW_LARGEST if is_below else float(known)
 
 
 def _fits(value: Any, limits: Limits) -> bool:

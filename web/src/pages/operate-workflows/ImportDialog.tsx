@@ -1,4 +1,5 @@
 import { useNavigate } from "@tanstack/react-router";
+import { TriangleAlert } from "lucide-react";
 import { useState, type FormEvent } from "react";
 import { fieldReason, hasStatus } from "@/api/problems";
 import { Badge, Button, Dialog, Field, Input } from "@/design";
@@ -47,6 +48,12 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
         </>
       }
     >
+      {proposal.warnings.map((warning) => (
+        <p key={warning} role="status" className="flex gap-2.5 rounded-s bg-warn-soft px-3 py-2 text-s text-warn [overflow-wrap:anywhere]">
+          <TriangleAlert size={16} aria-hidden className="mt-0.5 shrink-0" />
+          {warning}
+        </p>
+      ))}
       {graph && <Graph label={workflowsTexts.graph} graph={graph} height={220} />}
       <dl className="grid gap-2 text-s sm:grid-cols-[9rem_1fr]">
         <dt className="text-muted">{workflowsTexts.proposed}</dt>
@@ -54,10 +61,16 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
           {proposal.properties.length === 0 && workflowsTexts.noProperties}
           {proposal.properties.map((each) => (
             <Badge key={each.key} shape={false}>
-              {each.key}: {workflowsTexts.types[each.type]}
+              {each.label || each.key}: {workflowsTexts.types[each.type]}
             </Badge>
           ))}
         </dd>
+        {!proposal.is_declared && (
+          <>
+            <dt className="text-muted">{workflowsTexts.typesAndLimits}</dt>
+            <dd>{workflowsTexts.notDeclared}</dd>
+          </>
+        )}
         <dt className="text-muted">{workflowsTexts.proposedResult}</dt>
         <dd className="[overflow-wrap:anywhere]">{output ? workflowsTexts.resultOf(output.class_type, output.node_id, output.extension) : workflowsTexts.allFiles}</dd>
       </dl>

@@ -83,16 +83,23 @@ export function withProperty(draft: Draft, input: GraphInput, type: PropertyType
   const added: Property = {
     key,
     type,
-    label: titleOf(key),
+    label: input.label || titleOf(key),
     description: "",
     placeholder,
     default: isFileType(type) ? null : input.value,
     required: isFileType(type),
     user_configurable: true,
     is_primary_input: isPrimary,
-    limits: { integer: type === "number" && isWhole(input.value), ...(type === "choice" ? { choices: [input.value] } : {}) },
+    limits: limitsOf(input, type),
   };
   return { ...draft, properties: [...draft.properties, added], graph: withInput(draft.graph, input.node_id, input.name, placeholder) };
+}
+
+/** What engines declare; for another type than the likeliest, what the value of the graph shows. */
+function limitsOf(input: GraphInput, type: PropertyType): Property["limits"] {
+  const isDeclared = type === input.types[0] && (type !== "choice" || !!input.limits.choices);
+  if (isDeclared && (type === "number" || type === "choice")) return input.limits;
+  return { integer: type === "number" && isWhole(input.value), ...(type === "choice" ? { choices: [input.value] } : {}) };
 }
 
 function isWhole(value: unknown): boolean {
