@@ -23,9 +23,11 @@ from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.quotas import ChangeQuotas
 from tests.support.accounts import People
 from tests.support.core import Member
+from tests.support.media_api import CLIP
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, start_blocked
+from tests.support.seaweedfs import S3Server
 
 SIZE = 1000
 LOCK_USAGE = "SELECT FROM storage_usage WHERE tenant_id = $1 FOR UPDATE"
@@ -63,6 +65,41 @@ async def uploaders(race: Race, tmp_path: Path) -> AsyncIterator[Uploaders]:
         open_media_harness(race.two, ann, tmp_path) as two,
     ):
         yield Uploaders(race, one, two, colleague)
+
+
+@pytest.fixture
+async def s3_uploaders(race: Race, tmp_path: Path, s3_server: S3Server) -> AsyncIterator[Uploaders]:
+    """Their uploads are in S3, which stores what is sent to the URL of a confirmed upload."""
+    ann, storage = replace(race.ann, pool=race.pool), {"backend": "s3", "s3": s3_server.settings}
+    async with (
+        open_media_harness(race.one, race.ann, tmp_path, storage=storage) as one,
+        open_media_harness(race.two, ann, tmp_path, storage=storage) as two,
+    ):
+        yield Uploaders(race, one, two, replace(ann, user_id=uuid7()))
+
+
+async def reserved_bytes(media: MediaHarness) -> int:
+    storage = await media.room.usage.of(media.ann.tenant_id, media.ann.user_id, media.ann.pool.name)
+    assert storage is not None
+    assert storage.user.reserved_bytes == storage.tenant.reserved_bytes
+    return storage.user.reserved_bytes
+
+
+async def test_two_concurrent_confirmations_reserve_the_bytes_of_the_url_once(s3_uploaders: Uploaders) -> None:
+    one, two, pool = s3_uploaders.one, s3_uploaders.two, s3_uploaders.race.pool
+    file_id = await one.upload(confirmed=False)
+    async with open_transaction(pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
+        tasks = await start_blocked(pool, *(media.confirm(file_id) for media in (one, two)))
+    assert await asyncio.gather(*tasks) == ["ready", "ready"]
+    assert await reserved_bytes(one) == len(CLIP)
+
+
+async def test_no_bytes_are_reserved_longer_than_a_url_can_be_valid(s3_uploaders: Uploaders) -> None:
+    await s3_uploaders.one.upload()
+    assert await reserved_bytes(s3_uploaders.one) == len(CLIP)
+    race = s3_uploaders.race
+    await race.one.rows(race.pool, "UPDATE upload_sweeps SET since = since - interval '8 days'")
+    assert await reserved_bytes(s3_uploaders.one) == 0
 
 
 async def outcomes(*tasks: Awaitable[Any]) -> list[type]:

@@ -12,30 +12,35 @@ MOVING = frozenset({"audio", "video"})
 SOUND_ONLY = frozenset({"audio/mpeg", "audio/wav", "audio/flac", "audio/aac"})
 # Old and rare beginnings of formats that `media_type_of` knows by their usual one.
 _RARE = (
-    # QuickTime before it had a file type box.
-    ("video", rb"....(?:moov|mdat|wide|free|skip|pnot)"),
+    # QuickTime before it had a file type box, and segments of a stream.
+    ("video", rb"....(?:moov|mdat|wide|free|skip|pnot|styp|sidx|moof)"),
     # A Matroska or WebM whose document type comes late.
     ("video", rb"\x1a\x45\xdf\xa3"),
     ("audio", rb"(?:RF64|BW64|RIFX)....WAVE"),
     # A frame of MPEG audio of any version and layer. Some programs write zeros before it.
     ("audio", rb"\x00{0,8000}\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff][\x00-\xef]"),
-    ("audio", rb"APETAGEX|ADIF"),
+    ("audio", rb"APETAGEX|ADIF|\x56[\xe0-\xff]"),
     ("image", rb"II\+\x00|MM\x00\+"),
 )
 # Formats that neither `media_type_of` nor puremagic knows.
 _UNLISTED = (
-    ("image", rb"P[1-7]\s|\xff\x0a|#\?(?:RADIANCE|RGBE)|\x00\x00[\x01\x02]\x00[\x01-\xff]\x00"),
+    (
+        "image",
+        rb"P[1-7Ff]\s|\x01\xda[\x00\x01][\x01\x02]|\xabKTX|II(?:R[OS]|U\x00)|MMOR|\xff\x0a|#\?(?:RADIANCE|RGBE)|\x00\x00[\x01\x02]\x00[\x01-\xff]\x00",
+    ),
     ("image", rb"\x00\x00\x00\x0c(?:JXL |jP  )|\xff\x4f\xff\x51"),
+    # Targa has no signature, but few values of its header are allowed.
+    ("image", rb".[\x00\x01][\x01-\x03\x09-\x0b].{13}[\x08\x0f\x10\x18\x20]"),
     # A transport stream, without and with time stamps.
     ("video", rb"\x47.{187}\x47.{187}\x47|....\x47.{191}\x47.{191}\x47"),
     ("video", rb"DKIF\x00\x00|\x06\x0e\x2b\x34"),
-    ("audio", rb"#!AMR|caff\x00|FORM....AIF[FC]|MThd|\x0bw..[\x00-\xe3]"),
+    ("audio", rb"#!AMR|caff\x00|DSD |FORM....AIF[FC]|MThd|\x0bw..[\x00-\xe3]"),
 )
 _RARE_MARKS, _UNLISTED_MARKS = (
     tuple((kind, re.compile(mark, re.DOTALL)) for kind, mark in marks) for marks in (_RARE, _UNLISTED)
 )
 # Brands of still images in the file type box of an ISO container.
-_IMAGE_BRANDS = re.compile(rb"avi[fs]|he[iv][a-z]|m[is]f[12]|miaf|mi[aA][fF]|MiH[ABE]|MiPr")
+_IMAGE_BRANDS = re.compile(rb"avi[fs]|he[iv][a-z]|m[is]f[12]|miaf|mi[aA][fF]|MiH[ABE]|MiPr|crx ")
 _DRAWING = re.compile(rb"<(?:[A-Za-z][\w.-]*:)?svg[\s/>]")
 _ARCHIVE = rb"PK(?:\x03\x04|\x05\x06|\x07\x08)"
 # Of types that are not media: what the type is called, and what such a file starts with.

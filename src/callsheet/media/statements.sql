@@ -44,7 +44,8 @@ FROM created_file
 
 -- name: storage_of
 -- In the given order. A user who never had a file has no row in storage_usage. Few uploads are reserved: those in S3
--- that were confirmed a short time ago.
+-- that were confirmed a short time ago. No signed URL is valid for more than seven days, so nothing is reserved for
+-- longer, also in a backend that is no longer in use and is not swept.
 SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, reserved.bytes AS reserved_bytes,
     reserved.files AS reserved_files, coalesce(whole.bytes, 0) AS tenant_bytes,
     coalesce(whole.files, 0) AS tenant_files, whole_reserved.bytes AS tenant_reserved_bytes,
@@ -59,10 +60,11 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, count(*) AS files FROM upload_sweeps
     WHERE tenant_id = wanted.tenant_id AND user_id = wanted.user_id AND reserved_bytes > 0
+      AND since > clock_timestamp() - interval '8 days'
 ) reserved
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, count(*) AS files FROM upload_sweeps
-    WHERE tenant_id = wanted.tenant_id AND reserved_bytes > 0
+    WHERE tenant_id = wanted.tenant_id AND reserved_bytes > 0 AND since > clock_timestamp() - interval '8 days'
 ) whole_reserved
 ORDER BY wanted.number
 

@@ -29,6 +29,8 @@ IMAGES = {
     "image/x-portable-pixmap": "PPM",
     "image/vnd.ms-dds": "DDS",
     "image/x-pcx": "PCX",
+    "image/x-tga": "TGA",
+    "image/x-sgi": "SGI",
 }
 # The declared type, the muxer and the codec.
 MOVING = [
@@ -96,7 +98,15 @@ def moving_bytes(path: Path, muxer: str, codec: str) -> bytes:
 def test_a_real_image_is_accepted_as_its_type_and_as_no_video(mime_type: str, form: str) -> None:
     content = image_bytes(form)
     assert contradiction(mime_type, content) is None
-    assert contradiction("image/jpeg", content) is None or form in {"JPEG2000", "ICO", "PPM", "DDS", "PCX"}
+    assert contradiction("image/jpeg", content) is None or form in {
+        "JPEG2000",
+        "ICO",
+        "PPM",
+        "DDS",
+        "PCX",
+        "TGA",
+        "SGI",
+    }
     for other in ("video/mp4", "audio/mpeg", "image/svg+xml", "application/pdf", "application/zip", "text/plain"):
         assert contradiction(other, content) is not None
 
@@ -116,6 +126,9 @@ def test_a_real_video_or_sound_is_accepted_as_its_type_and_as_no_image(
     ("mime_type", "content"),
     [
         ("image/heic", b"\0\0\0\x20ftypmiaf\0\0\0\0MiHEheicmif1"),
+        ("image/x-canon-cr3", b"\0\0\0\x18ftypcrx \0\0\0\1crx isom"),
+        ("image/x-olympus-orf", b"IIRO\x08\0\0\0"),
+        ("video/iso.segment", b"\0\0\0\x18stypmsdh\0\0\0\0msdhmsix"),
         ("image/tiff", b"II+\0\x08\0\0\0"),
         ("image/svg+xml", b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- a -->\n<svg xmlns='http://www.w3.org/2000/svg'/>"),
         ("image/svg+xml", b"<s:svg xmlns:s='http://www.w3.org/2000/svg'/>"),
