@@ -113,6 +113,8 @@ async def test_details_without_secrets_are_kept_for_admins(worker_harness: Worke
         "node_id": "4",
         "status": 401,
         "api_key": "***",
+        "attempts": 1,
+        "max_attempts": 3,
         "reported": "Authorization: Basic *** was refused at node 4",
     }
     assert kept["traceback"] == "File x.py\nAuthError: password=***"

@@ -9,7 +9,9 @@ from uuid import UUID
 import httpx
 import pytest
 
+from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.tasks import task_id_of
 from tests.support.accounts import Person
@@ -106,6 +108,40 @@ async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: 
     assert full["traceback"] == "Traceback of the cloud"
 
 
+@pytest.mark.parametrize("error", [ProviderError("too_dark", "It is dark."), InvalidRequest("Bring a lamp.")])
+async def test_an_expected_error_keeps_its_stack_trace_and_its_attempts_for_operators(
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def looks_for_the_lamp(task: Any) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(actor_harness.actors["echo"], "response", looks_for_the_lamp)
+    task = await actor_harness.submit(ann, "echo", {}, max_retries=2)
+    shown = await actor_harness.ended(ann, task, "failed")
+    full = await actor_harness.jobs_api.full_error(ann, task["job_id"])
+    assert "in looks_for_the_lamp" in full["traceback"]
+    assert (full["details"]["attempts"], full["details"]["max_attempts"]) == (1, 3)
+    assert "looks_for_the_lamp" not in str(shown)
+
+
+async def test_operators_find_a_task_by_its_own_id(actor_harness: ActorHarness, ann: Person) -> None:
+    admin = actor_harness.jobs_api.admin
+    task = await actor_harness.submit(ann, "broken", {})
+    await actor_harness.ended(ann, task, "failed")
+    by_id = f"/api/admin/jobs/{task['task_id']}"
+    of_tenant = f"/api/admin/tenants/{ann.tenant.id}/jobs/{task['task_id']}"
+    for path in (by_id, of_tenant):
+        assert (await actor_harness.ask(admin, "GET", path)).json()["id"] == task["job_id"]
+    assert (await actor_harness.ask(admin, "GET", f"{by_id}/waterfall")).json()["job_id"] == task["job_id"]
+    assert (await actor_harness.ask(admin, "GET", f"{by_id}/error-group")).json()["example"]["job_id"]
+    listed = (await actor_harness.ask(admin, "GET", f"/api/admin/jobs?job_id={task['task_id']}")).json()["items"]
+    assert [each["task_id"] for each in listed] == [task["task_id"]]
+    assert (await actor_harness.ask(admin, "POST", f"{by_id}/retry")).json()["id"] == task["job_id"]
+    await actor_harness.ended(ann, task, "failed")
+    assert_refused(await actor_harness.ask(admin, "POST", f"{of_tenant}/cancel"), 409, "invalid_transition")
+    assert_refused(await actor_harness.ask(admin, "GET", "/api/admin/jobs/tq_1"), 422, "invalid_request", "path.job_id")
+
+
 async def test_a_failed_task_is_retried_and_the_retry_is_counted(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "broken", {})
     await actor_harness.ended(ann, task, "failed")
@@ -175,6 +211,11 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(actor_harness: Act
     ids = [task["task_id"] for task in reversed(made)]
     assert await listed("workflow_run_id=the%20run") == ids
     assert await listed("workflow_run_id=the%20run&actor=echo") == ids[1:]
+    assert await listed("workflow_run_id=the%20run&task_type=echo") == ids[1:]
+    assert await listed("actor=echo&task_type=echo") == [other["task_id"], *ids[1:]]
+    assert_refused(
+        await actor_harness.ask(ann, "GET", "/api/task?actor=echo&task_type=picky"), 422, "invalid_request", "task_type"
+    )
     assert await listed("workflow_run_id=the%20run&queue_name=fast") == ids[:1]
     assert await listed("status=completed") == [other["task_id"], *ids]
     assert await listed("status=failed") == []

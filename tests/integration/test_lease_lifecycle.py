@@ -358,6 +358,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_is_refunded(core: Core
     row = await core.job(ann, job.id)
     assert row["status"] == "failed"
     assert row["error"]["type"] == ("lease_expired" if how == "lease ends" else "engine_error")
+    assert (row["error"]["details"]["attempts"], row["error"]["details"]["max_attempts"]) == (2, 2)
     assert await core.steps(ann, job.id) == [
         *STARTED,
         *("processing>queued", "queued>processing", "processing>failed"),
@@ -379,7 +380,7 @@ async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_the_detai
         "type": "engine_error",
         "message": UNKNOWN,
         "reported": "The engine stopped.",
-        "details": {"node": 4},
+        "details": {"node": 4, "attempts": 1, "max_attempts": 3},
         "traceback": "Traceback …",
     }
     assert (await finished_dispatch(core, job))["last_error"] == "The engine stopped."

@@ -34,6 +34,7 @@ COMPUTED: dict[tuple[str, str], set[str]] = {
     ("worker/reports.py", "error.type"): set(),
     ("jobs/outcomes.py", "self.type"): set(),
     ("wire/job_errors.py", "type"): set(),
+    ("jobs/reap.py", "type"): {"callback_expired", "lease_expired"},
     ("fleet/worker_reports.py", "failure.type"): set(),
     (
         "fleet/worker_errors.py",

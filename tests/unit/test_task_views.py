@@ -70,11 +70,21 @@ def test_progress_of_a_running_task_is_shown() -> None:
     assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == (40, "Mixing", 7, AT)
 
 
-@pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(0, 1, 0), (1, 1, 0), (3, 1, 2), (0, 2, 1), (2, 3, 3)])
-def test_retries_count_every_repeated_start(lease_seq: int, cycle: int, count: int) -> None:
-    task = task_view(row(lease_seq=lease_seq, charge_cycle=cycle), job(JobStatus.QUEUED))
+@pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(0, 1, 0), (1, 1, 1), (3, 1, 3), (0, 2, 1), (2, 3, 4)])
+def test_a_task_that_is_in_the_queue_again_counts_as_retried(lease_seq: int, cycle: int, count: int) -> None:
+    task = task_view(row(status="queued", lease_seq=lease_seq, charge_cycle=cycle), job(JobStatus.QUEUED))
     assert (task.retry_count, task.max_retries) == (count, 3)
     assert task.progress.message == (f"Retrying (attempt {lease_seq + 1})" if lease_seq else "Queued")
+
+
+@pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(1, 1, 0), (3, 1, 2), (2, 3, 3)])
+@pytest.mark.parametrize("status", [JobStatus.PROCESSING, JobStatus.FAILED])
+def test_a_task_that_runs_or_ended_counts_its_starts_after_the_first(
+    status: JobStatus, lease_seq: int, cycle: int, count: int
+) -> None:
+    assert (
+        task_view(row(status=status.value, lease_seq=lease_seq, charge_cycle=cycle), job(status)).retry_count == count
+    )
 
 
 def test_a_task_for_an_engine_shows_what_its_user_sent() -> None:

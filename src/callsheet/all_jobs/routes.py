@@ -31,6 +31,7 @@ from callsheet.wire.base import Moment, OptionalLine, Page
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.jobs import JobStatus
+from callsheet.wire.tasks import JobOrTaskId
 
 DEFAULT_RANGE = timedelta(days=1)
 _SAYS = {name: field.description for name, field in JobFilter.model_fields.items()}
@@ -48,7 +49,7 @@ async def filter_of(
     fingerprint: Fingerprint | None = Query(None, description=_SAYS["fingerprint"]),
     created_from: Moment | None = Query(None, description=_SAYS["created_from"]),
     created_to: Moment | None = Query(None, description=_SAYS["created_to"]),
-    job_id: list[UUID] = Query([], max_length=MOST_NAMED_JOBS, description=_SAYS["job_id"]),
+    job_id: list[JobOrTaskId] = Query([], max_length=MOST_NAMED_JOBS, description=_SAYS["job_id"]),
 ) -> JobFilter:
     return JobFilter(
         q=q,
@@ -129,7 +130,7 @@ def job_errors_router(errors: JobErrors, authentication: Authentication) -> APIR
         return await errors.group(fingerprint)
 
     @router.get("/jobs/{job_id}/error-group")
-    async def get_error_group_of_job(job_id: UUID, principal: Principal = see) -> ErrorGroup:
+    async def get_error_group_of_job(job_id: JobOrTaskId, principal: Principal = see) -> ErrorGroup:
         """The jobs that failed like this one. 404 if the job has no error."""
         return await errors.of_job(job_id)
 

@@ -36,6 +36,7 @@ from callsheet.wire.operations import (
     DispatchStatus,
     SetConcurrencyLimit,
 )
+from callsheet.wire.tasks import JobOrTaskId
 
 DispatchId = Annotated[int, Path(ge=1, le=2**62)]
 WITHOUT_REASON = Because()
@@ -124,7 +125,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         return page_for(principal, await operations.list_of_tenant(tenant_id, user_id, status, cursor, limit))
 
     @router.get("/tenants/{tenant_id}/jobs/{job_id}")
-    async def get_job_of_tenant(tenant_id: UUID, job_id: UUID, principal: Principal = see) -> AdminJob:
+    async def get_job_of_tenant(tenant_id: UUID, job_id: JobOrTaskId, principal: Principal = see) -> AdminJob:
         """All details of a job: payload, error with its traceback, and its queue entry. A viewer does not get
         payload and traceback. A tenant admin does not get the queue entry either.
         """
@@ -134,7 +135,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
     @router.post("/tenants/{tenant_id}/jobs/{job_id}/cancel")
     async def cancel_job_of_tenant(
         tenant_id: UUID,
-        job_id: UUID,
+        job_id: JobOrTaskId,
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> AdminJob:
@@ -145,7 +146,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
     @router.post("/tenants/{tenant_id}/jobs/{job_id}/retry")
     async def retry_job_of_tenant(
         tenant_id: UUID,
-        job_id: UUID,
+        job_id: JobOrTaskId,
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> AdminJob:
@@ -171,19 +172,23 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
         return await operations.tenant_of(job_id) if own is None else own
 
     @router.get("/{job_id}")
-    async def find_job_by_id(job_id: UUID, principal: Principal = see) -> AdminJob:
+    async def find_job_by_id(job_id: JobOrTaskId, principal: Principal = see) -> AdminJob:
         """All details of a job, found by its id alone, as far as your role may see them."""
         tenant_id = await tenant_of(job_id, principal, Permission.SEE_JOBS)
         return job_for(principal, await operations.get(tenant_id, job_id))
 
     @router.post("/{job_id}/cancel")
-    async def cancel_job_by_id(job_id: UUID, body: Because = WITHOUT_REASON, principal: Principal = manage) -> AdminJob:
+    async def cancel_job_by_id(
+        job_id: JobOrTaskId, body: Because = WITHOUT_REASON, principal: Principal = manage
+    ) -> AdminJob:
         """Cancels a job, found by its id alone, and refunds its tokens."""
         tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
         return job_for(principal, await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal)))
 
     @router.post("/{job_id}/retry")
-    async def retry_job_by_id(job_id: UUID, body: Because = WITHOUT_REASON, principal: Principal = manage) -> AdminJob:
+    async def retry_job_by_id(
+        job_id: JobOrTaskId, body: Because = WITHOUT_REASON, principal: Principal = manage
+    ) -> AdminJob:
         """Retries a failed or expired job, found by its id alone; its cost is reserved again."""
         tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
         capped = not principal.may(Permission.IGNORE_LIMITS)

@@ -59,6 +59,11 @@ class Failure:
         message = f"The job blocked an engine for the second time (workflow {workflow}{place})."
         return replace(self, message=message, details={**details, "workflow": workflow}, retryable=False)
 
+    def after(self, attempts: int, max_attempts: int) -> Failure:
+        """The final failure of a job, which names its attempts."""
+        details = {**(self.details or {}), "attempts": attempts, "max_attempts": max_attempts}
+        return replace(self, details=details)
+
     @property
     def retry_after_seconds(self) -> float:
         """The delay that a busy provider asked for before the next attempt."""

@@ -51,11 +51,11 @@ class Reaper(Loop):
 
     async def _reap_one(self, lease: ExpiredDispatch, at: datetime | None) -> None:
         if lease.status == "waiting":
-            error = job_error("callback_expired", sentence_of("callback_expired"))
+            error = _error("callback_expired", lease)
             await self._end(Transition.EXPIRE, lease, error)
             return
         if lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
-            error = job_error("lease_expired", sentence_of("lease_expired"))
+            error = _error("lease_expired", lease)
             status = await self._end(Transition.FAIL, lease, error)
         else:
             status = await self._requeue(lease, at)
@@ -101,6 +101,11 @@ class Reaper(Loop):
                 await self._queue.end_for_jobs([JobEnd(*lease.cycle, end)])
                 return None
         return end
+
+
+def _error(type: str, lease: ExpiredDispatch) -> dict[str, Any]:
+    details = {"attempts": lease.attempts, "max_attempts": lease.max_attempts, "worker": lease.worker_id}
+    return job_error(type, sentence_of(type), details)
 
 
 def _request(lease: ExpiredDispatch, reason: str, error: dict[str, Any] | None = None) -> TransitionRequest:

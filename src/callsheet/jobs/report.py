@@ -129,7 +129,7 @@ class LeaseReports:
             lease_seq=dispatch.lease_seq,
             reason=failure.sentence,
             reported=failure.message,
-            error=failure.as_error(),
+            error=failure.after(dispatch.attempts, dispatch.max_attempts).as_error(),
         )
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
@@ -253,7 +253,7 @@ class LeaseReports:
             actor=actor,
             reason=failure.sentence,
             reported=failure.message,
-            error=failure.as_error(),
+            error=failure.after(dispatch.attempts, dispatch.max_attempts).as_error(),
         )
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from fastapi import APIRouter
 
 from callsheet.identity.authentication import Authentication
@@ -12,6 +10,7 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.job_history import JobHistory
 from callsheet.jobs.operations import JobOperations
 from callsheet.plumbing.routing import Router
+from callsheet.wire.tasks import JobOrTaskId
 from callsheet.wire.waterfall import Waterfall
 
 
@@ -20,7 +19,7 @@ def waterfall_router(history: JobHistory, operations: JobOperations, authenticat
     router = Router(prefix="/api/admin/jobs", tags=["admin"])
 
     @router.get("/{job_id}/waterfall")
-    async def get_waterfall(job_id: UUID, principal: Principal = see) -> Waterfall:
+    async def get_waterfall(job_id: JobOrTaskId, principal: Principal = see) -> Waterfall:
         """Everything that happened to a job, with durations: each wait, each attempt with its phases and the nodes of
         its graph, callbacks of providers, events and tokens. Operators also see the ids of the
         requests that caused the events."""

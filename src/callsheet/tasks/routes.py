@@ -20,7 +20,7 @@ from callsheet.plumbing.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
 from callsheet.tasks.reader import TaskReader
-from callsheet.tasks.submission import TaskSubmission
+from callsheet.tasks.submission import TaskSubmission, one_actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
@@ -34,7 +34,6 @@ from callsheet.wire.tasks import (
     QueueName,
     SubmitTask,
     Task,
-    actor_named,
 )
 
 log = get_logger(__name__)
@@ -72,6 +71,7 @@ def task_router(
         workflow_run_id: Line | None = Query(None, description="Only tasks whose payload names this run."),
         status: JobStatus | None = Query(None, description="Only tasks of this status."),
         actor: ActorName | None = Query(None, description="Only tasks of this actor."),
+        task_type: ActorName | None = Query(None, description="Alias of `actor`. Send only one of them."),
         queue_name: QueueName | None = Query(None, description="Only tasks of this queue."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
@@ -86,7 +86,7 @@ def task_router(
             principal,
             workflow_run_id=workflow_run_id,
             status=status,
-            actor=actor_named(actor) if actor else None,
+            actor=one_actor(actor, task_type),
             queue_name=queue_name,
             before=cursor,
             limit=limit,

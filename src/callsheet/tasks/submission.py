@@ -30,15 +30,20 @@ class TaskSubmission:
         return await self._submission.submit(await self._plans.job(principal, wanted))
 
 
-def task_request(principal: Principal, request: SubmitTask) -> TaskRequest:
-    names = {actor_named(name) for name in (request.actor, request.task_type) if name is not None}
+def one_actor(actor: str | None, task_type: str | None) -> str | None:
+    """The actor that a request names in one of the two fields, or in both."""
+    names = {actor_named(name) for name in (actor, task_type) if name is not None}
     if len(names) > 1:
         raise InvalidRequest.field(
             "task_type", "The field task_type is an alias of actor, and the two differ. Send only one of them."
         )
-    if not names:
+    return next(iter(names), None)
+
+
+def task_request(principal: Principal, request: SubmitTask) -> TaskRequest:
+    actor = one_actor(request.actor, request.task_type)
+    if actor is None:
         raise InvalidRequest.field("actor", "Send the name of the actor.")
-    [actor] = names
     check_priority(principal, request.priority)
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
     return TaskRequest(

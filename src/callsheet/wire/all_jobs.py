@@ -13,6 +13,7 @@ from callsheet.wire.base import Line, Moment, OptionalLine, ResponseModel, UserR
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.operations import Priority
+from callsheet.wire.tasks import JobOrTaskId
 
 MOST_VALUES = 50
 MOST_NAMED_JOBS = 500
@@ -40,7 +41,9 @@ class JobFilter(UserRequest):
     fingerprint: Fingerprint | None = Field(None, description="Only jobs that failed with this error.")
     created_from: Moment | None = Field(None, description="Only jobs submitted at this time or later.")
     created_to: Moment | None = Field(None, description="Only jobs submitted before this time.")
-    job_id: list[UUID] = Field([], max_length=MOST_NAMED_JOBS, description="Only these jobs.")
+    job_id: list[JobOrTaskId] = Field(
+        [], max_length=MOST_NAMED_JOBS, description="Only these jobs: ids of jobs or tasks."
+    )
 
 
 class OperatedJob(ResponseModel):

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, UserRequest
 from callsheet.wire.jobs import JobError, JobOutput, JobStatus, WhyWaiting
 from callsheet.wire.media import MediaPreviews
 
 PREFIX = "tq_"
+ID_OF_JOB_OR_TASK = r"^(tq_[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 ActorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
@@ -37,6 +38,16 @@ def job_id_of(task_id: str) -> UUID | None:
     if len(digits) != 32 or digits == task_id or not all(digit in "0123456789abcdef" for digit in digits):
         return None
     return UUID(digits)
+
+
+def _job_id(value: object) -> object:
+    return (job_id_of(value) or value) if isinstance(value, str) else value
+
+
+# The id of a job in requests of operators, who copy it from a job or from a task.
+JobOrTaskId = Annotated[
+    UUID, BeforeValidator(_job_id), WithJsonSchema({"type": "string", "pattern": ID_OF_JOB_OR_TASK})
+]
 
 
 def workflow_slug(actor: str, queue_name: str = "default") -> str:
@@ -118,7 +129,10 @@ class Task(MediaPreviews):
     progress: TaskProgress
     result: TaskResult | None = None
     error: JobError | None = None
-    retry_count: int = Field(description="Number of retries.")
+    retry_count: int = Field(
+        description="How often the task was put back into the queue: after a failure, without its worker, by an "
+        "interruption or by a retry of its user."
+    )
     max_retries: int
     created_at: datetime
     started_at: datetime | None = None

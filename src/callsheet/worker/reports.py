@@ -165,8 +165,9 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
     return {"dispatch_id": job.dispatch_id, "lease_token": str(job.lease_token)}
 
 
-def failure(job: WorkerJob, error: ProviderError) -> QueuedReport:
-    described = _described(error)
+def failure(job: WorkerJob, error: ProviderError, traceback: str | None = None) -> QueuedReport:
+    """The report of a failed run. `traceback`: for an error that has none."""
+    described = _described(error, traceback)
     return QueuedReport("fail", {**lease_of(job), "error_message": described["message"], "error": described})
 
 
@@ -181,13 +182,14 @@ def refusal(job: WorkerJob, error: EngineLacks) -> QueuedReport:
     return QueuedReport("requeue", {**lease_of(job), "reason": described["message"], "refusal": refused})
 
 
-def _described(error: ProviderError) -> dict[str, Any]:
+def _described(error: ProviderError, traceback: str | None = None) -> dict[str, Any]:
+    traceback = error.traceback or traceback
     # Messages of services may contain lone surrogates, which must not prevent the report.
     message = redact_text(error.message.encode("utf-8", "replace").decode())
     return {
         "type": error.type,
         "message": message,
         "details": redact_json(error.details),
-        "traceback": None if error.traceback is None else redact_text(error.traceback),
+        "traceback": None if traceback is None else redact_text(traceback),
         "retryable": error.retryable,
     }

@@ -150,15 +150,16 @@ class TaskRun:
     def _failed(self, error: BaseException) -> QueuedReport | None:
         if isinstance(error, RefusedRequest) and self._keeper.ending == "lease_lost":
             return None
+        # Operators read where an expected error was raised, too.
+        lines = redact_text("".join(traceback.format_exception(error)))
         if isinstance(error, InvalidRequest):
             # The control plane's validation accepted the payload, but the actor did not. A retry does not help.
             error = ProviderError("invalid_payload", str(error))
         if isinstance(error, ProviderError):
             log.warning("task.failed", job_id=str(self.job.job_id), type=error.type, reason=error.message)
-            return failure(self.job, error)
+            return failure(self.job, error, lines)
         log.error("task.crashed", job_id=str(self.job.job_id), exc_info=error)
         details = {"exception": type(error).__name__}
-        lines = redact_text("".join(traceback.format_exception(error)))
         return failure(
             self.job,
             ProviderError("actor_error", "The task's actor failed.", retryable=True, details=details, traceback=lines),
