@@ -254,7 +254,9 @@ async def open_site(databases: Databases, pid: int, port: int) -> Site:
     users = [uuid7() for _ in range(100)]
     for user in users:
         await credit(databases.pools[0], tenant_id, user, TOKENS, f"bench-{user}")
-    room = open_jobs(databases, lambda channel, payload: None, JobSettings(active_per_user=100_000))
+    room = open_jobs(
+        databases, lambda channel, payload: None, JobSettings(active_per_user=100_000, submits_per_minute=None)
+    )
     return Site(pid, port, room, workflow_id, tenant_id, users, await _register(port, DRAINING))
 
 

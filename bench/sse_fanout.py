@@ -55,7 +55,7 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
             user_id, key = await create_user(databases)
             port = (await free_address(HOST, 0))[1]
             notifier = Notifier(databases.central)
-            room = open_jobs(databases, notifier.notify, JobSettings(active_per_user=100_000))
+            room = open_jobs(databases, notifier.notify, JobSettings(active_per_user=100_000, submits_per_minute=None))
             async with databases.central.connection() as connection:
                 tenant_id = await connection.fetchval("SELECT id FROM tenants WHERE slug = 'bench'")
                 workflow_id = await connection.fetchval(

@@ -137,7 +137,8 @@ async def test_a_page_of_versions_is_cut_when_their_payloads_are_too_large_and_h
     async with pool.connection() as connection:
         for version, size in {7: 10, 6: 3 * megabyte, 5: megabyte, 4: 5 * megabyte, 3: 10}.items():
             await connection.execute(
-                """UPDATE pipeline_steps SET effect_id = NULL, payload = jsonb_build_object('text', repeat('p', $3))
+                """UPDATE pipeline_steps SET effect_id = NULL, document = NULL,
+                       payload = jsonb_build_object('text', repeat('p', $3))
                    WHERE pipeline_id = $1 AND version = $2""",
                 UUID(made["id"]),
                 version,

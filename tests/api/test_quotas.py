@@ -73,6 +73,7 @@ async def test_me_shows_used_and_allowed_storage(media_api: MediaApi) -> None:
             "bytes_limit": quotas.tenant_storage_bytes,
             "files_limit": quotas.tenant_storage_files,
         },
+        "database": {"bytes": 0, "bytes_limit": quotas.user_database_bytes},
     }
     assert await storage(media_api) == nothing
     # An upload that is waited for counts with the size it was declared with.
@@ -273,6 +274,7 @@ async def test_an_operator_changes_single_limits_and_restores_the_default(
         "tenant": media_api.person.tenant.slug,
         "limits": {**defaults, "user_storage_files": 7, "keys_per_user": 3},
         "changed": {"user_storage_files": 7, "keys_per_user": 3},
+        "database_bytes": 0,
         "storage": {
             "bytes": SIZE,
             "files": 1,

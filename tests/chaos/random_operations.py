@@ -190,7 +190,7 @@ def calls_of(
 async def main(home: str, cast: str, acknowledged: str, seed: str) -> None:
     settings = settings_of(Path(home))
     databases = await open_databases(settings)
-    room = open_jobs(databases, lambda *_: None, JobSettings(active_per_user=ACTIVE_PER_USER))
+    room = open_jobs(databases, lambda *_: None, JobSettings(active_per_user=ACTIVE_PER_USER, submits_per_minute=None))
     memory_provider = LastingProvider(book=Path(home) / "predictions")
     calls = calls_of(databases, room, settings, memory_provider)
     play = Play(databases, room, calls, memory_provider, Path(cast), Path(acknowledged), int(seed))

@@ -47,7 +47,8 @@ async def test_events_of_old_jobs_are_deleted_except_the_last_one(core: Core) ->
     young = await ended_job(core, ann, days_ago=300)
     retention = EventRetention(lambda: core.databases.pools, 365)
     retention.batch = 2
-    assert [await retention.tick(NOW) for _ in range(3)] == [True, False, False]
+    # The events of three jobs; and inputs of four, which are looked at for an hour only.
+    assert [await retention.tick(NOW) for _ in range(3)] == [True, True, False]
     for job_id in old:
         assert await core.steps(ann, job_id) == ["processing>completed"]
         assert await core.status(ann, job_id) == "completed"
@@ -123,7 +124,11 @@ async def test_old_lines_of_the_audit_log_are_deleted(core: Core, days: int | No
 async def test_null_keeps_rows_for_ever(core: Core) -> None:
     settings = JobSettings(history_days=None, event_days=None)
     kept = open_jobs(core.databases, lambda channel, payload: None, settings)
-    assert (kept.dispatch.retention, kept.retention) == (None, None)
+    assert kept.dispatch.retention is None
+    ann = await core.member()
+    old = await ended_job(core, ann, days_ago=5000)
+    await kept.retention.tick(NOW)
+    assert len(await core.steps(ann, old)) == 4
     loops = {loop.name for loop in (*core.room.dispatch.loops, *core.room.loops)}
     assert {"history_retention", "event_retention"} <= loops
 
@@ -141,7 +146,8 @@ async def test_null_keeps_rows_for_ever(core: Core) -> None:
 async def test_old_rows_are_found_by_an_index(core: Core, statement: Statement, index: str) -> None:
     database = core.databases.central if statement.database == "central" else await core.databases.pool("pool_1")
     if statement.database == "pool":
-        await core.rows(database, EVENTS["begin_event_retention"].text)
+        async with database.connection() as connection:
+            await EVENTS["begin_retention"].run(connection, name="job_events")
     seen = await explain_once(database, statement, {"days": 90, "limit": 10, "before": NOW}, may_scan=False)
     assert index in seen.indexes
     assert seen.scanned == set()

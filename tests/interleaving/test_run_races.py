@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from callsheet.pipelines.definitions import ROW_BYTES
 from callsheet.wire.errors import IdempotencyKeyReused, NotFound, TooManyActiveRuns, WrongState
-from callsheet.wire.pipelines import CreateRun, Pipeline, Run
+from callsheet.wire.pipelines import CreateRun, Pipeline, Run, UpdatePipeline
+from callsheet.wire.quotas import ChangeQuotas
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
+USED = "SELECT bytes FROM database_usage WHERE tenant_id = $1 AND user_id = $2"
 Planes = tuple[PipelineHarness, PipelineHarness]
 
 
@@ -124,3 +127,24 @@ async def test_two_control_planes_remove_a_run_once(race: Race, planes: Planes) 
     claimed = await asyncio.gather(one.room.deletion.remove_due(race.pool), two.room.deletion.remove_due(race.pool))
     assert sorted(claimed) == [False, True]
     assert await runs_of(one) == 0
+
+
+async def test_one_of_two_changed_pipelines_gets_the_last_bytes_of_their_user(race: Race, planes: Planes) -> None:
+    made = [await planes[0].pipeline(name) for name in ("one", "two")]
+    [row] = await planes[0].core.rows(race.pool, USED, race.ann.tenant_id, race.ann.user_id)
+    limits = ChangeQuotas(user_database_bytes=row["bytes"] + ROW_BYTES)
+    for plane in planes:
+        await plane.media.room.usage.quotas.change("test", race.ann.tenant_id, limits)
+
+    async def change(plane: PipelineHarness, pipeline: Pipeline) -> Pipeline:
+        steps = [{"name": step.name, "workflow": step.workflow, "needs_run_prompt": True} for step in pipeline.steps]
+        request = UpdatePipeline.model_validate({"steps": [{**each, "max_children": 7} for each in steps]})
+        return await plane.room.pipelines.update(principal_of(plane.ann), pipeline.slug, request)
+
+    async with open_transaction(race.pool, f"{USED} FOR UPDATE", race.ann.tenant_id, race.ann.user_id):
+        works = [change(plane, pipeline) for plane, pipeline in zip(planes, made, strict=True)]
+        tasks = await start_blocked(race.pool, *works)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in outcomes) == ["Pipeline", "QuotaExceeded"]
+    [after] = await planes[0].core.rows(race.pool, USED, race.ann.tenant_id, race.ann.user_id)
+    assert after["bytes"] == row["bytes"] + ROW_BYTES

@@ -20,6 +20,7 @@ from callsheet.wire.errors import (
     IdempotencyKeyReused,
     InsufficientTokens,
     InvalidRequest,
+    RateLimited,
     TooManyActiveJobs,
 )
 from callsheet.wire.wallet import MOST_TOKENS
@@ -105,6 +106,19 @@ async def test_two_submits_at_the_cap_make_one_job(race: Race) -> None:
     responses = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(response) for response in responses] == [SubmittedJob, TooManyActiveJobs]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (5, 950)
+    await race.one.check()
+
+
+async def test_two_submits_for_the_last_place_of_a_minute_make_one_job(race: Race) -> None:
+    one, two = [open_core(core.databases, submits_per_minute=3) for core in (race.one, race.two)]
+    one.workflow = two.workflow = race.one.workflow
+    for _ in range(2):
+        await one.submit(race.ann)
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await start_blocked(race.pool, one.submitted(race.ann), two.submitted(race.ann))
+    responses = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(response) for response in responses] == [SubmittedJob, RateLimited]
+    assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (3, 970)
     await race.one.check()
 
 

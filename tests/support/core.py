@@ -272,7 +272,9 @@ def open_core(databases: Databases, notify: Notify | None = None, **settings: An
     """A room over these databases; open several for several control planes. `notify` gets the notifications."""
     notifications: list[tuple[str, str]] = []
     record = notify or (lambda *message: notifications.append(message))
-    return Core(databases, open_jobs(databases, record, JobSettings(**settings)), notifications)
+    return Core(
+        databases, open_jobs(databases, record, JobSettings(**{"submits_per_minute": None, **settings})), notifications
+    )
 
 
 def report(started: StartedLease, worker: str | None = None) -> LeaseReport:

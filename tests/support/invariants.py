@@ -20,7 +20,7 @@ TENANT_TABLES = (
     *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
     *("files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "products"),
     *("pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "votes", "step_approvals"),
-    *("branch_kills", "run_replays"),
+    *("branch_kills", "run_replays", "step_documents"),
 )
 # A video shows its newest job exactly.
 STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v

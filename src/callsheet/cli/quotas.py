@@ -23,7 +23,9 @@ def tenant_quotas(
         [], "--set", help="Set a limit of this tenant: NAME=NUMBER. NAME=default restores the installation's limit."
     ),
     recount: bool = typer.Option(
-        False, "--recount", help="Count the tenant's files again, for example after tables were restored one by one."
+        False,
+        "--recount",
+        help="Count the tenant's files and rows again, for example after tables were restored one by one.",
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -39,6 +41,7 @@ def tenant_quotas(
         out.print(f"The pool of {found.tenant} cannot be reached, so the size of its files is not known.")
     else:
         out.print(f"Files of {found.tenant}: {found.storage.files}, {counted(found.storage.bytes, 'byte')} in total.")
+        out.print(f"Pipelines, runs and jobs in the database: {counted(found.database_bytes or 0, 'byte')}.")
         if found.storage.reserved_bytes:
             out.print(
                 f"For new uploads, {counted(found.storage.reserved_bytes, 'more byte counts', 'more bytes count')}: "

@@ -32,6 +32,7 @@ class QuotaRow(NamedTuple):
     tenant_storage_files: int | None
     user_storage_bytes: int | None
     user_storage_files: int | None
+    user_database_bytes: int | None
     payload_bytes: int | None
     source_data_bytes: int | None
     pipelines_per_user: int | None

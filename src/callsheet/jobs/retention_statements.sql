@@ -1,12 +1,42 @@
 -- database: pool
 -- owns: retention_marks
 
--- name: begin_event_retention
--- Creates the mark where `delete_old_events` goes on: the last job whose events were deleted. The first mark is before
--- all jobs.
+-- name: begin_retention
+-- Creates the mark where a sweep goes on: the last job that it looked at. The first mark is before all jobs.
 INSERT INTO retention_marks (name, completed_at, id)
-VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000')
+VALUES (:name, '-infinity', '00000000-0000-0000-0000-000000000000')
 ON CONFLICT DO NOTHING
+
+-- name: ended_jobs
+-- Jobs in the order in which they ended, after the mark.
+SELECT job.tenant_id, job.user_id, job.id, job.completed_at, job.is_unused
+FROM retention_marks mark CROSS JOIN LATERAL (
+    SELECT tenant_id, user_id, id, completed_at,
+        status = 'canceled' AND lease_seq = 0 AND started_at IS NULL AND counted_bytes > 0 AS is_unused
+    FROM ai_jobs
+    WHERE (completed_at, id) > (mark.completed_at, mark.id)
+      AND completed_at < (SELECT clock_timestamp() - make_interval(secs => :seconds::integer))
+    ORDER BY completed_at, id LIMIT :limit
+) job
+WHERE mark.name = :name
+ORDER BY job.completed_at, job.id
+
+-- name: drop_inputs
+-- Jobs of one user. A canceled job stays canceled, so it can be found by its id alone. Lists show the beginning of its
+-- texts.
+WITH emptied_job AS (
+    UPDATE ai_jobs SET payload = '{}', counted_bytes = 0
+    WHERE tenant_id = :tenant_id AND id = ANY (:job_ids::uuid[]) AND status = 'canceled' AND counted_bytes > 0
+    RETURNING tenant_id, id
+)
+UPDATE job_descriptions d SET sent = NULL, prompt = left(d.prompt, 100), search_text = left(d.search_text, 200)
+FROM emptied_job job
+WHERE d.user_id = :user_id AND d.job_id = job.id AND d.tenant_id = job.tenant_id
+
+-- name: move_mark
+-- Another process may have moved the mark further.
+UPDATE retention_marks SET completed_at = :completed_at, id = :id
+WHERE name = :name AND (completed_at, id) < (:completed_at, :id)
 
 -- name: delete_old_events
 -- Reads jobs in the order in which they ended, from where the last batch stopped. Two kinds of events stay: the last

@@ -56,12 +56,14 @@ class JobsRoom:
     progress: JobProgressWriter
     progress_sweeper: ProgressSweeper
     # None if the settings keep events forever.
-    retention: EventRetention | None
+    retention: EventRetention
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        loops = (self.relay, self.reaper, self.deadlines, self.reconciler, self.progress_sweeper)
-        return loops if self.retention is None else (*loops, self.retention)
+        return (
+            *(self.relay, self.reaper, self.deadlines, self.reconciler),
+            *(self.progress_sweeper, self.retention),
+        )
 
     @property
     def queue(self) -> Queue:
@@ -109,7 +111,6 @@ def open_jobs(
     starter = Starter(queue, routing, transitions, settlement)
     next_ends = NextEnds(dispatch.overview)
     submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)
-    days = settings.event_days
     return JobsRoom(
         dispatch=dispatch,
         routing=routing,
@@ -128,5 +129,5 @@ def open_jobs(
         feeds=Feeds(),
         progress=JobProgressWriter(routing, notify),
         progress_sweeper=ProgressSweeper(lambda: databases.pools),
-        retention=None if days is None else EventRetention(lambda: databases.pools, days),
+        retention=EventRetention(lambda: databases.pools, settings.event_days),
     )

@@ -5,8 +5,8 @@
 tenant_id, user_id, job_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
 task_actor, queue_name, workflow_run_id, run_id, step_id, parent_id, slot, counted_as, active_limit, user_storage_bytes,
-user_storage_files, tenant_storage_bytes, tenant_storage_files, refund_on_cancel, title, input_name, prompt, medium,
-search_text, sent, request_id
+user_storage_files, tenant_storage_bytes, tenant_storage_files, user_database_bytes, submits_per_minute,
+refund_on_cancel, title, input_name, prompt, medium, search_text, sent, request_id
 
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
@@ -21,8 +21,8 @@ WITH new_job AS MATERIALIZED (
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, slot jsonb, counted_as text, active_limit integer,
         user_storage_bytes bigint, user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint,
-        refund_on_cancel text, title text, input_name text, prompt text, medium text, search_text text, sent jsonb,
-        request_id text)
+        user_database_bytes bigint, submits_per_minute integer, refund_on_cancel text, title text, input_name text,
+        prompt text, medium text, search_text text, sent jsonb, request_id text)
 ), new_job_with_balance AS MATERIALIZED (
     SELECT {new_job_columns}, wallet_lock(tenant_id, user_id) AS balance
     FROM new_job
@@ -33,8 +33,10 @@ WITH new_job AS MATERIALIZED (
         CASE WHEN input_file_ids = '{}' THEN true
              ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
         CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
-        storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
-            tenant_storage_files) AS has_room,
+        storage_has_room_2(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+            tenant_storage_files, user_database_bytes) AS has_room,
+        CASE WHEN run_id IS NULL AND submits_per_minute IS NOT NULL
+            THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
         CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, cost, slot) END AS slot_refusal
     FROM new_job_with_balance
@@ -43,17 +45,18 @@ WITH new_job AS MATERIALIZED (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
-        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium
+        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium, counted_bytes
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id,
-        step_id, parent_id, refund_on_cancel, medium
+        step_id, parent_id, refund_on_cancel, medium, pg_column_size(payload) + coalesce(pg_column_size(sent), 0)
+            + coalesce(pg_column_size(slot), 0)
     FROM checked_job
     WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
-        AND slot_refusal IS NULL
+        AND wait_seconds IS NULL AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, effect_id, video_id, created_at, deadline_at
 ), event AS (
@@ -84,7 +87,7 @@ WITH new_job AS MATERIALIZED (
     WHERE checked.slot IS NOT NULL
 )
 SELECT checked.tenant_id, checked.job_id, job.created_at AS accepted_at, job.deadline_at, checked.balance,
-    checked.active, checked.has_files, checked.has_video, checked.has_room, checked.slot_refusal
+    checked.active, checked.has_files, checked.has_video, checked.has_room, checked.wait_seconds, checked.slot_refusal
 FROM checked_job checked LEFT JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
 -- Reads the CTEs that only call functions, because PostgreSQL does not run them otherwise.
 WHERE (SELECT count(*) FROM reservation) + (SELECT count(*) FROM filled_slot) >= 0
@@ -114,8 +117,8 @@ SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenan
 -- The row stays for the ledger and the history; the user's input and the result are removed. A video that shows the
 -- job's outputs still needs the list of them in the result.
 WITH job AS (
-    UPDATE ai_jobs SET deleted_at = clock_timestamp(), event_seq = event_seq + 1, payload = '{}', error = NULL,
-        error_fingerprint = NULL, result = CASE WHEN video_id IS NOT NULL THEN result END
+    UPDATE ai_jobs SET deleted_at = clock_timestamp(), event_seq = event_seq + 1, payload = '{}', counted_bytes = 0,
+        error = NULL, error_fingerprint = NULL, result = CASE WHEN video_id IS NOT NULL THEN result END
     WHERE tenant_id = :tenant_id AND id = :job_id AND deleted_at IS NULL
     RETURNING tenant_id, id, user_id, status, event_seq
 ), description AS (

@@ -37,13 +37,17 @@ from callsheet.wire.errors import (
     InUse,
     InvalidRequest,
     NotFound,
+    RateLimited,
     Refusal,
 )
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.quotas import QuotaLimits
 
 NO_VIDEO = "You have no such video."
-STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files")
+STORAGE_QUOTAS = (
+    *("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files"),
+    "user_database_bytes",
+)
 
 
 class SubmitRow(NamedTuple):
@@ -58,6 +62,8 @@ class SubmitRow(NamedTuple):
     has_files: bool
     has_video: bool
     has_room: bool
+    # Time until the user may submit a job again; None: now.
+    wait_seconds: int | None
     slot_refusal: str | None
 
 
@@ -169,6 +175,7 @@ class Submission:
             "lease_seconds": lease_seconds,
             "counted_as": counted.value,
             "active_limit": self._limits.of(counted),
+            "submits_per_minute": self._settings.submits_per_minute,
             **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
         }
 
@@ -208,6 +215,8 @@ class Submission:
             raise InsufficientTokens(new.cost, row.balance)
         if not row.has_room:
             raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
+        if row.wait_seconds is not None:
+            raise RateLimited(max(1, row.wait_seconds))
         # Only a client waits for the time: the loop of a run looks again by itself.
         names = (new.tenant_id, new.user_id, new.counted_as)
         seconds = await self._next_ends.seconds(pool, *names) if new.slot is None or new.slot.run_id is None else None

@@ -47,5 +47,6 @@ async def quotas_view(usage: StorageUsage, tenant: Tenant, changed: Mapping[str,
         tenant=tenant.slug,
         limits=usage.quotas.limits(changed),
         changed=dict(changed),
+        database_bytes=storage and storage.database.bytes,
         storage=storage and storage.tenant,
     )

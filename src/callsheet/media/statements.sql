@@ -1,5 +1,5 @@
 -- database: pool
--- owns: file_previews, files, output_sweeps, storage_usage, upload_sweeps, videos
+-- owns: database_usage, file_previews, files, output_sweeps, storage_usage, upload_sweeps, videos
 
 -- name: files_by_ids
 -- The files in the given order with their previews, without deleted files.
@@ -49,7 +49,7 @@ FROM created_file
 SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, reserved.bytes AS reserved_bytes,
     reserved.files AS reserved_files, coalesce(whole.bytes, 0) AS tenant_bytes,
     coalesce(whole.files, 0) AS tenant_files, whole_reserved.bytes AS tenant_reserved_bytes,
-    whole_reserved.files AS tenant_reserved_files
+    whole_reserved.files AS tenant_reserved_files, in_database.bytes AS database_bytes
 FROM unnest(:tenant_ids::uuid[], :user_ids::uuid[]) WITH ORDINALITY AS wanted (tenant_id, user_id, number)
 LEFT JOIN LATERAL (
     SELECT bytes, files FROM storage_usage WHERE tenant_id = wanted.tenant_id AND user_id = wanted.user_id LIMIT 1
@@ -66,10 +66,18 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, count(*) AS files FROM upload_sweeps
     WHERE tenant_id = wanted.tenant_id AND reserved_bytes > 0 AND since > clock_timestamp() - interval '8 days'
 ) whole_reserved
+CROSS JOIN LATERAL (
+    -- The database keeps no sum of the whole tenant.
+    SELECT coalesce(sum(bytes), 0)::bigint AS bytes FROM database_usage
+    WHERE tenant_id = wanted.tenant_id AND (user_id = wanted.user_id OR wanted.user_id = :whole_tenant)
+) in_database
 ORDER BY wanted.number
 
 -- name: recount_storage
-SELECT storage_recount(:tenant_id)
+SELECT storage_recount(:tenant_id), database_recount(:tenant_id)
+
+-- name: database_bytes
+SELECT bytes FROM database_usage WHERE tenant_id = :tenant_id AND user_id = :user_id
 
 -- name: awaits_upload
 SELECT EXISTS (

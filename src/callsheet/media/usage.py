@@ -15,7 +15,7 @@ from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable
 from callsheet.wire.plurals import counted
-from callsheet.wire.quotas import QuotaLimits, Storage, StorageUse
+from callsheet.wire.quotas import DatabaseUse, QuotaLimits, Storage, StorageUse
 
 # The user id of the row with the sums of the whole tenant.
 WHOLE_TENANT = UUID(int=0)
@@ -32,6 +32,7 @@ class UsageRow(NamedTuple):
     tenant_files: int
     tenant_reserved_bytes: int
     tenant_reserved_files: int
+    database_bytes: int
 
 
 class StorageUsage:
@@ -111,6 +112,27 @@ def storage_of(row: UsageRow, limits: QuotaLimits) -> Storage:
             bytes_limit=limits.tenant_storage_bytes,
             files_limit=limits.tenant_storage_files,
         ),
+        database=DatabaseUse(bytes=row.database_bytes, bytes_limit=limits.user_database_bytes),
+    )
+
+
+async def check_database(connection: Connection, owner: Owner, limits: QuotaLimits) -> None:
+    """Checks the quota of bytes in the database, in the transaction that wrote a pipeline or a run of the owner. That
+    write locked the row of the owner.
+    """
+    used = await SQL["database_bytes"].value(connection, tenant_id=owner.tenant_id, user_id=owner.user_id) or 0
+    if used > limits.user_database_bytes:
+        raise database_excess(used, limits.user_database_bytes)
+
+
+def database_excess(used: int, limit: int) -> QuotaExceeded:
+    return QuotaExceeded(
+        "user_database_bytes",
+        used,
+        limit,
+        f"Your pipelines, runs and jobs would take {counted(used, 'byte')} in the database, and the limit is {limit} "
+        "(user_database_bytes). Delete jobs or runs that have ended, or pipelines that have no runs, or ask an "
+        "operator for more.",
     )
 
 
@@ -119,6 +141,8 @@ def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
     first exceeded limit. Only a new file needs room beside the reserved bytes: a job may start on a confirmed upload.
     """
     mine, ours = storage.user, storage.tenant
+    if not with_new and storage.database.bytes >= storage.database.bytes_limit:
+        return database_excess(storage.database.bytes, storage.database.bytes_limit)
     take, have = ("would take", "would have") if with_new else ("take", "have")
     has = "would have" if with_new else "has"
     for quota, used, reserved, limit, said, unit in (

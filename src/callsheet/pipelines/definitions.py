@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
@@ -12,6 +14,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import Quotas, payload_problems
+from callsheet.media.usage import check_database
 from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.plumbing.database import Database
@@ -28,6 +31,8 @@ from callsheet.wire.quotas import QuotaLimits
 
 SQL = statements("callsheet.pipelines")
 LONGEST_SLUG = 63
+# What a step of a version, or a run, takes in the database besides its JSON, with its indexes.
+ROW_BYTES = 500
 # The id of steps that are checked but not written.
 NO_STEP = UUID(int=0)
 STEP_COLUMNS = (
@@ -47,13 +52,13 @@ STEP_COLUMNS = (
 class Pipelines:
     def __init__(self, databases: Databases, step_jobs: StepJobs, quotas: Quotas):
         self._databases = databases
-        self._quotas = quotas
+        self.quotas = quotas
         self._step_jobs = step_jobs
 
     async def create(self, principal: Principal, request: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "This slug looks like an id. Choose a name.")
-        limits = await self._quotas.of(principal.tenant_id)
+        limits = await self.quotas.of(principal.tenant_id)
         steps = await self._checked(request.steps, limits)
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
@@ -75,7 +80,8 @@ class Pipelines:
                 problem = FieldProblem("slug", "This slug is already in use.")
                 raise Conflict(f"You already have a pipeline {request.slug!r}.", errors=[problem])
             await _check_number(connection, principal, limits)
-            await _add_steps(connection, principal.tenant_id, created, steps)
+            await _add_steps(connection, principal, created, steps)
+            await check_database(connection, principal, limits)
             return await _with_steps(connection, principal.tenant_id, created)
 
     async def update(
@@ -84,7 +90,7 @@ class Pipelines:
         """Changes a pipeline. Started runs keep their steps."""
         # If the user has no such pipeline, the response is this error, not an error about its steps.
         await self.get(principal, id_or_slug)
-        limits = await self._quotas.of(principal.tenant_id)
+        limits = await self.quotas.of(principal.tenant_id)
         steps = await self._checked(request.steps, limits) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
@@ -106,7 +112,8 @@ class Pipelines:
             )
             assert updated is not None, "the pipeline is locked"
             if changed and steps is not None:
-                await _add_steps(connection, principal.tenant_id, updated, steps)
+                await _add_steps(connection, principal, updated, steps)
+                await check_database(connection, principal, limits)
             return await _with_steps(connection, principal.tenant_id, updated)
 
     async def delete(self, principal: Principal, id_or_slug: str) -> None:
@@ -130,7 +137,7 @@ class Pipelines:
 
     async def check(self, principal: Principal, steps: Sequence[NewStep]) -> list[StepRow]:
         """The steps as a new version would have them. Nothing is written."""
-        checked = await self._checked(steps, await self._quotas.of(principal.tenant_id))
+        checked = await self._checked(steps, await self.quotas.of(principal.tenant_id))
         return [
             StepRow(**{**step, "id": NO_STEP, "effect_id": step["effect_id"] and UUID(step["effect_id"])})
             for step in checked
@@ -272,15 +279,22 @@ def slugs_of(steps: Sequence[NewStep]) -> list[str]:
 
 
 async def _add_steps(
-    connection: Connection, tenant_id: UUID, pipeline: PipelineSummary, steps: Sequence[dict[str, Any]]
+    connection: Connection, principal: Principal, pipeline: PipelineSummary, steps: Sequence[dict[str, Any]]
 ) -> None:
     await SQL["add_steps"].run(
         connection,
-        tenant_id=tenant_id,
+        tenant_id=principal.tenant_id,
         pipeline_id=pipeline.id,
         version=pipeline.version,
-        steps=[{"id": str(uuid7()), **step} for step in steps],
+        steps=[{"id": str(uuid7()), **step, **_document_of(step)} for step in steps],
+        row_bytes=ROW_BYTES,
     )
+
+
+def _document_of(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions share the payload and the values of a step that did not change. Equal digests mean the same document."""
+    text = json.dumps([step["payload"], step["values"]], sort_keys=True).encode("utf-8", "surrogatepass")
+    return {"digest": hashlib.sha256(text).hexdigest(), "bytes": len(text)}
 
 
 async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, version: int) -> list[StepRow]:

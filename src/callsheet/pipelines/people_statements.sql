@@ -32,7 +32,7 @@ SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."
 FROM pipeline_runs r CROSS JOIN LATERAL (
     SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
         needs_run_variables, max_children, top_k, requires_approval
-    FROM pipeline_steps
+    FROM declared_steps
     WHERE pipeline_id = r.pipeline_id AND version = r.pipeline_version AND tenant_id = r.tenant_id
     ORDER BY position LIMIT 1000
 ) s

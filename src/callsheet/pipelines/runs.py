@@ -11,8 +11,9 @@ from uuid import UUID
 from callsheet.identity.principal import Owner, Principal
 from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.new_jobs import hash_of
+from callsheet.media.usage import check_database
 from callsheet.pipelines.branches import cancel_jobs
-from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
+from callsheet.pipelines.definitions import ROW_BYTES, SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
 from callsheet.pipelines.rows import JobId, JobOfCanceledRun, RunId, RunRow, StepRow
 from callsheet.pipelines.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.databases import Databases
@@ -120,6 +121,7 @@ class Runs:
             steps = await steps_of(connection, principal.tenant_id, found.id, found.version)
         await self._check(steps, request)
         run_id = uuid7()
+        limits = await self._pipelines.quotas.of(principal.tenant_id)
         async with pool.transaction() as connection:
             await SQL["lock_wallet"].value(connection, **_user(principal))
             # The same request may have committed meanwhile, because it held the lock.
@@ -141,6 +143,7 @@ class Runs:
                 seed=secrets.randbelow(LARGEST_SEED + 1) if request.seed is None else request.seed,
                 idempotency_key=key.text,
                 request_hash=key.request_hash,
+                row_bytes=ROW_BYTES,
                 **request.model_dump(
                     include={"name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"}
                 ),
@@ -151,6 +154,7 @@ class Runs:
                     f"The folder {request.target_folder!r} has files of another run. Choose another one.",
                     errors=[problem],
                 )
+            await check_database(connection, principal, limits)
             shown = await self._view(connection, row)
         self._wake()
         return shown, False

@@ -1,6 +1,6 @@
 -- database: pool
 -- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, run_replays
--- owns: step_approvals, votes
+-- owns: step_approvals, step_documents, votes
 -- The tenant is never NULL. IS NOT DISTINCT FROM compares it where open slots, and active candidates of a run, are
 -- found: that fits no index, so the index of the other key is used. With =, a plan that was made while the table was
 -- empty used an index of the tenant and read all its rows; test_pipeline_plans.py fails then.
@@ -31,14 +31,35 @@ WHERE (
 ) >= :in_total
 
 -- name: add_steps
-INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, payload,
-    "values", needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)
-SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload,
-    s."values", s.needs_run_prompt, s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k,
-    s.requires_approval
-FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
-    effect_id uuid, payload jsonb, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
-    needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean)
+-- `bytes` of a step counts once for each document. `row_bytes` counts for each step, because every version has rows.
+WITH step AS MATERIALIZED (
+    SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
+        s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval,
+        decode(s.digest, 'hex') AS digest, s.bytes
+    FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
+        effect_id uuid, payload jsonb, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
+        needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean, digest text,
+        bytes bigint)
+), new_document AS (
+    INSERT INTO step_documents (tenant_id, pipeline_id, digest, payload, "values")
+    SELECT DISTINCT ON (digest) :tenant_id::uuid, :pipeline_id::uuid, digest, payload, "values" FROM step
+    ON CONFLICT DO NOTHING
+    RETURNING digest
+), new_step AS (
+    INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
+        payload, document, needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k,
+        requires_approval)
+    SELECT :tenant_id, id, :pipeline_id, :version, position, name, slug, workflow, effect_id,
+        -- The row of an actor's step has a payload, and no effect.
+        CASE WHEN payload IS NOT NULL THEN '{}'::jsonb END, digest, needs_run_prompt, needs_parent_image_path,
+        needs_run_variables, max_children, top_k, requires_approval
+    FROM step
+)
+UPDATE pipelines SET counted_bytes = counted_bytes + (SELECT count(*) FROM step) * :row_bytes::bigint + (
+    SELECT coalesce(sum(document.bytes), 0) FROM (
+        SELECT DISTINCT ON (digest) bytes FROM step WHERE digest IN (SELECT digest FROM new_document)
+    ) document)
+WHERE tenant_id = :tenant_id AND id = :pipeline_id
 
 -- name: lock_pipeline
 SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
@@ -85,7 +106,7 @@ ORDER BY p.id DESC
 -- From the newest version on, at least one, until the total size of payloads and values reaches :most_bytes.
 WITH version_sizes AS (
     SELECT version, sum(coalesce(octet_length(payload::text), 0) + octet_length("values"::text)) AS bytes
-    FROM pipeline_steps
+    FROM declared_steps
     WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest AND tenant_id = :tenant_id
     GROUP BY version
 ), version_totals AS (
@@ -94,14 +115,14 @@ WITH version_sizes AS (
 SELECT s.version, s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
     s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
 FROM version_totals total
-JOIN pipeline_steps s ON s.pipeline_id = :pipeline_id AND s.version = total.version AND s.tenant_id = :tenant_id
+JOIN declared_steps s ON s.pipeline_id = :pipeline_id AND s.version = total.version AND s.tenant_id = :tenant_id
 WHERE total.bytes_of_newer < :most_bytes::integer
 ORDER BY s.version DESC, s.position
 
 -- name: steps_of_pipeline
 SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
     needs_run_variables, max_children, top_k, requires_approval
-FROM pipeline_steps
+FROM declared_steps
 WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id = :tenant_id
 ORDER BY position
 
@@ -127,9 +148,11 @@ dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
-    variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash)
+    variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash,
+    counted_bytes)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
-    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash)
+    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash,
+    :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}
 

@@ -297,6 +297,13 @@ class JobSettings(Section):
         description="Largest number of active effect jobs of one user. Tasks, typed jobs and runs have their own "
         "limits: `tasks.active_per_user`, `tasks.typed_active_per_user`, `pipelines.jobs_per_user`.",
     )
+    submits_per_minute: int | None = Field(
+        600,
+        ge=1,
+        le=1_000_000,
+        description="Largest number of jobs and tasks that one user may submit in a minute. One more gets 429 with "
+        "Retry-After. Jobs that runs start by themselves do not count. Null: no limit.",
+    )
     order: Literal["fair", "first_in_first_out"] = Field(
         "fair",
         description="Which job is next within a priority. `fair`: a job of the tenant with the fewest running jobs "

@@ -18,6 +18,10 @@ class QuotaSettings(Section):
     tenant_storage_files: Limit = Field(2_000_000, description="Largest number of files of one tenant.")
     user_storage_bytes: Limit = Field(274_877_906_944, description="Largest number of bytes of all files of one user.")
     user_storage_files: Limit = Field(500_000, description="Largest number of files of one user.")
+    user_database_bytes: Limit = Field(
+        10_737_418_240,
+        description="Largest number of bytes of JSON of the pipelines, runs and jobs of one user in the database.",
+    )
     payload_bytes: Limit = Field(
         262_144, description="Largest payload of a task or of a step of a pipeline, in bytes of JSON."
     )

@@ -18,6 +18,9 @@ class QuotaLimits(ResponseModel):
     tenant_storage_files: int = Field(description="Largest number of files of the tenant.")
     user_storage_bytes: int = Field(description="Largest number of bytes of all files of one user.")
     user_storage_files: int = Field(description="Largest number of files of one user.")
+    user_database_bytes: int = Field(
+        description="Largest number of bytes of JSON of the pipelines, runs and jobs of one user in the database."
+    )
     payload_bytes: int = Field(description="Largest payload of a task or of a step of a pipeline, in bytes of JSON.")
     source_data_bytes: int = Field(description="Largest `source_data` in the payload of a task, in bytes of JSON.")
     pipelines_per_user: int = Field(description="Largest number of pipelines of one user.")
@@ -34,6 +37,7 @@ class ChangeQuotas(UserRequest):
     tenant_storage_files: Limit | None = None
     user_storage_bytes: Limit | None = None
     user_storage_files: Limit | None = None
+    user_database_bytes: Limit | None = None
     payload_bytes: Limit | None = None
     source_data_bytes: Limit | None = None
     pipelines_per_user: Limit | None = None
@@ -55,9 +59,17 @@ class StorageUse(ResponseModel):
     files_limit: int
 
 
+class DatabaseUse(ResponseModel):
+    """Bytes of JSON in the database: steps of pipelines, inputs of runs, and payloads of jobs and tasks."""
+
+    bytes: int
+    bytes_limit: int
+
+
 class Storage(ResponseModel):
     user: StorageUse = Field(description="Your own files.")
     tenant: StorageUse = Field(description="The files of all users of your tenant.")
+    database: DatabaseUse = Field(description="Your own pipelines, runs and jobs.")
 
 
 class TenantQuotas(ResponseModel):
@@ -65,6 +77,10 @@ class TenantQuotas(ResponseModel):
     limits: QuotaLimits
     changed: dict[str, int] = Field(
         description="Limits that are set for this tenant and differ from the installation's."
+    )
+    database_bytes: int | None = Field(
+        description="Bytes of JSON that the pipelines, runs and jobs of all users of the tenant take in the database. "
+        "Null while its pool cannot be reached."
     )
     storage: StorageUse | None = Field(
         description="Storage that the tenant's files use. Null while its pool cannot be reached."

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { walletQuery } from "@/api/queries";
+import { meQuery, walletQuery } from "@/api/queries";
 import { formatTokens, Skeleton, Stat, StatusBadge, Time } from "@/design";
+import { formatBytes } from "@/parts/bytes";
 import { JobThumb } from "@/parts/JobThumb";
 import { walletTexts } from "@/texts/account";
 import { holdsQuery } from "./queries";
@@ -20,11 +21,28 @@ export function WalletTab() {
         <Stat label={walletTexts.held} value={wallet.data ? numbers.format(wallet.data.held) : wait} hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "} />
       </div>
       <Holds />
+      <Stored />
       <section>
         <h2 className="mb-3">{walletTexts.history}</h2>
         <WalletHistory />
       </section>
     </div>
+  );
+}
+
+function Stored() {
+  const { data } = useQuery(meQuery);
+  if (!data?.storage) return null;
+  const { user, database } = data.storage;
+  return (
+    <section>
+      <h2>{walletTexts.stored}</h2>
+      <p className="mb-3 text-muted">{walletTexts.storedText}</p>
+      <div className="grid max-w-xl grid-cols-2 gap-4">
+        <Stat label={walletTexts.storage} value={formatBytes(user.bytes)} hint={walletTexts.of(formatBytes(user.bytes_limit))} />
+        <Stat label={walletTexts.database} value={formatBytes(database.bytes)} hint={walletTexts.of(formatBytes(database.bytes_limit))} />
+      </div>
+    </section>
   );
 }
 

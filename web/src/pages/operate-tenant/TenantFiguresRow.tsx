@@ -19,6 +19,9 @@ export function TenantFiguresRow({ id }: { id: string }) {
   const [figures] = data ?? [];
   const show = (value: number | null | undefined, format = (each: number) => numbers.format(each)) =>
     figures === undefined ? <Skeleton className="my-1 h-6 w-16" /> : value == null ? commonTexts.none : format(value);
+  const limits = quotas.data && texts.of(formatBytes(quotas.data.limits.tenant_storage_bytes));
+  const inDatabase = quotas.data?.database_bytes;
+  const stored = limits && inDatabase ? `${limits}, ${texts.inDatabase(formatBytes(inDatabase))}` : (limits ?? " ");
   const active = figures?.active_jobs;
   const activeJobs =
     active != null && me && me.role !== "tenant_admin" ? (
@@ -33,7 +36,7 @@ export function TenantFiguresRow({ id }: { id: string }) {
     <div className="mb-6 grid grid-cols-2 gap-4 lg:grid-cols-4">
       <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
       <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(numbers.format(figures?.held ?? 0))} />
-      <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={quotas.data ? texts.of(formatBytes(quotas.data.limits.tenant_storage_bytes)) : " "} />
+      <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={stored} />
       <Stat label={texts.jobs} value={activeJobs} hint={share.data ? texts.running(share.data.running) : " "} />
     </div>
   );
