@@ -65,8 +65,9 @@ lint: install-dev ## Check style, security rules, words, SQL and which room may 
 	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
 
-types: install-dev ## Check types, strictly
+types: install-dev ## Check types, strictly, also those of the examples in the documentation
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.check_examples
 
 fmt: install-dev ## Format the code and fix what can be fixed automatically
 	@$(BIN)/ruff check --fix-only --quiet .

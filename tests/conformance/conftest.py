@@ -12,12 +12,20 @@ from fastapi import FastAPI
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.providers.context import Clients
+from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
 from tests.support.asgi_server import serving
 from tests.support.engine_setups import EngineSetup, open_engine_setup
 from tests.support.ports import free_port
-from tests.support.provider_services import LOCAL, CallbackReceiver, open_callback_receiver, service_settings
+from tests.support.provider_services import (
+    LOCAL,
+    CallbackReceiver,
+    documented_webhook_provider,
+    open_callback_receiver,
+    service_settings,
+)
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
 
@@ -114,6 +122,14 @@ async def provider_registry(_replicate: ReplicateServer) -> AsyncIterator[ActorR
     registry = open_registry(service_settings(_replicate), allow_networks=[LOCAL])
     yield registry
     await registry.close()
+
+
+@pytest.fixture(scope="session")
+async def documented_provider(_replicate: ReplicateServer) -> AsyncIterator[MediaProvider]:
+    """The provider of docs/how-to/add-a-provider.md."""
+    clients = Clients([LOCAL])
+    yield documented_webhook_provider(_replicate, clients)
+    await clients.close()
 
 
 @pytest.fixture(scope="session")

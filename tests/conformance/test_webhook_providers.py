@@ -13,21 +13,24 @@ from typing import Any
 import pytest
 
 from callsheet.providers.errors import ProviderUnavailable
+from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry
 from tests.support.provider_services import HASTE_SECONDS, CallbackReceiver, ServiceSetup
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
 
 
-@pytest.fixture(params=["replicate", "described"])
+@pytest.fixture(params=["replicate", "described", "documented"])
 def service_setup(
     request: pytest.FixtureRequest,
     replicate: ReplicateServer,
     provider_registry: ActorRegistry,
     callback_receiver: CallbackReceiver,
+    documented_provider: MediaProvider,
     tmp_path: Path,
 ) -> ServiceSetup:
-    return ServiceSetup(replicate, callback_receiver, provider_registry.media[request.param], tmp_path)
+    media = {**provider_registry.media, "documented": documented_provider}
+    return ServiceSetup(replicate, callback_receiver, media[request.param], tmp_path)
 
 
 @pytest.fixture

@@ -10,17 +10,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from callsheet.providers.config import ProvidersConfig
+from callsheet.providers.context import Clients, PluginContext
 from callsheet.providers.downloads import DownloadLimits, download
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Finish, Generation, MediaProvider, SyncProvider, WebhookProvider
+from callsheet.providers.registry import lacking_of_provider
 from callsheet.toolbox.http_client import GuardedClient
+from tests.support.media_providers import DOCUMENT
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
+from tools.check_examples import blocks_of
 
 # Only this IP address: other processes may use the rest of 127.0.0.0/8.
 LOCAL = ip_network("127.0.0.1/32")
@@ -61,6 +66,17 @@ def service_settings(server: ReplicateServer) -> ProvidersConfig:
     replicate = {"token": TOKEN, "url": server.url, "models": {"txt2img": {"model": "owner/name"}}}
     hasty = described | {"download": {"max_bytes": MOST_BYTES, "limit_seconds": HASTE_SECONDS}}
     return ProvidersConfig.model_validate({"replicate": replicate, "http": {"described": described, "hasty": hasty}})
+
+
+def documented_webhook_provider(server: ReplicateServer, clients: Clients) -> MediaProvider:
+    """The complete provider that the documentation shows, with this server as its service."""
+    [example] = [code for _, code in blocks_of(DOCUMENT) if "class StudioProvider" in code]
+    module = ModuleType("studio")
+    exec(compile(example, str(DOCUMENT), "exec"), vars(module))
+    settings = {"url": server.url, "token": TOKEN, "webhook_secret": server.secret}
+    made: MediaProvider = module.StudioProvider(PluginContext(settings, clients))
+    assert lacking_of_provider(made) == []
+    return made
 
 
 @dataclass

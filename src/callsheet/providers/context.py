@@ -28,18 +28,23 @@ class Clients:
         return self._client(self._allow_networks, timeout_seconds, max_bytes)
 
     def trusted(self, *, timeout_seconds: float = 30.0, max_bytes: int = 10_485_760) -> GuardedClient:
-        """For URLs from the settings, in any network. Do not follow redirects with it."""
-        return self._client(EVERYWHERE, timeout_seconds, max_bytes)
+        """For URLs from the settings and of the installation's own storage, in any network. It follows no redirects:
+        the response is the redirect itself.
+        """
+        return self._client(EVERYWHERE, timeout_seconds, max_bytes, follow_redirects=False)
 
     async def close(self) -> None:
         while self._made:
             await self._made.pop().aclose()
 
-    def _client(self, networks: Iterable[Network], timeout_seconds: float, max_bytes: int) -> GuardedClient:
+    def _client(
+        self, networks: Iterable[Network], timeout_seconds: float, max_bytes: int, *, follow_redirects: bool = True
+    ) -> GuardedClient:
         client = GuardedClient(
             allow_networks=networks,
             timeout_seconds=timeout_seconds,
             max_bytes=max_bytes,
+            follow_redirects=follow_redirects,
             ssl_context=certificates(),
         )
         self._made.append(client)

@@ -34,8 +34,6 @@ async def download(
     stem: str,
     limits: DownloadLimits,
     headers: Mapping[str, str],
-    *,
-    follow_redirects: bool = True,
 ) -> MadeFile:
     """Downloads to a new file in `directory`, named `stem` with the extension of its type. Raises ProviderError."""
     unnamed = directory / f"{stem}.part"
@@ -47,7 +45,6 @@ async def download(
                 headers=headers,
                 timeout_seconds=limits.seconds,
                 max_bytes=limits.max_bytes,
-                follow_redirects=follow_redirects,
             ) as response:
                 media_type = await _saved(provider, response, unnamed, limits)
         name = f"{stem}.{EXTENSIONS[media_type]}"

@@ -31,8 +31,8 @@ class ServiceResponse:
 
 
 class Service:
-    """A service. `client` is for URLs from our own settings. Redirects are not followed, so that the key in
-    `headers` goes nowhere else.
+    """A service. `client` is one that follows no redirects (`Clients.trusted`), so that the key in `headers` goes
+    nowhere else.
     """
 
     def __init__(
@@ -107,7 +107,6 @@ class Service:
                 headers=headers,
                 content=content,
                 timeout_seconds=self._timeout_seconds,
-                follow_redirects=False,
             )
             result = response.status
         except OutgoingError as failed:

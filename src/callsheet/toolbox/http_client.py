@@ -152,6 +152,7 @@ class GuardedClient:
         allow_networks: Iterable[Network] = (),
         timeout_seconds: float = 30.0,
         max_bytes: int = 104_857_600,
+        follow_redirects: bool = True,
         max_redirects: int = 5,
         user_agent: str = "callsheet",
         resolver: Resolver | None = None,
@@ -159,6 +160,7 @@ class GuardedClient:
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._max_bytes = max_bytes
+        self._follow_redirects = follow_redirects
         self._max_redirects = max_redirects
         self._user_agent = user_agent
         self._own_resolver: ThreadResolver | None = None
@@ -181,7 +183,6 @@ class GuardedClient:
         content: bytes = b"",
         timeout_seconds: float | None = None,
         max_bytes: int | None = None,
-        follow_redirects: bool = True,
     ) -> Response:
         """The whole response, for any status. Raises only OutgoingError for errors that other parties can cause."""
         async with self.stream(
@@ -191,7 +192,6 @@ class GuardedClient:
             content=content,
             timeout_seconds=timeout_seconds,
             max_bytes=max_bytes,
-            follow_redirects=follow_redirects,
         ) as stream:
             body = b"".join([piece async for piece in stream])
             return Response(stream.status, stream.headers, stream.url, body)
@@ -206,7 +206,6 @@ class GuardedClient:
         content: bytes = b"",
         timeout_seconds: float | None = None,
         max_bytes: int | None = None,
-        follow_redirects: bool = True,
     ) -> AsyncIterator[ResponseStream]:
         """Yields the response as soon as its headers have arrived. Time and size limits also apply while the body is
         read.
@@ -220,7 +219,7 @@ class GuardedClient:
             # The body of a redirect is closed unread, because it may be endless.
             async with aclosing(response):
                 location = response.headers.get("location") if response.status in _REDIRECTS else None
-                if location is None or not follow_redirects:
+                if location is None or not self._follow_redirects:
                     yield response
                     return
             request = _redirected(request, response.status, location)

@@ -22,6 +22,7 @@ from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, MadeFile
 from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import task_id_of
@@ -160,9 +161,9 @@ class TaskRun:
             return failure(self.job, error, lines)
         log.error("task.crashed", job_id=str(self.job.job_id), exc_info=error)
         details = {"exception": type(error).__name__}
+        message = clean_line("".join(traceback.format_exception_only(error)))
         return failure(
-            self.job,
-            ProviderError("actor_error", "The task's actor failed.", retryable=True, details=details, traceback=lines),
+            self.job, ProviderError("actor_error", message, retryable=True, details=details, traceback=lines)
         )
 
     def _stopped(self) -> QueuedReport | None:

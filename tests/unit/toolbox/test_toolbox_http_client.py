@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callsheet.providers.context import Clients
 from callsheet.toolbox.http_client import (
     AddressRefused,
     GuardedClient,
@@ -343,10 +344,12 @@ async def test_redirects_are_followed_and_the_response_has_the_last_url(client: 
         assert response.url == server.url("/there?x=1#y")
 
 
-async def test_redirects_are_left_alone_when_asked(client: GuardedClient) -> None:
+async def test_a_client_for_trusted_urls_follows_no_redirect() -> None:
+    clients = Clients()
     async with serving(redirect_to("/there")) as server:
-        response = await client.fetch("GET", server.url(), follow_redirects=False)
+        response = await clients.trusted().fetch("GET", server.url())
         assert (response.status, response.headers["location"], response.content) == (302, "/there", b"moved")
+    await clients.close()
 
 
 async def test_a_circle_of_redirects_ends(client: GuardedClient) -> None:

@@ -230,6 +230,18 @@ async def test_an_actor_that_cancels_itself_fails_its_task_and_keeps_the_slot(tm
     assert (kind, body["error"]["type"]) == ("fail", "actor_error")
 
 
+async def test_the_error_of_a_broken_actor_names_the_exception_without_secrets(tmp_path: Path) -> None:
+    async def breaks(task: Task) -> None:
+        raise KeyError("no password=hunter2 in the settings")
+
+    plane = ScriptedPlane([job()])
+    async with working(tmp_path, plane, breaks):
+        await until(lambda: len(plane.asked) == 2)
+    [(_, body)] = plane.reports
+    assert body["error"]["message"].startswith("KeyError: ")
+    assert "hunter2" not in str(body)
+
+
 @pytest.mark.parametrize(
     "error", [RefusedRequest(413, "body_too_large", "too large"), TypeError("no JSON"), ValueError()]
 )

@@ -122,9 +122,7 @@ class Lightbox:
         client = self._own_images if is_own else self._images
         limits = DownloadLimits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
         try:
-            given = await download(
-                client, "image_url", url, directory, "given", limits, {}, follow_redirects=not is_own
-            )
+            given = await download(client, "image_url", url, directory, "given", limits, {})
         except ProviderError as wrong:
             # The user's URL is at fault, not the engine, so the engine's circuit breaker must not open.
             raise ProviderError(
