@@ -49,11 +49,9 @@ def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
     upload = EngineHttp.upload
 
-    async def counted(
-        self: EngineHttp, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
-    ) -> httpx.Response:
+    async def counted(self: EngineHttp, *arguments: Any, **options: Any) -> httpx.Response:
         sent.append(self.url)
-        return await upload(self, address, fields, name, path, retries)
+        return await upload(self, *arguments, **options)
 
     monkeypatch.setattr(EngineHttp, "upload", counted)
     return sent
