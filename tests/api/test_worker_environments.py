@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from callsheet.providers.comfy.node_forms import forms_of_object_info, packed
 from callsheet.wire.environment import MOST_NODE_CLASSES
 from tests.support.accounts import Person
 from tests.support.scripted_worker import ScriptedWorker
@@ -55,6 +56,30 @@ async def test_a_job_waits_for_a_worker_that_can_run_it_and_says_what_is_missing
     response = await report(worker_harness, worker, node_classes=["SaveImage", "VHS_LoadVideo"])
     assert response == {"cannot_run": []}
     assert (await worker.job())["job_id"] == job["id"]
+
+
+async def test_the_outputs_of_an_import_are_those_that_online_engines_declare(worker_harness: WorkerHarness) -> None:
+    """Names of classes decide only as long as no engine is known."""
+    graph = {
+        "1": {"class_type": "LoadImage", "inputs": {"image": "a.png"}},
+        # By its name a saver of images, and by its name nothing.
+        "2": {"class_type": "ImageCombine", "inputs": {"image": ["1", 0]}},
+        "3": {"class_type": "Publish", "inputs": {"pixels": ["2", 0]}},
+        "4": {"class_type": "Publish", "inputs": {"latent": ["2", 0]}},
+    }
+
+    async def outputs() -> list[tuple[str, str, str]]:
+        headers = worker_harness.jobs_api.admin.headers
+        path = "/api/admin/workflows/proposals"
+        response = await worker_harness.client.post(path, json={"graph": graph}, headers=headers)
+        assert response.status_code == 200, response.text
+        return [(each["node_id"], each["extension"], each["mime_type"]) for each in response.json()["outputs"]]
+
+    assert await outputs() == [("2", "png", "image/png")]
+    info = {"LoadImage": {}, "ImageCombine": {"output_node": False}, "Publish": {"output_node": True}}
+    forms = packed(forms_of_object_info(info))
+    await worker_harness.worker(environment={"node_classes": sorted(info), "node_forms": forms})
+    assert await outputs() == [("3", "png", "image/png"), ("4", "bin", "application/octet-stream")]
 
 
 async def test_a_worker_gets_the_list_of_its_missing_requirements(worker_harness: WorkerHarness) -> None:

@@ -39,14 +39,14 @@ class SoundJobs:
         assert response.status_code == 200, response.text
         proposal = response.json()
         [output] = proposal["outputs"]
-        made = await self.catalog_api.workflow(
-            graph=proposal["graph"],
-            properties=proposal["properties"],
-            output_node_id=output["node_id"],
-            output_extension=output["extension"],
-            output_mime_type=output["mime_type"],
-            **changes,
-        )
+        wanted = {
+            "graph": proposal["graph"],
+            "properties": proposal["properties"],
+            "output_node_id": output["node_id"],
+            "output_extension": output["extension"],
+            "output_mime_type": output["mime_type"],
+        }
+        made = await self.catalog_api.workflow(**{**wanted, **changes})
         engine = ComfyUI(self.lightbox.url, patience=QUICK)
         self.agent_harness.agent(engines=[engine], workflows=(made["slug"],))
         return await self.catalog_api.effect(made["slug"], credits_cost=3)
@@ -109,3 +109,30 @@ async def test_a_sound_beside_an_image_becomes_the_sound_of_a_video(sound_jobs: 
     output, content = await sound_jobs.result(job)
     assert output["mime_type"] == "video/mp4"
     assert heard(content).pitch == pytest.approx(880.0, abs=5)
+
+
+async def test_a_result_of_an_unknown_kind_gets_the_type_of_its_bytes(sound_jobs: SoundJobs) -> None:
+    unknown = {"output_extension": "bin", "output_mime_type": "application/octet-stream"}
+    effect = await sound_jobs.effect(EXPORT, **unknown)
+    shown = await sound_jobs.catalog_api.shown(sound_jobs.ann, f"/api/effects/{effect['slug']}")
+    assert shown["output"] == {"type": "other", "mime_type": "application/octet-stream"}
+    job = await sound_jobs.catalog_api.submit(
+        sound_jobs.ann, effect, input_file_id=await sound_jobs.file("wav"), input_payload={}
+    )
+    output, content = await sound_jobs.result(job)
+    assert (output["mime_type"], output["name"].rpartition(".")[2]) == ("audio/flac", "flac")
+    assert heard(content).codec == "flac"
+
+
+async def test_a_text_that_a_node_shows_is_a_result(sound_jobs: SoundJobs) -> None:
+    export = {
+        "1": node("StringConcatenate", string_a="{{greeting}}", string_b="Ann", delimiter=", "),
+        "2": node("PreviewAny", source=["1", 0]),
+    }
+    effect = await sound_jobs.effect(export)
+    shown = await sound_jobs.catalog_api.shown(sound_jobs.ann, f"/api/effects/{effect['slug']}")
+    assert shown["output"] == {"type": "text", "mime_type": "text/plain"}
+    job = await sound_jobs.catalog_api.submit(sound_jobs.ann, effect, input_payload={"greeting": "Grüße 🎬"})
+    output, content = await sound_jobs.result(job)
+    assert (output["mime_type"], output["name"].rpartition(".")[2]) == ("text/plain", "txt")
+    assert content.decode() == "Grüße 🎬, Ann"

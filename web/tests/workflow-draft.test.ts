@@ -93,6 +93,9 @@ describe("a draft of a workflow", () => {
     const outputs = [{ node_id: "7", class_type: "SaveVideo", extension: "mp4", mime_type: "video/mp4" }];
     expect(withOutput(draft(), "7", outputs)).toMatchObject({ output_node_id: "7", output_extension: "mp4", output_mime_type: "video/mp4" });
     expect(withOutput(draft(), null, outputs)).toMatchObject({ output_node_id: null, output_extension: "png" });
+    // A node that is not known makes a file of an unknown kind, not one of the kind of the node before.
+    expect(withOutput(draft(), "9", outputs)).toMatchObject({ output_node_id: "9", output_extension: "bin", output_mime_type: "application/octet-stream" });
+    expect(withOutput(draft(), "9", undefined)).toMatchObject({ output_node_id: "9", output_extension: "png" });
   });
 
   it("keeps limits that fit another type only", () => {

@@ -203,7 +203,9 @@ def _chosen_output(
         )
     # The most likely of several outputs decides the expected kind of file.
     likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
-    found = likeliest if node_id is None else named_output(proposal.graph, node_id)
+    # In the proposed graph, the format of a node may be a placeholder.
+    known = {each.node_id: each for each in proposal.outputs}
+    found = likeliest if node_id is None else known.get(node_id) or named_output(proposal.graph, node_id)
     ending = extension or found.extension
     default_type = MIME_TYPES.get(ending, found.mime_type)
     return ProposedOutput(found.node_id, found.class_type, ending, mime_type or default_type)

@@ -38,7 +38,7 @@ export const workflowsTexts = {
   proposedResult: "Proposed result",
   typesAndLimits: "Types and limits",
   notDeclared: "From the graph alone. No online worker reports what its nodes accept, so choices and limits are not known.",
-  resultOf: (title: string, id: string, extension: string) => `The file of ${title} (node ${id}), as .${extension}`,
+  resultOf: (title: string, id: string, extension: string) => `The ${extension === "txt" ? "text" : "file"} of ${title} (node ${id}), as .${extension}`,
   allFiles: "Every file that the graph saves",
   name: "Name",
   slug: "Short name",

@@ -44,7 +44,7 @@ export function NodePanel({ node, draft, proposal, change, onClose }: Props) {
 }
 
 function Result({ node, draft, proposal, change }: Omit<Props, "onClose">) {
-  const outputs = proposal?.outputs ?? [];
+  const outputs = proposal?.outputs;
   if (draft.output_node_id === node.id) {
     return (
       <div className="flex flex-wrap items-center justify-between gap-2 rounded-s bg-ok-soft px-3 py-2 text-s">

@@ -3,7 +3,7 @@ import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { notifyDone, notifyError } from "@/parts/notify";
-import { draftOf, withGraph } from "@/parts/workflow/draft";
+import { draftOf, UNKNOWN_FILE, withGraph } from "@/parts/workflow/draft";
 import { keepDraft } from "@/parts/workflow/drafts";
 import { workflowQuery, type WorkflowProposal } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
@@ -20,7 +20,8 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
   return useMutation({
     mutationFn: ({ name, slug, proposal }: Wish) => {
       const [output] = proposal.outputs;
-      const result = output ? { output_node_id: output.node_id, output_extension: output.extension, output_mime_type: output.mime_type } : {};
+      const { extension, mime_type } = output ?? UNKNOWN_FILE;
+      const result = { output_node_id: output?.node_id ?? null, output_extension: extension, output_mime_type: mime_type };
       const body = { name, slug, graph: proposal.graph, properties: proposal.properties, ...result } as Schemas["CreateWorkflow"];
       return api.POST("/api/admin/workflows", { body });
     },

@@ -150,9 +150,12 @@ export function movedProperty(draft: Draft, index: number, by: -1 | 1): Draft {
   return { ...draft, properties };
 }
 
-/** The node whose file is the result; null: every file that the graph saves. */
-export function withOutput(draft: Draft, nodeId: string | null, outputs: readonly GraphOutput[]): Draft {
-  const known = outputs.find((each) => each.node_id === nodeId);
+/** What no node says of its file: the bytes of each result decide. */
+export const UNKNOWN_FILE = { extension: "bin", mime_type: "application/octet-stream" };
+
+/** The node whose file is the result; null: every file that the graph saves. `outputs`: undefined until they are known. */
+export function withOutput(draft: Draft, nodeId: string | null, outputs: readonly GraphOutput[] | undefined): Draft {
+  const known = outputs?.find((each) => each.node_id === nodeId) ?? (outputs && nodeId !== null ? UNKNOWN_FILE : undefined);
   return { ...draft, output_node_id: nodeId, ...(known ? { output_extension: known.extension, output_mime_type: known.mime_type } : {}) };
 }
 
