@@ -70,6 +70,15 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await expect(page.get_by_role("dialog")).to_contain_text(app_text("workflows.workflows.notJson", "notes.txt"))
     await page.keyboard.press("Escape")
 
+    # What no online worker has is said before anything is created.
+    unknown = {"5": {"class_type": "NoSuchNode", "inputs": {}}, "6": {"class_type": "VHS_VideoCombine", "inputs": {}}}
+    await drop(page, "unknown.json", json.dumps({**EXPORT, **unknown}))
+    warning = page.get_by_role("dialog").get_by_role("status").filter(has_text="No worker has")
+    await expect(warning).to_contain_text("the node class NoSuchNode or the node class VHS_VideoCombine.")
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-import-missing")
+    await page.keyboard.press("Escape")
+
     slug = unique("harbour")
     dialog = await drop_export(page, slug, "Harbour")
     await assert_accessible_at_top(page)
@@ -127,6 +136,7 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await page.get_by_role("switch", name="Set Paint: Seed").click()
     await page.get_by_role("textbox", name="Seed").fill("42")
     # The notice covers the button for some seconds, and stays while the pointer is over it.
+    await page.mouse.move(0, 0)
     notice = app_text("catalog-effects.catalogEffects.created", f"Fog of {slug}")
     await expect(page.get_by_text(notice)).to_have_count(0)
     await page.get_by_role("button", name="Save").click()

@@ -282,7 +282,12 @@ async def test_the_operator_gets_everything_that_no_online_worker_has(room: Flee
         node_classes=["CheckpointLoaderSimple", "SaveImage"], models=[RequiredModel(name="sd15.safetensors")]
     )
     assert (await catalog.engines.read([])).warnings(two) == []
-    # A worker that does not report what it has gets every job.
+    # A task worker has no engine.
+    actor = f"actor:clip_{next(_numbers)}"
+    await catalog.workflows.create(CreateWorkflow(slug=actor, name="Clip"), "operator")
+    await join(room, "tasks", actor)
+    assert (await catalog.engines.read([])).warnings(required) == [warning]
+    # Another worker that does not report what it has gets every job.
     await join(room, "fourth", slug)
     assert (await catalog.engines.read([])).warnings(required) == []
 

@@ -23,12 +23,19 @@ SELECT digest, inventory FROM worker_environments ORDER BY digest
 
 -- name: live_environments
 -- What the online workers of a provider have, and what the last workers of scaled fleets without a worker had, because
--- their next worker starts from the same image. Workers that do not report what they have are a row without inventory.
+-- their next worker starts from the same image. Workers that do not report what they have are a row without inventory;
+-- workers of actors are left out, because they have no engine.
 WITH live_worker AS MATERIALIZED (
     SELECT w.environment, w.fleet_id
     FROM comfyui_workers w
     WHERE w.is_approved AND w.revoked_at IS NULL AND :provider = ANY (w.providers)
       AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+      AND (w.environment IS NOT NULL OR NOT EXISTS (
+        SELECT FROM worker_workflows ww JOIN workflows k ON k.id = ww.workflow_id
+        WHERE ww.worker_id = w.worker_id AND starts_with(k.slug, 'actor:'))
+        AND NOT EXISTS (
+        SELECT FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
+        WHERE wf.fleet_id = w.fleet_id AND starts_with(k.slug, 'actor:')))
 ), environment AS (
     SELECT l.environment AS digest, count(*) AS workers FROM live_worker l GROUP BY l.environment
     UNION ALL

@@ -80,5 +80,5 @@ def _known(rows: Sequence[EnvironmentRow], classes: Sequence[str]) -> LiveEngine
         None if row.inventory is None else ReportedInventory.of(Environment.model_validate(row.inventory))
         for row in rows
     )
-    forms = agreed(unpacked(row.node_forms, classes) for row in rows if row.node_forms is not None)
+    forms = agreed(unpacked(row.node_forms, classes) for row in rows if row.node_forms is not None and classes)
     return LiveEngines(forms, sum(row.workers for row in rows), inventories)

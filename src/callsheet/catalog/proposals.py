@@ -29,7 +29,6 @@ from callsheet.providers.comfy.file_inputs import is_link, nodes_that_name_files
 from callsheet.providers.comfy.node_forms import NodeForms
 from callsheet.wire.catalog import (
     FILES,
-    LONGEST_TEXT,
     Limits,
     PropertyType,
 )
@@ -44,7 +43,6 @@ _FILE_NAMES = ("image", "video", "audio", "audio_file", "file", "path")
 _PATH_LOADER = re.compile(r"VHS_Load(Audio|Video(FFmpeg)?Path|ImagePath)")
 _INPUT_DIRECTORY = "input/"
 _FILE_TYPES = (PropertyType.VIDEO, PropertyType.IMAGE, PropertyType.AUDIO)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 class ProposedInput(NamedTuple):
@@ -168,7 +166,7 @@ def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
         value = source.value
         if not _is_prompt(source) or takes_file(source.class_type, source.name) or source.node_id in of_files:
             continue
-        if WRITTEN.search(value) or len(value) > LONGEST_TEXT or _CONTROL.search(value) or proposal.choice(source):
+        if WRITTEN.search(value) or not takes_value(PropertyType.TEXT, value) or proposal.choice(source):
             continue
         wanted = "negative_prompt" if source.node_id in negatives else "prompt"
         key = proposal.key(wanted if _PROMPT_NODE.search(source.class_type) else key_of(source.name))

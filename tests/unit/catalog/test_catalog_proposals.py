@@ -6,6 +6,8 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from callsheet.catalog.proposals import inputs_of, propose
 from callsheet.catalog.workflows import checked
@@ -363,3 +365,41 @@ def test_the_inputs_of_a_graph_have_the_limits_and_labels_of_a_property() -> Non
     }
     assert (found["size"].label, found["size"].limits.max) == ("Card: Size", 96)
     assert found["place"].limits.choices == ["top", "bottom"]
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["{{a}}", "x\x07", "y" * 20_001]),
+)
+DECLARED = st.one_of(
+    st.tuples(
+        st.sampled_from(["INT", "FLOAT", "STRING", "BOOLEAN", "COMBO", "IMAGE"]),
+        st.dictionaries(
+            st.sampled_from(["default", "min", "max", "step", "options", "multiline", "image_upload"]),
+            st.one_of(VALUES, st.lists(VALUES, max_size=4)),
+        ),
+    ).map(list),
+    st.tuples(st.lists(VALUES, max_size=4)).map(list),
+)
+
+
+@given(
+    values=st.dictionaries(st.text(max_size=6), VALUES, max_size=4), declared=st.lists(DECLARED, min_size=4, max_size=4)
+)
+def test_whatever_a_graph_contains_and_an_engine_declares_the_proposal_is_accepted(
+    values: dict[str, Any], declared: list[Any]
+) -> None:
+    forms = forms_of_object_info({"Node": {"input": {"required": dict(zip(values, declared, strict=False))}}})
+    graph = {
+        "1": {"class_type": "Node", "inputs": values},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
+    }
+    settled(graph, forms, everything=True)
+    settled(graph, forms)
+    settled(graph, everything=True)
+    for each in inputs_of(graph, forms):
+        assert each.types

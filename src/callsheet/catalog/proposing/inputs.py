@@ -13,12 +13,21 @@ from typing import Any
 
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, fit
 from callsheet.providers.comfy.node_forms import InputForm, NodeForm
-from callsheet.wire.catalog import FILES, LARGEST_NUMBER, MOST_CHOICES, Limits, Property, PropertyType
+from callsheet.wire.catalog import (
+    FILES,
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    MOST_CHOICES,
+    Limits,
+    Property,
+    PropertyType,
+)
 
 SEEDS = ("seed", "noise_seed")
 WHOLE = (*SEEDS, "steps")
 # A maximum of 2^64 - 1 is 2^64 as a float, which engines refuse.
 _BELOW_LARGEST = math.nextafter(float(LARGEST_NUMBER), 0)
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _LETTERS = re.compile(r"[\W_]+")
 _NOT_KEY = re.compile(r"[^a-z0-9]+")
 LONGEST_KEY = 50
@@ -51,13 +60,17 @@ def declared_type(form: InputForm | None) -> PropertyType | None:
 def takes_value(kind: PropertyType, value: object) -> bool:
     """Whether a value of the graph can be the default of a property of this type."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_usable_number = is_number and abs(value) <= LARGEST_NUMBER  # type: ignore[arg-type]
+    is_usable_text = isinstance(value, str) and len(value) <= LONGEST_TEXT and not CONTROL.search(value)
     match kind:
         case PropertyType.NUMBER:
-            return is_number and abs(value) <= LARGEST_NUMBER  # type: ignore[arg-type]
+            return is_usable_number
         case PropertyType.BOOLEAN:
             return isinstance(value, bool)
         case PropertyType.CHOICE:
-            return isinstance(value, str) or (is_number and abs(value) <= LARGEST_NUMBER)  # type: ignore[arg-type]
+            return is_usable_text or is_usable_number
+        case PropertyType.TEXT:
+            return is_usable_text
     return isinstance(value, str)
 
 
@@ -90,7 +103,7 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
     value, form = source.value, source.form
     if kind is PropertyType.CHOICE:
         choices = [*(form.choices or ())] if form is not None else []
-        known = choices if value in choices or value is None else [value, *choices]
+        known = [each for each in (choices if value in choices else [value, *choices]) if takes_value(kind, each)]
         return Limits(choices=known[:MOST_CHOICES]) if known else Limits()
     if kind is not PropertyType.NUMBER:
         return Limits()
@@ -101,13 +114,13 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
         # Some nodes use -1 for "any".
         return Limits(integer=is_whole, min=min(0, value or 0), max=LARGEST_NUMBER - 1)
     is_whole = form.kind == "integer" and (value is None or float(value).is_integer())
-    limits = Limits(
-        integer=is_whole,
-        min=_widened(form.min, value, min),
-        max=_widened(form.max, value, max),
-        # Every whole number is a multiple of 1.
-        step=form.step if form.step and form.step > 0 and not (is_whole and form.step == 1) else None,
-    )
+    low, high = _widened(form.min, value, min), _widened(form.max, value, max)
+    if low is not None and high is not None and low > high:
+        low = high = None
+    has_step = form.step is not None and 0 < form.step <= LARGEST_NUMBER
+    # Every whole number is a multiple of 1.
+    step = None if not has_step or (is_whole and form.step == 1) else form.step
+    limits = Limits(integer=is_whole, min=low, max=high, step=step)
     return limits if value is None or _fits(value, limits) else limits.model_copy(update={"step": None})
 
 
