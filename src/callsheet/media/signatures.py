@@ -24,10 +24,8 @@ _RARE = (
 )
 # Formats that neither `media_type_of` nor puremagic knows.
 _UNLISTED = (
-    (
-        "image",
-        rb"P[1-7Ff]\s|\x01\xda[\x00\x01][\x01\x02]|\xabKTX|II(?:R[OS]|U\x00)|MMOR|\xff\x0a|#\?(?:RADIANCE|RGBE)|\x00\x00[\x01\x02]\x00[\x01-\xff]\x00",
-    ),
+    ("image", rb"P[1-7Ff]\s|\xff\x0a|#\?(?:RADIANCE|RGBE)|\x00\x00[\x01\x02]\x00[\x01-\xff]\x00"),
+    ("image", rb"\x01\xda[\x00\x01][\x01\x02]|\xabKTX|II(?:R[OS]|U\x00)|MMOR"),
     ("image", rb"\x00\x00\x00\x0c(?:JXL |jP  )|\xff\x4f\xff\x51"),
     # Targa has no signature, but few values of its header are allowed.
     ("image", rb".[\x00\x01][\x01-\x03\x09-\x0b].{13}[\x08\x0f\x10\x18\x20]"),
