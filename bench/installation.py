@@ -109,7 +109,7 @@ async def open_bench_installation(
         await _let_checks_be_left_out(databases)
         notifier = Notifier(databases.central)
         undo.push_async_callback(notifier.close)
-        room = open_jobs(databases, notifier.notify, load_settings(home=home).jobs)
+        room = open_jobs(databases, notifier.notify, load_settings(home=home, jobs={"submits_per_minute": None}).jobs)
         if listening:
             await _listen(room, databases, undo)
         wanted = LoopGroup(loop for loop in (*room.dispatch.loops, *room.loops) if loop.name in loops)

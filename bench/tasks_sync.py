@@ -118,6 +118,7 @@ async def run(seconds: float) -> list[Result]:
                 home=home,
                 server={"host": HOST, "port": 0},
                 database={"dsn": None},
+                jobs={"submits_per_minute": None},
                 tasks={"in_process": AT_ONCE, "active_per_user": 100_000, "typed_active_per_user": 100_000},
             )
         )

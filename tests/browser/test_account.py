@@ -35,6 +35,14 @@ async def test_the_wallet_names_what_each_job_holds(
         await expect(link).to_have_attribute("href", f"/jobs/{job_id}")
     await expect(page.get_by_role("cell", name=app_text("account.wallet.types.JOB_RESERVE"))).to_be_visible()
     await assert_accessible(page)
+    # What the job was submitted with counts in the database.
+    await page.reload()
+    stored = page.get_by_role("region", name=app_text("account.wallet.stored"))
+    async with stack.client(account.headers) as client:
+        used = (await client.get("/api/me")).json()["storage"]["database"]["bytes"]
+    assert used > 0
+    await expect(stored).to_contain_text(app_text("account.wallet.of", "10.7 GB"))
+    await expect(stored).not_to_contain_text(f"{app_text('account.wallet.database')}0 B")
     await screenshots.take(page, "wallet")
 
     async with stack.client(account.headers) as client:

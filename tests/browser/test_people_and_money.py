@@ -170,6 +170,7 @@ async def test_limits_of_a_tenant_are_changed_and_checked(
     await page.get_by_role("button", name="Save").first.click()
     await expect(page.get_by_text(app_text("tenants.share.saved"))).to_be_visible()
     await page.get_by_label(app_text("tenants.quota.fields.tenant_storage_bytes")).fill("20 GB")
+    await page.get_by_label(app_text("tenants.quota.fields.user_database_bytes")).fill("3 GB")
     await page.get_by_label(app_text("tenants.quota.fields.keys_per_user")).fill("7")
     await page.get_by_role("button", name="Save").last.click()
     await expect(page.get_by_text(app_text("tenants.quota.saved"))).to_be_visible()
@@ -182,6 +183,7 @@ async def test_limits_of_a_tenant_are_changed_and_checked(
     async with stack.client(account.headers) as client:
         storage = (await client.get("/api/me")).json()["storage"]
     assert storage["tenant"]["bytes_limit"] == 20_000_000_000
+    assert storage["database"]["bytes_limit"] == 3_000_000_000
 
 
 async def test_a_filter_of_the_audit_log_opens_the_same_in_another_browser(

@@ -31,11 +31,12 @@ export function WalletTab() {
 }
 
 function Stored() {
-  const { data } = useQuery(meQuery);
+  // The query of the frame is read once. These sums change with every job.
+  const { data } = useQuery({ ...meQuery, refetchOnMount: "always" });
   if (!data?.storage) return null;
   const { user, database } = data.storage;
   return (
-    <section>
+    <section aria-label={walletTexts.stored}>
       <h2>{walletTexts.stored}</h2>
       <p className="mb-3 text-muted">{walletTexts.storedText}</p>
       <div className="grid max-w-xl grid-cols-2 gap-4">
