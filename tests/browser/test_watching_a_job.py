@@ -9,6 +9,7 @@ from playwright.async_api import Page, Route, expect
 
 from callsheet.wire.job_errors import SENTENCES
 from tests.browser.accessibility import assert_accessible
+from tests.browser.failing_jobs import let_fail
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
@@ -67,6 +68,27 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     await page.get_by_role("button", name=app_text("job.job.retryCosts", "5 tokens")).click()
     timeline = page.get_by_role("list").filter(has_text=app_text("job.event.created", "5 tokens"))
     await expect(timeline.get_by_text("Tried again")).to_be_visible()
+
+
+async def test_a_job_that_failed_is_submitted_again_with_another_file(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    effect = await sell(stack, "Broken camera", is_served=False, takes_bytes=1_000_000)
+    file_id = await upload(stack, account, "first.png")
+    job_id = await submit(stack, account, effect, file_id, prompt="a lighthouse")
+    await let_fail(stack, effect, "The camera is broken.")
+    await page.goto(f"/jobs/{job_id}")
+    await expect(page.get_by_role("button", name=app_text("job.job.retryCosts", "5 tokens"))).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "job-failed-with-a-file")
+    await page.get_by_role("link", name=app_text("job.job.otherFile")).click()
+    # The values are those of the failed job, and the file is to be chosen.
+    await expect(page.get_by_role("textbox", name="Prompt")).to_have_value("a lighthouse")
+    await expect(page.get_by_text("first.png")).to_have_count(0)
+    await screenshots.take(page, "effect-another-file")
+    await page.goto(f"/effects/{effect}?from={job_id}")
+    await expect(page.get_by_text("first.png")).to_be_visible()
 
 
 @pytest.mark.thorough

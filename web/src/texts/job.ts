@@ -63,6 +63,7 @@ export const jobTexts = {
   cameBack: (tokens: string) => `Your wallet got ${tokens} back.`,
   cameBackExcept: (tokens: string, kept: string) => `Your wallet got ${tokens} back. The job had spent ${kept} when it was canceled.`,
   retry: "Try again",
+  otherFile: "Use another file",
   reported: "See what the worker reported",
   retryCosts: (tokens: string) => `Try again for ${tokens}`,
   retried: "The job runs again.",

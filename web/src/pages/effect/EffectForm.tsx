@@ -25,6 +25,8 @@ interface Props {
   effect: Effect;
   /** The job that the form was filled from. */
   from?: string;
+  /** Whether the user chooses another file than that job had. */
+  isOther?: boolean;
   earlier: Earlier | null;
   isEarlierGone: boolean;
 }
@@ -32,8 +34,8 @@ interface Props {
 // The main file is beside the values, and no property can have this key.
 const INPUT = "input_file_id";
 
-export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
-  const name = `effect:${effect.slug}${from ? `:${from}` : ""}`;
+export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Props) {
+  const name = `effect:${effect.slug}${from ? `:${from}` : ""}${isOther ? ":other" : ""}`;
   const [draft, setDraft] = useDraft<Draft>(name, { input: earlier?.input ?? null, values: earlier?.values ?? {} });
   const [isChecked, setChecked] = useState(false);
   const [isWaiting, setWaiting] = useState(false);

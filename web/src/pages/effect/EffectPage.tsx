@@ -8,7 +8,7 @@ import { kindName } from "@/parts/effects";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { effectPageTexts } from "@/texts/effect";
-import { earlierQuery } from "./earlier";
+import { earlierQuery, withoutFiles } from "./earlier";
 import { EffectForm } from "./EffectForm";
 import { Example } from "./Example";
 
@@ -17,7 +17,7 @@ const REFRESH_MS = 10_000;
 
 export function EffectPage() {
   const { slug } = useParams({ from: "/framed/effects/$slug" });
-  const { from } = useSearch({ from: "/framed/effects/$slug" });
+  const { from, other_file: isOther } = useSearch({ from: "/framed/effects/$slug" });
   const effect = useQuery({ ...effectQuery(slug), refetchInterval: REFRESH_MS });
   const earlier = useQuery(earlierQuery(useQueryClient(), effect.data, from));
   useTitle(effect.data?.name ?? slug);
@@ -63,7 +63,7 @@ export function EffectPage() {
         {effect.data ? <Example effect={effect.data} /> : <Skeleton className="aspect-video w-full rounded-m!" />}
       </div>
       {effect.data && !isFilling ? (
-        <EffectForm key={`${slug} ${from ?? ""}`} effect={effect.data} from={from} earlier={earlier.data ?? null} isEarlierGone={earlier.isError} />
+        <EffectForm key={`${slug} ${from ?? ""} ${String(isOther)}`} effect={effect.data} from={from} isOther={isOther} earlier={earlier.data ? (isOther ? withoutFiles(earlier.data, effect.data) : earlier.data) : null} isEarlierGone={earlier.isError} />
       ) : (
         <Skeleton className="h-96 rounded-m!" />
       )}

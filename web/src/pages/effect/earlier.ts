@@ -27,6 +27,13 @@ export const earlierQuery = (client: QueryClient, effect: Effect | undefined, jo
     retry: false,
   });
 
+/** The values of the earlier job for another file: without the input that the effect works on, or without all files if it has none. */
+export function withoutFiles(earlier: Earlier, effect: Effect): Earlier {
+  if (effect.input) return { ...earlier, input: null };
+  const files = new Set(effect.properties.filter((each) => isFileType(each.type)).map((each) => each.key));
+  return { ...earlier, values: Object.fromEntries(Object.entries(earlier.values).filter(([key]) => !files.has(key))) };
+}
+
 function sentWith(job: Job): Record<string, PlainValue> {
   return (job.input_payload ?? {}) as Record<string, PlainValue>;
 }

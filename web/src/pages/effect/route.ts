@@ -5,12 +5,17 @@ import { framedRoute } from "@/frame/routes";
 interface EffectSearch {
   /** The job whose values and input fill the form. */
   from?: string;
+  /** Without its input: the user chooses another file. */
+  other_file?: true;
 }
 
 export const effectRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/effects/$slug",
-  validateSearch: (search: Record<string, unknown>): EffectSearch => ({ from: typeof search.from === "string" ? search.from : undefined }),
+  validateSearch: (search: Record<string, unknown>): EffectSearch => ({
+    from: typeof search.from === "string" ? search.from : undefined,
+    other_file: search.other_file ? true : undefined,
+  }),
   loader: ({ context, params }) => void context.queryClient.prefetchQuery(effectQuery(params.slug)),
   component: lazyRouteComponent(() => import("./EffectPage"), "EffectPage"),
 });

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { CircleSlash, RotateCcw, TriangleAlert, Undo2 } from "lucide-react";
-import type { Job } from "@/api/types";
+import { CircleSlash, RotateCcw, TriangleAlert, Undo2, Upload } from "lucide-react";
+import type { Job, JobSummary } from "@/api/types";
 import { Button, formatTokens } from "@/design";
 import { useRole } from "@/parts/useRole";
 import { jobTexts } from "@/texts/job";
@@ -11,7 +11,7 @@ import { useRetryJob } from "./useJobActions";
 const TITLES = { failed: jobTexts.failedTitle, expired: jobTexts.expiredTitle, canceled: jobTexts.canceledTitle } as const;
 
 /** A job that ended without a result: why, that its tokens came back, and what to do. */
-export function JobTrouble({ job }: { job: Job }) {
+export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) {
   const retry = useRetryJob(job.id);
   const { mayOperate } = useRole();
   const isCanceled = job.status === "canceled";
@@ -27,9 +27,19 @@ export function JobTrouble({ job }: { job: Job }) {
       </div>
       {job.cost > 0 && <Refund job={job} />}
       {!isCanceled && !job.run_id && (
-        <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()} icon={<RotateCcw size={16} aria-hidden />}>
-          {job.cost > 0 ? jobTexts.retryCosts(formatTokens(job.cost)) : jobTexts.retry}
-        </Button>
+        <div className="flex flex-wrap justify-center gap-2">
+          <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()} icon={<RotateCcw size={16} aria-hidden />}>
+            {job.cost > 0 ? jobTexts.retryCosts(formatTokens(job.cost)) : jobTexts.retry}
+          </Button>
+          {summary.effect_slug && (job.inputs ?? []).length > 0 && (
+            <Button asChild>
+              <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: job.id, other_file: true }}>
+                <Upload size={16} aria-hidden />
+                {jobTexts.otherFile}
+              </Link>
+            </Button>
+          )}
+        </div>
       )}
       {mayOperate && job.error && (
         <Link to="/operate/jobs/$id" params={{ id: job.id }} className="text-s text-muted underline underline-offset-3 hover:text-text">
