@@ -304,3 +304,23 @@ async def test_a_job_on_a_deleted_video_is_refused(local_media_api: MediaApi) ->
     retried = await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
     assert 400 <= retried.status_code < 500
     assert await local_media_api.jobs_api.core.status(local_media_api.member, job_id) == "failed"
+
+
+async def test_a_later_job_that_fails_does_not_hide_the_result(local_media_api: MediaApi) -> None:
+    api = local_media_api
+    video = await api.video()
+    [made, second] = await api.run(video, CLIP, CLIP)
+    await api.submit(video)
+    waiting = await api.look(video)
+    assert (waiting["status"], waiting["processed_file_id"]) == ("queued", str(made.file_id))
+    await api.jobs_api.core.fail(await api.jobs_api.start())
+    failed = await api.look(video)
+    assert (failed["status"], failed["error"], failed["processed_file_id"]) == ("failed", UNKNOWN, str(made.file_id))
+    assert failed["processed_file_url"]
+    assert [each["id"] for each in failed["outputs"]] == [str(made.file_id), str(second.file_id)]
+    [listed] = (await api.ask("GET", "/api/videos")).json()["items"]
+    assert (listed["processed_file_id"], len(listed["outputs"])) == (str(made.file_id), 2)
+    # The job that made the result can be deleted: the video shows its result and keeps it.
+    [first, *_] = [each for each in await api.file_rows() if each["id"] == made.file_id]
+    assert (await api.ask("DELETE", f"/api/ai-jobs/{first['job_id']}")).status_code == 204
+    assert (await api.look(video))["processed_file_url"]

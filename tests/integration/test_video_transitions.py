@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from callsheet.jobs.outcomes import ReportOutcome
@@ -57,6 +59,40 @@ async def test_a_failure_is_shown_by_the_video_and_a_retry_clears_it(core: Core,
     await core.check()
 
 
+@pytest.mark.parametrize("end", ["fail", "cancel", "expire"])
+async def test_a_video_keeps_its_last_result_when_a_later_job_does_not_complete(
+    core: Core, ann: Member, end: str
+) -> None:
+    _, video_id = await core.submit_video(ann)
+    started = await core.start()
+    outputs = [output_of(started)]
+    await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=outputs)
+    first = await core.video_row(ann, video_id)
+    later = await core.submit(ann, video_id=video_id, input_file_ids=(first["original_file_id"],))
+    assert (await core.video_row(ann, video_id))["processed_file_id"] == outputs[0].file_id
+    started = await core.start()
+    if end == "fail":
+        await core.fail(started)
+    elif end == "cancel":
+        await core.room.cancellation.cancel(ann.tenant_id, later.id, actor="user")
+    else:
+        await core.enforce_deadlines(datetime.now(UTC) + timedelta(days=30))
+    video = await core.video_row(ann, video_id)
+    ended = {"fail": "failed", "cancel": "canceled", "expire": "expired"}[end]
+    assert (video["status"], video["job_id"]) == (ended, later.id)
+    assert video["processed_file_id"] == outputs[0].file_id
+    await core.check()
+    # A retry of the later job replaces the result only when it completes.
+    if end == "fail":
+        await core.room.retries.retry(ann.tenant_id, later.id, actor="user")
+        assert (await core.video_row(ann, video_id))["processed_file_id"] == outputs[0].file_id
+        started = await core.start()
+        newer = [output_of(started)]
+        await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=newer)
+        assert (await core.video_row(ann, video_id))["processed_file_id"] == newer[0].file_id
+        await core.check()
+
+
 async def test_a_repeated_completion_stores_its_files_once(core: Core, ann: Member) -> None:
     job, _ = await core.submit_video(ann)
     started = await core.start()
@@ -76,7 +112,7 @@ async def test_a_video_with_an_active_job_accepts_no_other_job(core: Core, ann: 
     await core.complete(await core.start())
     again = await core.submit(ann, video_id=video_id, input_file_ids=(file_id,))
     video = await core.video_row(ann, video_id)
-    assert (video["status"], video["job_id"], video["processed_file_id"]) == ("queued", again.id, None)
+    assert (video["status"], video["job_id"]) == ("queued", again.id)
     assert await core.balance(ann) == 80
     await core.check()
 

@@ -22,10 +22,15 @@ TENANT_TABLES = (
     *("pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "votes", "step_approvals"),
     *("branch_kills", "run_replays", "step_documents"),
 )
-# A video shows its newest job exactly.
+# A video has the status and the error of its newest job, and the result of the last one that completed.
 STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v
     JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
-    WHERE v.status <> j.status OR v.processed_file_id IS DISTINCT FROM j.output_file_id
+    WHERE v.status <> j.status
+       OR (j.status = 'completed' AND v.processed_file_id IS DISTINCT FROM j.output_file_id)
+       OR (v.processed_file_id IS NULL) <> NOT EXISTS (
+           SELECT FROM ai_jobs e
+           WHERE e.tenant_id = v.tenant_id AND e.video_id = v.id AND e.output_file_id = v.processed_file_id
+             AND e.status = 'completed')
        OR (v.processing_details ->> 'error') IS DISTINCT FROM (j.error ->> 'message')"""
 # Delivered files exist, and only those.
 STRAY_OUTPUTS = """SELECT f.id FROM files f JOIN ai_jobs j ON j.tenant_id = f.tenant_id AND j.id = f.job_id

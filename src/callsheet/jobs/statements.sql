@@ -79,7 +79,7 @@ WITH new_job AS MATERIALIZED (
     SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
 ), reservation AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL),
-        CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, id, effect_id, status) END
+        CASE WHEN video_id IS NOT NULL THEN video_take_2(tenant_id, video_id, id, effect_id, status) END
     FROM job
 ), filled_slot AS MATERIALIZED (
     SELECT slot_take_2(job.tenant_id, job.id, job.cost, checked.slot)

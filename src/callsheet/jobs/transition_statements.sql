@@ -51,7 +51,7 @@ WITH wanted_transition AS MATERIALIZED (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
     SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), video AS MATERIALIZED (
-    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
     FROM numbered_job
     WHERE video_id IS NOT NULL
@@ -103,7 +103,7 @@ WITH wanted_transition AS MATERIALIZED (
         'job.transition', step.from_status, step.to_status, n.actor, n.request_id
     FROM numbered_job n JOIN step ON step.origin = n.from_status
 ), video AS MATERIALIZED (
-    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
     FROM numbered_job
     WHERE video_id IS NOT NULL
@@ -164,7 +164,7 @@ WITH wanted_transition AS MATERIALIZED (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
     SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), media AS MATERIALIZED (
-    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
         'is_swept', is_swept)))
     FROM numbered_job
@@ -233,7 +233,7 @@ WITH wanted_transition AS MATERIALIZED (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
     SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), media AS MATERIALIZED (
-    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))
     FROM numbered_job
     WHERE video_id IS NOT NULL OR is_swept
@@ -286,7 +286,7 @@ WITH locked_job AS MATERIALIZED (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM retried_job
 ), video AS MATERIALIZED (
-    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
     FROM retried_job
     WHERE video_id IS NOT NULL

@@ -147,9 +147,15 @@ DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
 SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_file_id, v.job_id, v.effect_id,
     v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at,
     p.preview_at,
-    CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
+    made.job_id AS result_job_id, made.outputs
 FROM videos v
 LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
+LEFT JOIN LATERAL (
+    -- The job that made the result. The newest job of the video may be a later one, which failed or has not ended.
+    SELECT maker.id AS job_id, maker.result -> 'outputs' AS outputs
+    FROM files result JOIN ai_jobs maker ON maker.tenant_id = result.tenant_id AND maker.id = result.job_id
+    WHERE result.tenant_id = v.tenant_id AND result.id = v.processed_file_id LIMIT 1
+) made ON true
 LEFT JOIN job_progress p
     ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle
     AND p.lease_seq = j.lease_seq
@@ -160,7 +166,9 @@ WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
 -- Outputs are read by `outputs_of_jobs`. Rows are read by the user's index: see list_jobs in library/statements.sql.
 SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_file_id, v.job_id, v.effect_id,
     v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at,
-    p.preview_at, NULL::jsonb AS outputs
+    p.preview_at, (
+        SELECT job_id FROM files WHERE tenant_id = v.tenant_id AND id = v.processed_file_id LIMIT 1
+    ) AS result_job_id, NULL::jsonb AS outputs
 FROM (
     SELECT tenant_id, id, title, status, original_file_id, processed_file_id, job_id, effect_id, processing_details,
         created_at, updated_at

@@ -42,7 +42,9 @@ class VideoRow(NamedTuple):
     elapsed_ms: int | None
     progress_at: datetime | None
     preview_at: datetime | None
-    # Outputs that the result of the job names. A list of videos reads them with another statement.
+    # The job that made the result: the last one that completed.
+    result_job_id: UUID | None
+    # Outputs that the result of that job names. A list of videos reads them with another statement.
     outputs: Any
 
 
@@ -146,7 +148,7 @@ class Videos:
             original=self._shown(files.get(row.original_file_id)),
             processed=self._shown(processed),
             # Only files that the job made are shown, because a result may name any file.
-            outputs=[self._files.view(file) for file in outputs if file.job_id == row.job_id],
+            outputs=[self._files.view(file) for file in outputs if file.job_id == row.result_job_id],
             progress=_progress(row),
             preview_url=f"/api/videos/{row.id}/preview" if row.preview_at else None,
             error=(row.processing_details or {}).get("error"),
@@ -166,16 +168,15 @@ class Videos:
 
 
 async def _with_outputs(connection: Connection, rows: Sequence[VideoRow]) -> list[VideoRow]:
-    """The first videos with the outputs of their jobs: as many as fit into a page, at least one.
-
-    A video becomes `completed` together with its job.
+    """The first videos with the outputs of the jobs that made their results: as many as fit into a page, at least
+    one.
     """
     if not rows:
         return []
     found = await SQL["outputs_of_jobs"].column(
         connection,
         tenant_id=rows[0].tenant_id,
-        job_ids=[row.job_id if row.status == VideoStatus.COMPLETED else None for row in rows],
+        job_ids=[row.result_job_id for row in rows],
         output_bytes=OUTPUT_BYTES,
         most_bytes=MOST_PAGE_BYTES,
     )

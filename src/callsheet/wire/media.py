@@ -133,15 +133,17 @@ class Video(ResponseModel):
     job_id: UUID | None = Field(None, description="The newest job of the video.")
     effect_id: UUID | None = None
     original_file_id: UUID
-    processed_file_id: UUID | None = None
+    processed_file_id: UUID | None = Field(
+        None, description="The result of the last job that completed. It stays if a later job fails or is canceled."
+    )
     original_file_url: str | None = Field(
         None, description="Signed URL of the original. It expires; request the video again for a new one."
     )
-    processed_file_url: str | None = Field(None, description="Signed URL of the newest result. It expires.")
+    processed_file_url: str | None = Field(None, description="Signed URL of the result. It expires.")
     original: MediaPreviews | None = Field(None, description="Previews of the upload.")
-    processed: MediaPreviews | None = Field(None, description="Previews of the newest result.")
+    processed: MediaPreviews | None = Field(None, description="Previews of the result.")
     outputs: list[File] = Field(
-        default_factory=list, description="All outputs of the newest job. The first one is the processed file."
+        default_factory=list, description="All outputs of the job that made the result. The first one is the result."
     )
     progress: Progress | None = Field(None, description="Progress while the video is processing.")
     preview_url: str | None = Field(None, description="URL of the newest preview image while the video is processing.")
