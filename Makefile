@@ -51,8 +51,7 @@ web-tests: web
 
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
-	@$(MAKE) --no-print-directory lint types web-tests audit
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --hypothesis-profile thorough $(ARGS)
+	@$(BIN)/python -m tools.test_all $(ARGS)
 
 audit: install-dev ## Check the locked packages for known vulnerabilities; needs access to the advisories
 	@$(BIN)/python -m tools.audit

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
+
+from tools.test_all import LONGER, Summary
 
 TESTS = Path(__file__).parents[1]
 ALWAYS_RUN = sorted([*TESTS.glob("interleaving/test_*.py"), *TESTS.glob("integration/test_failpoints*.py")])
@@ -65,3 +68,15 @@ def test_there_are_files_to_check() -> None:
     assert len(ALWAYS_RUN) > 10
     assert len(WITH_CRASHES) > 10
     assert len(STATE_MACHINES) == 3
+
+
+def test_make_test_all_fails_with_each_part_and_says_what_it_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    summary = Summary()
+    assert summary.run("one", [sys.executable, "-c", "print('its output')"]) == "its output\n"
+    assert not summary.has_failed
+    summary.run("two", [sys.executable, "-c", "raise SystemExit(3)"])
+    summary.run("three", [sys.executable, "-c", ""])
+    assert summary.has_failed
+    assert [line.partition(",")[0] for line in summary.lines] == ["one: passed", "two: FAILED", "three: passed"]
+    assert summary.left_out == list(LONGER)
+    assert "its output" in capfd.readouterr().out
