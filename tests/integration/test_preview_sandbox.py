@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import os
 import struct
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 
 import av
 import numpy as np
 import pytest
 from PIL import Image
 
-from callsheet.media.previews import program, sandbox
+from callsheet.media.previews import program, sandbox, waveform
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
 from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize, Effort, OutOfTime
 from tests.support.clips import Pixels, decode, flat, frame_at, make_clip
@@ -304,6 +307,16 @@ async def test_wrong_output_of_a_decoder_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
     with pytest.raises(NoPreview, match=reason):
         await previews_of(b"x" * 1000)
+
+
+@pytest.mark.parametrize("module", [program, waveform], ids=["program", "waveform"])
+def test_a_decoder_imports_nothing_of_callsheet(module: ModuleType) -> None:
+    """Each file gets a process of its own, which must start fast and know nothing that a broken decoder could use."""
+    code = (
+        "import runpy, sys; runpy.run_path(sys.argv[1]); print([name for name in sys.modules if 'callsheet' in name])"
+    )
+    command = [sys.executable, "-I", "-B", "-c", code, str(module.__file__)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 async def test_a_decoder_gets_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from PIL import Image, ImageOps, ImageStat, UnidentifiedImageError
 
-from callsheet.wire.plurals import counted
-
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.frame import VideoFrame
@@ -134,7 +132,7 @@ def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, An
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
             width, height = image.size
             if width * height > MOST_PIXELS:
-                raise NoPreview(f"the image has {width} by {counted(height, 'pixel')}")
+                raise NoPreview(f"the image has too many pixels ({width} x {height})")
             # A JPEG is decoded at an eighth of its size if that is enough.
             image.draft("RGB", (LARGE_SIDE * 2, LARGE_SIDE * 2))
             if image.getexif().get(0x0112) in (5, 6, 7, 8):
@@ -181,7 +179,7 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
     with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
         # Not every reader respects the option.
         if len(container.streams) > MOST_STREAMS:
-            raise NoPreview(f"the file has {counted(len(container.streams), 'stream')}")
+            raise NoPreview(f"the file has too many streams ({len(container.streams)})")
         stream = next(iter(container.streams.video), None)
         if stream is None:
             raise NoPreview("the file has no video stream")
@@ -238,7 +236,7 @@ def _format_of(source: io.RawIOBase) -> str:
 
 def _require_few_pixels(width: int, height: int) -> None:
     if width * height > MOST_VIDEO_PIXELS:
-        raise NoPreview(f"the video has {width} by {counted(height, 'pixel')}")
+        raise NoPreview(f"the video has too many pixels ({width} x {height})")
 
 
 def _ratio(stream: VideoStream) -> float:
