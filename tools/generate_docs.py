@@ -154,7 +154,8 @@ CLI_INTRODUCTION = """\
 # The command line
 
 `callsheet -h` lists the commands, and `-h` behind any command shows its arguments and options. Every command has `-v`
-(`--verbose`), which says which installation or control plane it uses.
+(`--verbose`), which says which installation or control plane it uses, and `-q` (`--quiet`), which prints results and
+errors only.
 
 There are two kinds of commands:
 
@@ -214,7 +215,7 @@ callsheet --show-completion        # prints the script, to install it yourself
 Open a new shell after that. In zsh, completion needs `autoload -Uz compinit && compinit` in `~/.zshrc`.
 """
 
-COMMON_OPTIONS = {"help", "verbose", "profile", "url"}
+COMMON_OPTIONS = {"help", "verbose", "quiet", "profile", "url"}
 
 
 def cli_page() -> str:

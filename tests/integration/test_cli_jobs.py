@@ -171,9 +171,12 @@ async def test_jobs_are_shown_canceled_and_retried(jobs_api: JobsApi, terminal: 
     assert (await terminal.run("jobs", "cancel", first["id"])).out == f"Job {first['id']} is canceled.\n"
     listed = await terminal.run("jobs", "list", "--status", "canceled")
     [header, line] = listed.out.splitlines()
-    assert header.split() == ["id", "kind", "status", "cost", "created"]
-    assert line.split()[:4] == [first["id"], "effect", "canceled", "10"]
-    assert line.split()[4].endswith("+00:00")  # not a terminal
+    assert header.split() == ["id", "effect", "status", "cost", "created"]
+    # The effect, by its name.
+    title = (await terminal.run("jobs", "show", first["id"], "--json")).json["title"]
+    assert title is not None
+    assert line.split()[:-1] == [first["id"], *title.split(), "canceled", "10"]
+    assert line.split()[-1].endswith("+00:00")  # not a terminal
     events = (await terminal.run("jobs", "events", first["id"], "--json")).json
     assert [each["to_status"] for each in events] == ["pending", "queued", "canceled"]
     assert "queued → canceled" in (await terminal.run("jobs", "events", first["id"])).out
@@ -259,6 +262,16 @@ async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, termin
     assert told.code == 1
     assert [(each["code"], each["subject"].split()[0]) for each in told.json] == [("no_live_worker", jobs_api.workflow)]
     assert "→" in (await terminal.run("alerts")).out
+
+
+async def test_a_user_sees_the_own_keys_and_the_own_balance(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person = await jobs_api.person(tokens=1)
+    await terminal.login(person)
+    [key] = (await terminal.run("keys", "list", "--json")).json
+    assert person.key.startswith(key["prefix"])
+    assert key["prefix"] in (await terminal.run("keys", "list")).out
+    assert (await terminal.run("wallet", "balance")).out == "You have 1 token. Active jobs hold 0 more.\n"
+    assert (await terminal.run("wallet", "balance", "--json")).json["balance"] == 1
 
 
 async def test_the_queue_gives_the_reason_that_the_job_has(jobs_api: JobsApi, terminal: Terminal) -> None:

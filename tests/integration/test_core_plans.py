@@ -107,7 +107,13 @@ def columns(number: int) -> dict[str, list[object]]:
 
 
 def queue_case(transition: Transition, number: int) -> Case:
-    leases = {"least_lease_seqs": [0], "most_lease_seqs": [ANY_LEASE], "reasons": [None], "traces": "{NULL}"}
+    leases = {
+        "least_lease_seqs": [0],
+        "most_lease_seqs": [ANY_LEASE],
+        "reasons": [None],
+        "reported_reasons": [None],
+        "traces": "{NULL}",
+    }
     values = {**statuses_of(transition), **columns(number), **leases}
     return transition_case("queue_jobs", {"ai_jobs_pkey", OUTBOX}, **values)
 

@@ -104,10 +104,11 @@ async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, Se
     return {finding.part: finding for finding in found}
 
 
-def command_for(settings: Settings, directory: Path, engine_url: str) -> Callsheet:
+def command_for(settings: Settings, directory: Path, engine_url: str | None) -> Callsheet:
     assert settings.database.dsn is not None
     dsn = settings.database.dsn.get_secret_value()
-    return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=dsn, ENGINE__URL=engine_url)
+    engine = {} if engine_url is None else {"ENGINE__URL": engine_url}
+    return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=dsn, **engine)
 
 
 async def test_doctor_succeeds_if_every_check_passes(settings: Settings, tmp_path: Path) -> None:
@@ -167,6 +168,16 @@ async def test_a_worker_whose_disk_is_almost_full_is_a_warning(
     assert found.status == "warning"
     assert "The worker gpu-1 has 0.0 GiB of 1024.0 GiB left on its disk." in found.message
     assert "callsheet workers drain gpu-1" in found.advice
+
+
+async def test_a_healthy_installation_is_called_healthy(settings: Settings, tmp_path: Path) -> None:
+    # No engine is set, as in a demo: most control planes have no engine beside them.
+    secret = (settings.home / "secret_key").read_text()
+    shown = command_for(settings, tmp_path, None).having(SECRET_KEY=secret).succeed("doctor").out.splitlines()
+    assert shown[-1] == "Everything is healthy."
+    assert [line for line in shown if line.startswith(("warning", "problem"))] == []
+    named = command_for(settings, tmp_path, NOBODY).having(SECRET_KEY=secret).succeed("doctor").out.splitlines()
+    assert named[-1] == "Found 1 warning. The lines with → say what to do."
 
 
 async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(

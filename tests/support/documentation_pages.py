@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
+from callsheet.identity.known_passwords import DEMO_EMAIL
 from tests.support.commands import Callsheet, wait_until_nothing_runs_in
 from tests.support.ports import free_port
 
@@ -78,6 +81,16 @@ class Clone:
             if not step.is_printed_by(text.replace(self.url, ADDRESS))
         ]
         assert not wrong, "\n\n".join(wrong)
+        # In a clone, git would show anything else as untracked.
+        assert {path.name for path in self.directory.iterdir()} <= {".venv", ".callsheet", "tour", "home"}
+        assert self._effects_that_no_worker_can_run() == []
+
+    def _effects_that_no_worker_can_run(self) -> list[str]:
+        """What a page leaves in the gallery of the demo must work for the next visitor."""
+        callsheet = Callsheet(self.directory)
+        key = callsheet.succeed("keys", "create", "--user", DEMO_EMAIL).out.strip()
+        found = httpx.get(f"{self.url}/api/effects?limit=200", headers={"authorization": f"Bearer {key}"}).json()
+        return [each["slug"] for each in found["items"] if each["wait"]["code"] not in ("ready", "queue")]
 
 
 @contextmanager

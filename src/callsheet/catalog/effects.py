@@ -266,7 +266,10 @@ class Effects:
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if await SQL["effect_has_jobs"].value(connection, id=current.id):
-                raise InUse("This effect has jobs. Unpublish it instead: set is_published to false.")
+                raise InUse(
+                    f"Effect {current.slug} has jobs, so it cannot be deleted. Unpublish it instead: callsheet effects "
+                    f"unpublish {current.slug}, or set is_published to false."
+                )
             await SQL["delete_effect"].run(connection, id=current.id)
             await record(connection, actor, "effect.delete", "effect", current.id, slug=current.slug)
         folder = f"{FOLDER}/{current.id}"

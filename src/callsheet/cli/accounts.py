@@ -15,9 +15,9 @@ from uuid import UUID
 import typer
 
 from callsheet.cli.console import checked, err, moment, out, print_json, print_table
+from callsheet.cli.submit import URL
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.base import Page
 from callsheet.wire.identity import (
     PUBLISHED_PASSWORDS,
     CreatedInvitation,
@@ -279,15 +279,21 @@ def create_key(
 
 
 @keys.command("list")
-def list_keys(user: str = typer.Option(..., help="E-mail address of the user."), as_json: bool = AS_JSON) -> None:
-    """List a user's API keys."""
+def list_keys(
+    user: str | None = typer.Option(None, help="E-mail address of the user. Default: you, as you are logged in."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List your API keys, or those of another user of this installation."""
+    from callsheet.cli.operations_client import with_operations
 
-    async def find(rooms: AccountRooms) -> Page[Key]:
-        return await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)
+    async def find(rooms: AccountRooms) -> list[Key]:
+        assert user is not None
+        return (await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)).items
 
-    page = _with_accounts(find)
+    found = with_operations(url, lambda client: client.own_keys()) if user is None else _with_accounts(find)
     if as_json:
-        print_json(page.items)
+        print_json(found)
     else:
         rows = [
             (
@@ -299,7 +305,7 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
                 moment(key.revoked_at),
                 key.id,
             )
-            for key in page.items
+            for key in found
         ]
         print_table(("key", "name", "scopes", "last used", "expires", "revoked", "id"), rows)
 

@@ -1,5 +1,5 @@
-"""Options of every command: `--verbose` and `--profile` before or after its name, and flags without a type in the
-help.
+"""Options of every command: `--verbose`, `--quiet` and `--profile` before or after its name, and flags without a type
+in the help.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from callsheet import __version__
-from callsheet.cli.console import err, out
+from callsheet.cli.console import err, out, silence
 from callsheet.cli.profile_store import choose_profile
 from callsheet.settings import SettingsError, find_place
 
@@ -29,6 +29,11 @@ def _turn_verbose(value: bool) -> None:
     if value and not _is_verbose.get():
         _is_verbose.set(True)
         say(find_place().sentence)
+
+
+def _turn_quiet(value: bool) -> None:
+    if value:
+        silence(True)
 
 
 def _print_version(value: bool) -> None:
@@ -50,6 +55,16 @@ VERBOSE = typer.Option(
     expose_value=False,
 )
 
+
+QUIET = typer.Option(
+    False,
+    "--quiet",
+    "-q",
+    help="Print results and errors only: no progress and no hints.",
+    callback=_turn_quiet,
+    is_eager=True,
+    expose_value=False,
+)
 
 PROFILE = typer.Option(
     None,
@@ -80,9 +95,14 @@ class CommandTree(TyperGroup):
             # Commands that use a control plane over HTTP.
             if command.name == "logout" or any(param.name == "url" for param in command.params):
                 command.params.append(shared["profile"])
-            command.params.append(shared["verbose"])
+            command.params.extend((shared["verbose"], shared["quiet"]))
         for command in (self, *_all(self)):
             command.get_params = _without_types_of_flags(command.get_params)
+
+    def make_context(self, *given: Any, **extra: Any) -> Any:
+        # A process may run several commands.
+        silence(False)
+        return super().make_context(*given, **extra)
 
 
 def _without_types_of_flags(get_params: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:

@@ -31,6 +31,7 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap
 
 def complain(message: str, error: BaseException | None = None, status: int = FAILED) -> NoReturn:
     """Prints one sentence; with `--json` one object that a program can read."""
+    silence(False)
     try:
         if wants_json():
             err.print(json.dumps(problem_of(message, error)))
@@ -40,6 +41,11 @@ def complain(message: str, error: BaseException | None = None, status: int = FAI
         # If even that cannot be written, only the status is left.
         give_up(sys.stderr)
     sys.exit(status)
+
+
+def silence(is_quiet: bool) -> None:
+    """With `--quiet`, only results and errors are printed."""
+    err.quiet = is_quiet
 
 
 def wants_json() -> bool:

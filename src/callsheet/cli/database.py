@@ -20,6 +20,7 @@ from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_dsn, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Unavailable
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.media.storage import Storage
@@ -55,6 +56,9 @@ def migrate(
     applied = asyncio.run(_migrate(load_settings(), create))
     for name, labels in applied.items():
         out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}")
+    number = sum(len(labels) for labels in applied.values())
+    done = f"Applied {counted(number, 'migration')}" if number else "No migration was needed"
+    out.print(f"{done}. {counted(len(applied), 'database has', 'databases have')} the schema of this version.")
 
 
 @app.command("add-pool")

@@ -56,9 +56,8 @@ def introduce(
     err.print(f"  Pipeline  {login.url}/pipelines/{PIPELINE.slug}\n")
     err.print("  Try it in another terminal, in this directory:", style="dim")
     err.print(f"    curl -H 'Authorization: Bearer {login.api_key}' {login.url}/api/wallet")
-    command = _command()
-    err.print(f"    {command} submit caption {_typed(sample)} --set prompt='Hello there' --watch")
-    err.print(f"    {command} submit imagine --set prompt='mountains at dawn' --watch\n")
+    err.print(f"    {demo_command()} submit caption {_typed(sample)} --set prompt='Hello there' --watch")
+    err.print(f"    {imagine_command(sample.parent)}\n")
     err.print("  Next: docs/how-to/try-it-with-curl.md, docs/how-to/connect-comfyui.md\n", style="dim")
     err.print("Ctrl-C stops it. The data stays for the next start.", style="dim")
 
@@ -69,7 +68,12 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path) if relative.startswith("..") else relative)
 
 
-def _command() -> str:
+def imagine_command(folder: Path) -> str:
+    """The result goes to the folder of the demo, and not into the clone."""
+    return f"{demo_command()} submit imagine --set prompt='mountains at dawn' --watch --output {_typed(folder)}"
+
+
+def demo_command() -> str:
     """`make demo` installs into .venv, which need not be on the PATH."""
     local = Path(".venv/bin/callsheet")
     command = str(local) if local.exists() else "callsheet"

@@ -15,12 +15,14 @@ from callsheet.cli.client import Client
 from callsheet.cli.console import err, print_json
 from callsheet.cli.demo_account import fill_wallet, remembered_login, seed_account
 from callsheet.cli.demo_catalog import FLEET, OPERATOR, STAGE, seed_catalog
+from callsheet.cli.demo_introduction import imagine_command
 from callsheet.cli.serve import settle_memory, stop_requested
 from callsheet.scaling.driver import ScaledFleet
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.policy import Policy
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_private
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.plurals import counted
@@ -99,7 +101,9 @@ async def run_scaling_demo(settings: Settings, leave: bool) -> None:
             print_json({"status": "ready", "jobs": JOBS, "most_workers": most, "timeline": [*map(asdict, moments)]})
         elif moments is not None:
             err.print(f"\nThe fleet follows its queue at {settings.public_url}. Give it more to do:\n")
-            err.print(f"    callsheet submit {EFFECT} --set prompt='mountains at dawn' --watch\n")
+            folder = settings.home / "demo"
+            make_private(folder)
+            err.print(f"    {imagine_command(folder)}\n")
             err.print("Ctrl-C stops it. The data stays for the next start.", style="dim")
             settle_memory()
             await stop.wait()

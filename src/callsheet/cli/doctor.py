@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 
@@ -12,6 +13,7 @@ from callsheet.cli.console import out, print_json
 from callsheet.settings import Settings, load_settings
 from callsheet.settings.findings import SettingsFinding
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.plurals import counted
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -38,8 +40,17 @@ def doctor(
             out.print(finding.message)
             if finding.advice:
                 out.print(f"{'':<18} → {finding.advice}")
+        out.print(_summary(findings))
     if any(finding.status == "problem" for finding in findings):
         raise typer.Exit(1)
+
+
+def _summary(findings: Sequence[SettingsFinding]) -> str:
+    problems, warnings = (sum(each.status == status for each in findings) for status in ("problem", "warning"))
+    if not problems and not warnings:
+        return "Everything is healthy."
+    parts = [counted(number, noun) for number, noun in ((problems, "problem"), (warnings, "warning")) if number]
+    return f"Found {' and '.join(parts)}. The lines with → say what to do."
 
 
 async def _examine_installation(settings: Settings) -> list[SettingsFinding]:

@@ -54,8 +54,8 @@ def list_jobs(
     if as_json:
         print_json(found)
     else:
-        rows = [(row.id, row.kind, row.status.value, row.cost, moment(row.created_at)) for row in found]
-        print_table(("id", "kind", "status", "cost", "created"), rows)
+        rows = [(row.id, row.title or row.kind, row.status.value, row.cost, moment(row.created_at)) for row in found]
+        print_table(("id", "effect", "status", "cost", "created"), rows)
 
 
 @jobs.command("show")
@@ -109,6 +109,7 @@ def print_job(job: Job) -> None:
     lines = {
         "job": job.id,
         "kind": job.kind,
+        "effect": job.title,
         "status": job.status.value,
         "cost": job.cost,
         "created": moment(job.created_at),

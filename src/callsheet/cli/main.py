@@ -39,7 +39,7 @@ from callsheet.cli import (
     worker_details,
     workflows,
 )
-from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, warn_of_ignored
+from callsheet.cli.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.cli.start import INTERRUPTED
 from callsheet.toolbox.errors import OperatorError
@@ -102,10 +102,27 @@ app.command("settings", rich_help_panel=ADMINISTER)(settings.show)
 
 
 @app.callback()
-def options(version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE) -> None:
+def options(
+    version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE, quiet: bool = QUIET
+) -> None:
     # Logs must not be mixed with the results. Commands that serve set up their own logs.
     configure_logs("warning")
     warn_of_ignored()
+
+
+@app.command("help", rich_help_panel=ADMINISTER)
+def print_help(
+    context: typer.Context,
+    names: list[str] = typer.Argument(None, metavar="[COMMAND]...", help="The command, for example jobs show."),
+) -> None:
+    """Show the commands, or the help of one command."""
+    asked = context.find_root()
+    for name in names or ():
+        command = getattr(asked.command, "commands", {}).get(name)
+        if command is None:
+            raise OperatorError(f"There is no command {' '.join(names)!r}. To list them: callsheet help")
+        asked = type(asked)(command, info_name=name, parent=asked)
+    typer.echo(asked.get_help())
 
 
 @app.command("version", rich_help_panel=ADMINISTER)

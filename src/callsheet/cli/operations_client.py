@@ -15,7 +15,7 @@ from callsheet.cli.login import login_for
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
 from callsheet.wire.fleet import Fleet
-from callsheet.wire.identity import Me, Tenant
+from callsheet.wire.identity import Key, Me, Tenant
 from callsheet.wire.jobs import Job, JobEvent
 from callsheet.wire.operations import AdminJob, AlertRecipients, Alerts, Dispatch, Metrics
 from callsheet.wire.scaling import FleetScaling
@@ -38,6 +38,9 @@ def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitabl
 class OperationsClient(Client):
     async def me(self) -> Me:
         return await self._ask(Me, "GET", "/api/me", attempts=1)
+
+    async def own_keys(self) -> list[Key]:
+        return await self._first(Key, "/api/keys", None)
 
     async def jobs(self, status: str | None, run_id: str | None, most: int) -> list[Job]:
         return await self._first(Job, "/api/ai-jobs", most, status=status, run_id=run_id)

@@ -14,6 +14,7 @@ from uuid import UUID
 import typer
 
 from callsheet.cli.console import checked, out, print_json, print_table
+from callsheet.cli.submit import URL
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.plurals import counted
@@ -60,6 +61,18 @@ async def _credit(settings: Settings, email: str, request: Credit) -> CreditResp
     async with _wallet_owner(settings, email) as (databases, pool, tenant_id, user_id):
         audit_log = AuditLog(databases)
         return await give_credit(pool, audit_log, OPERATOR, tenant_id, user_id, request.amount, payment)
+
+
+@app.command()
+def balance(url: str | None = URL, as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """Show your own balance, as you are logged in."""
+    from callsheet.cli.operations_client import with_operations
+
+    wallet = with_operations(url, lambda client: client.wallet())
+    if as_json:
+        print_json(wallet)
+    else:
+        out.print(f"You have {counted(wallet.balance, 'token')}. Active jobs hold {wallet.held} more.")
 
 
 @app.command()

@@ -107,6 +107,8 @@ class ListedJob(NamedTuple):
 class OutcomeRow(NamedTuple):
     result: Any
     error: Mapping[str, Any] | None
+    # The name of its effect, actor or workflow; only in lists.
+    title: str | None = None
 
 
 class JobPayload(NamedTuple):

@@ -196,17 +196,24 @@ SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS
 -- Results and errors in the order of the given ids, at least the first, until their total size reaches :most_bytes.
 -- They are read one by one, so that values that do not fit are never read.
 WITH RECURSIVE outcome AS (
-    SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, 0 AS bytes
+    SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, NULL::uuid AS user_id, 0 AS bytes
     UNION ALL
-    SELECT outcome.place + 1, job.result, job.error,
+    SELECT outcome.place + 1, job.result, job.error, job.user_id,
         outcome.bytes + coalesce(octet_length(job.result::text), 0) + coalesce(octet_length(job.error::text), 0)
     FROM outcome LEFT JOIN LATERAL (
-        SELECT result, error FROM ai_jobs
+        SELECT result, error, user_id FROM ai_jobs
         WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outcome.place + 1] LIMIT 1
     ) job ON true
     WHERE outcome.place < cardinality(:job_ids) AND outcome.bytes < :most_bytes::integer
 )
-SELECT result, error FROM outcome WHERE place > 0 ORDER BY place
+SELECT outcome.result, outcome.error, (
+        SELECT d.title FROM job_descriptions d
+        WHERE d.user_id = outcome.user_id AND d.job_id = (:job_ids::uuid[])[outcome.place]
+          AND d.tenant_id = :tenant_id
+    ) AS title
+FROM outcome
+WHERE outcome.place > 0
+ORDER BY outcome.place
 
 -- name: get_actor_and_action
 -- The actor and the action of a task, without the rest of its payload.

@@ -34,6 +34,7 @@ def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
         run_id=row.run_id,
         step_id=row.step_id,
         parent_candidate_id=row.parent_candidate_id,
+        title=outcome.title,
         result=outcome.result,
         # Users see the type and its sentence; only operators see the reported text, details and traceback.
         error=JobError(type=error["type"], message=error["message"]) if error else None,

@@ -125,8 +125,7 @@ class Job(MediaPreviews):
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     title: str | None = Field(
         None,
-        description="Name of the effect, actor or workflow. Only in the response for one job; for lists use "
-        "`/api/library/jobs`.",
+        description="Name of the effect, actor or workflow.",
     )
     prompt: str | None = Field(
         None, description="The first 2,000 characters of the user's text. Only in the response for one job."

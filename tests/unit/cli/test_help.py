@@ -83,6 +83,22 @@ def test_every_command_has_a_sentence(names: tuple[str, ...]) -> None:
     assert sentence.endswith("."), sentence
 
 
+def test_help_is_a_command_too(callsheet: Callsheet) -> None:
+    assert shown(callsheet, "help") == shown(callsheet, "-h")
+    assert shown(callsheet, "help", "jobs", "show") == shown(callsheet, "jobs", "show", "-h")
+    unknown = callsheet.call("help", "jobs", "shew").sentence
+    assert unknown == "There is no command 'jobs shew'. To list them: callsheet help"
+
+
+def test_quiet_leaves_results_and_errors(callsheet: Callsheet) -> None:
+    for before, after in ((("--quiet",), ()), ((), ("-q",))):
+        refused = callsheet.call(*before, "jobs", "show", "x", *after)
+        assert refused.sentence == "'x' is not the id of a job or task."
+    version = callsheet.call("-q", "--verbose", "version")
+    assert (version.code, version.err) == (0, "")
+    assert "callsheet: " in callsheet.call("--verbose", "version").err
+
+
 def test_the_commands_are_grouped_by_what_they_are_for(callsheet: Callsheet) -> None:
     text = shown(callsheet, "-h")
     places = [text.index(f"─ {panel} ") for panel in ("Run", "Work with jobs", "Administer")]
