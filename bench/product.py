@@ -58,6 +58,10 @@ def image(number: int) -> bytes:
     return written.getvalue()
 
 
+# Lightbox then responds with the delays of a real ComfyUI.
+COMFYUI_TIMING = {"CALLSHEET_LIGHTBOX__COMFYUI_TIMING": "true"}
+
+
 @dataclass(frozen=True, slots=True)
 class RunningProduct:
     home: Path

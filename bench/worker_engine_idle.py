@@ -1,8 +1,9 @@
 """How much of its time an engine is idle between one-second renders, with storage 200 ms away.
 
-Our agent takes turns with the sequential worker of the first design, which asks the engine every two seconds, and with
-the same worker asking all the time: what is left then is what overlap is worth. The engine itself reports on its socket
-when it has work; idle is the time from the first render to the last in which it has none.
+The engine responds with the recorded delays of ComfyUI. Our agent takes turns with the sequential worker of the first
+design, which asks the engine every two seconds, and with the same worker asking all the time: what is left then is what
+overlap is worth. The engine itself reports on its socket when it has work; idle is the time from the first render to
+the last in which it has none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.http_me import HOST
-from bench.product import TRIVIAL, RunningProduct, image, lightbox, node, open_product
+from bench.product import COMFYUI_TIMING, TRIVIAL, RunningProduct, image, lightbox, node, open_product
 from bench.results import Result
 from bench.sequential_worker import SequentialWorker
 from bench.slow_storage import slow_storage
@@ -30,9 +31,11 @@ seconds = 24.0
 short = {"jobs": 2, "render_seconds": 0.1, "usual_look": 0.1}
 RENDER_SECONDS = 1.0
 STORAGE_SECONDS = 0.2
-TURN_SECONDS = 12.0
-JOBS = 6
-TARGET_PERCENT = 10.0
+TURN_SECONDS = 24.0
+JOBS = 20
+# The peers need longer for each job.
+PEER_JOBS = 6
+TARGET_PERCENT = 2.0
 # The interval of the first design, and one of almost zero.
 USUAL_LOOK_SECONDS, QUICK_LOOK_SECONDS = 2.0, 0.02
 # The limit of a batch. Otherwise a lost job would block the benchmark until its lease expires.
@@ -76,7 +79,7 @@ async def run(
     async with (
         slow_storage(f"http://{HOST}:{port}", storage, STORAGE_SECONDS),
         open_product(f"http://{HOST}:{storage}", port) as product,
-        lightbox(product.home) as engine,
+        lightbox(product.home, variables=COMFYUI_TIMING) as engine,
         watching(engine) as watch,
     ):
         for workflow in (OVERLAPPING, SEQUENTIAL):
@@ -88,8 +91,9 @@ async def run(
                 await _batch(product, OVERLAPPING, jobs, None)
                 shares["ours"].append(watch.idle_percent(jobs))
                 for kind, look in (("usual", usual_look), ("quick", QUICK_LOOK_SECONDS)):
-                    await _sequentially(product, engine, jobs, look)
-                    shares[kind].append(watch.idle_percent(jobs))
+                    peers = min(jobs, PEER_JOBS)
+                    await _sequentially(product, engine, peers, look)
+                    shares[kind].append(watch.idle_percent(peers))
     ours, usual, quick = (statistics.median(shares[kind]) for kind in ("ours", "usual", "quick"))
     unit = f"% idle between {render_seconds:g} s renders, storage {1000 * STORAGE_SECONDS:g} ms away"
     return [

@@ -77,6 +77,23 @@ async def test_several_outputs_come_in_order(engine_setup: EngineSetup) -> None:
     assert [output.name for output in outputs] == [f"multi_0000{number}_.png" for number in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("recorded_engine_setup", ["self_hosted"], indirect=True)
+async def test_a_run_whose_messages_all_came_needs_no_look_at_the_history(
+    recorded_engine_setup: EngineSetup,
+) -> None:
+    recorded = recorded_engine_setup.recorded
+    await recorded_engine_setup.run("SaveImage_batch3")
+    assert [path for method, path, _ in recorded.calls if method == "GET" and "/history/" in path] == []
+    # A connection that was lost may have lost messages.
+    running = recorded_engine_setup.begin()
+    await until(lambda: recorded_engine_setup.seen.previews)
+    recorded_engine_setup.line.drop()
+    await until(lambda: recorded.sockets)
+    recorded_engine_setup.engine_server.release()
+    assert len(await running) == 3
+    assert [path for method, path, _ in recorded.calls if method == "GET" and "/history/" in path] != []
+
+
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("shape", "name", "kind", "streams"),

@@ -59,6 +59,7 @@ class RecordingWatcher:
     """A watcher of runs that keeps everything it is given."""
 
     starts: int = 0
+    frees: int = 0
     percents: list[float | None] = field(default_factory=list)
     messages: list[str | None] = field(default_factory=list)
     previews: list[tuple[str, int]] = field(default_factory=list)
@@ -73,6 +74,9 @@ class RecordingWatcher:
 
     def previewed(self, mime_type: str, image: bytes) -> None:
         self.previews.append((mime_type, len(image)))
+
+    def freed(self) -> None:
+        self.frees += 1
 
     def at_node(self, node_id: str, state: NodeState) -> None:
         self.nodes.append((node_id, state))

@@ -444,9 +444,7 @@ class ReplayingEngine:
         if end is None:
             outputs = self._made(item, scenario)
             entry = {"prompt": item.entry(), "outputs": outputs, "status": _success(item), "meta": {}}
-            for message in messages:
-                if message.get("type") == "executed":
-                    message["data"]["output"] = outputs.get(message["data"]["node"], {})
+            messages = [each for message in messages for each in _with_outputs(message, outputs)]
         return messages, entry
 
     def _made(self, item: Item, scenario: str) -> Json:
@@ -463,6 +461,16 @@ class ReplayingEngine:
                             each["subfolder"] = prefix.rpartition("/")[0]
                         self.files[each["type"], each["subfolder"], each["filename"]] = self.content
         return outputs
+
+
+def _with_outputs(message: Json, outputs: Json) -> list[Json]:
+    """The message; a message about an output becomes one for each output. ComfyUI sends all that its history has."""
+    if message.get("type") != "executed":
+        return [message]
+    return [
+        {"type": "executed", "data": {**message["data"], "node": node, "display_node": node, "output": output}}
+        for node, output in outputs.items()
+    ]
 
 
 def _queue_status(remaining: int) -> Json:

@@ -13,7 +13,7 @@ from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import EngineRun
 from tests.support.engine_setups import RecordingWatcher
-from tests.support.engines import sample
+from tests.support.engines import SAMPLES, sample
 
 RUN = "r"
 
@@ -114,3 +114,26 @@ def test_unusual_messages_have_no_effect_on_node_times() -> None:
         ("execution_success", of_run()),
     ]
     assert hear(odd).nodes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "frees"), [("ws_success_uncached", 1), ("ws_success_fully_cached", 1), ("ws_error", 0)]
+)
+def test_the_place_of_a_run_is_free_when_its_engine_says_that_it_succeeded(name: str, frees: int) -> None:
+    # A failed run may be sent once more, without what the engine refused.
+    assert recorded(name).frees == frees
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("ws_*.json")))
+def test_the_messages_of_a_run_have_all_outputs_that_its_history_has(name: str) -> None:
+    found = sample(name)
+    if not isinstance(found, dict) or not found.get("client_id") or not found.get("history"):
+        return
+    following = Following(EngineRun(found["prompt_id"], {}), RecordingWatcher(), SocketImages())
+    for each in found["messages"]:
+        if "type" in each["msg"] and each["msg"]["data"].get("prompt_id") == found["prompt_id"]:
+            following.said(each["msg"]["type"], each["msg"]["data"])
+    entry = found["history"][found["prompt_id"]]
+    if any(each["msg"].get("type") == "execution_start" for each in found["messages"]):
+        assert following.outputs == entry["outputs"]
+        assert following.is_complete == (entry["status"]["completed"] and bool(entry["outputs"]))

@@ -35,14 +35,20 @@ def lightbox(
     probes: bool = typer.Option(
         False, "--probes", help="Add nodes that sleep, fail and block on purpose, to test a client (lightbox.probes)."
     ),
+    comfyui_timing: bool = typer.Option(
+        False,
+        "--comfyui-timing",
+        help="Respond with the delays that were recorded on a ComfyUI, for benchmarks (lightbox.comfyui_timing).",
+    ),
 ) -> None:
     """Run an engine that speaks ComfyUI's API and renders images and videos on the CPU, without models.
 
     A worker beside it drives it as it would ComfyUI: COMFYUI_BASE_URL=http://127.0.0.1:8188 callsheet worker.
     Its nodes are listed at /object_info and in docs/lightbox.md. There is no login: listen on this machine only.
     """
-    options = {"host": host, "port": port, "directory": directory, "as_cloud": as_cloud or None}
-    given = {name: value for name, value in {**options, "probes": probes or None}.items() if value is not None}
+    options: dict[str, object] = {"host": host, "port": port, "directory": directory, "as_cloud": as_cloud or None}
+    options |= {"probes": probes or None, "comfyui_timing": comfyui_timing or None}
+    given = {name: value for name, value in options.items() if value is not None}
     settings = load_settings(**({"lightbox": given} if given else {}))
     configure_logs(settings.log.level, settings.log.format)
     asyncio.run(_run(settings))

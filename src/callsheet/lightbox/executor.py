@@ -12,14 +12,23 @@ from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import NodeRegistry
 from callsheet.lightbox.prompt_queue import Item, PromptQueue
 from callsheet.lightbox.sockets import PreviewFrame, Sockets
+from callsheet.lightbox.timing import Timing
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
 
 class Executor:
-    def __init__(self, registry: NodeRegistry, folders: Folders, queue: PromptQueue, sockets: Sockets) -> None:
+    def __init__(
+        self,
+        registry: NodeRegistry,
+        folders: Folders,
+        queue: PromptQueue,
+        sockets: Sockets,
+        timing: Timing | None = None,
+    ) -> None:
         self.queue = queue
+        self._timing = timing or Timing()
         # The running node of each client id, for a socket that reconnects.
         self.current_node: dict[str, str] = {}
         self.engine = LightboxEngine(registry, folders, self, queue.interrupted)
@@ -62,6 +71,7 @@ class Executor:
     def _work(self) -> None:
         while (taken := self.queue.take()) is not None:
             ticket, item = taken
+            self._timing.wait("taken")
             if self._forget.is_set():
                 self._forget.clear()
                 self.engine.forget_results()
@@ -69,9 +79,12 @@ class Executor:
             self._run(ticket, item)
 
     def _run(self, ticket: int, item: Item) -> None:
+        self._timing.wait("started")
         outcome = self._outcome(item)
+        self._timing.wait("recorded")
         self.queue.finish(ticket, outcome.record())
         self.announce_queue()
+        self._timing.wait("ended")
         self.now_at(None, None)
         client = item.extra_data.get("client_id")
         if client is not None:

@@ -22,6 +22,7 @@ from callsheet.lightbox.prompt_queue import PromptQueue
 from callsheet.lightbox.prompt_routes import PromptRoutes
 from callsheet.lightbox.responses import only_own_pages, troubles
 from callsheet.lightbox.sockets import Sockets
+from callsheet.lightbox.timing import Timing, recorded_responses
 from callsheet.settings import LightboxSettings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
@@ -53,7 +54,7 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
     known = features(max_upload)
     sockets = Sockets(known, all_listen=settings.as_cloud)
     registry = build_registry(settings.probes)
-    executor = Executor(registry, folders, PromptQueue(), sockets)
+    executor = Executor(registry, folders, PromptQueue(), sockets, Timing(settings.comfyui_timing))
     prompts, files = PromptRoutes(executor, registry, ACCOUNT if settings.as_cloud else None), FileRoutes(folders)
     info = InfoRoutes(registry, folders, known)
 
@@ -67,7 +68,8 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
         cloud = CloudRoutes(executor, prompts, files, folders)
         app.add_routes([web.get("/ws", listen), *cloud.routes(), *_under_api(info.routes())])
     else:
-        app = web.Application(client_max_size=max_upload, middlewares=[troubles, own_pages])
+        delays = [recorded_responses] if settings.comfyui_timing else []
+        app = web.Application(client_max_size=max_upload, middlewares=[troubles, own_pages, *delays])
         routes = [*prompts.routes(), *files.routes(), *info.routes(), web.get("/ws", listen)]
         app.add_routes([*routes, *_under_api(routes)])
         app.add_routes([web.get("/api/jobs", prompts.jobs), web.get("/api/jobs/{job_id}", prompts.job)])

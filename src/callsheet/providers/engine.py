@@ -148,6 +148,11 @@ class Watcher(Protocol):
 
     def previewed(self, mime_type: str, image: bytes) -> None: ...
 
+    def freed(self) -> None:
+        """The engine has ended the run and can take the next one. The result was not read yet. An engine that does
+        not report this calls nothing: the end of `run` means the same."""
+        ...
+
     def at_node(self, node_id: str, state: NodeState) -> None:
         """A node of the graph was found in the engine's cache, was started or has ended, as far as it is known."""
         ...

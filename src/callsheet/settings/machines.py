@@ -307,3 +307,6 @@ class LightboxSettings(Section):
         description="API key that Lightbox requires when it behaves like Comfy Cloud. Default: `lightbox`.",
     )
     probes: bool = Field(False, description="For tests: whether there are nodes that sleep, fail and block on purpose.")
+    comfyui_timing: bool = Field(
+        False, description="For benchmarks: whether Lightbox responds with the delays that were recorded on a ComfyUI."
+    )

@@ -25,6 +25,8 @@ class AssetCache:
     def __init__(self, directory: Path, most_bytes: int):
         self._directory = directory
         self._most_bytes = most_bytes
+        # None until the files of an earlier process are counted.
+        self._used: int | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         make_closed(directory)
         for draft in directory.glob("*.draft"):
@@ -45,14 +47,19 @@ class AssetCache:
                 try:
                     _checked(content_hash, await download(draft))
                     draft.replace(kept)
+                    if self._used is not None:
+                        self._used += kept.stat().st_size
                 finally:
                     draft.unlink(missing_ok=True)
             os.utime(kept)
             _link(kept, target)
-        await asyncio.to_thread(self._clear)
+        # The folder may have thousands of files, so it is read only if something must be removed.
+        if self._used is None or self._used > self._most_bytes:
+            self._used = await asyncio.to_thread(self._clear)
         return found
 
-    def _clear(self) -> None:
+    def _clear(self) -> int:
+        """Removes files until the others fit. Returns their bytes."""
         files = []
         for path in self._directory.iterdir():
             if is_hash(path.name):
@@ -61,9 +68,10 @@ class AssetCache:
         used = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if used <= self._most_bytes:
-                return
+                break
             path.unlink(missing_ok=True)
             used -= size
+        return used
 
 
 def is_hash(text: str | None) -> bool:

@@ -272,6 +272,8 @@ class JobRun:
         try:
             with trace.phase("engine_wait"):
                 await claim.hold()
+            # The next job of the engine starts while the result of this one is read.
+            self._keeper.on_freed = claim.release
             return await self._rendered(claim.driven, graph, payload)
         finally:
             claim.release()

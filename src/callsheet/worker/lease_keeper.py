@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -34,6 +34,8 @@ Ending = Literal["lease_lost", "canceled", "run_limit", "interrupted"]
 _PREVIEW_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 # Heartbeats within the lease's TTL: two may be lost.
 RENEWALS = 3.0
+# A run that is shorter needs no heartbeat of its own for its start.
+START_SECONDS = 0.05
 # Status codes of a heartbeat whose lease is over or belongs to another worker.
 GONE = (404, 409)
 
@@ -66,6 +68,8 @@ class LeaseKeeper:
         self.trace = RunTrace()
         self._node: str | None = None
         self._news = asyncio.Event()
+        # Called when the engine has ended the run.
+        self.on_freed: Callable[[], None] | None = None
         self._is_reporting = False
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.TimerHandle | None = None
@@ -121,6 +125,10 @@ class LeaseKeeper:
         said = {"percent": percent, "message": text, "elapsed_ms": elapsed, "node_id": self._node}
         return {name: value for name, value in said.items() if value is not None}
 
+    def freed(self) -> None:
+        if self.on_freed is not None:
+            self.on_freed()
+
     def at_node(self, node_id: str, state: NodeState) -> None:
         self.trace.at_node(node_id, state)
         if state == "started":
@@ -140,9 +148,15 @@ class LeaseKeeper:
         if self._node is not None:
             self._node = ""
         progress = self._progress_of(MOST_PERCENT, UPLOADING)
-        return await self._insist(
-            self._message(outputs=[each.model_dump(mode="json") for each in outputs], progress=progress)
+        response = await self._insist(
+            self._message(
+                outputs=[each.model_dump(mode="json") for each in outputs],
+                progress=progress,
+                run_started=True if self._began is not None and not self._start_is_reported else None,
+            )
         )
+        self._start_is_reported = self._start_is_reported or self._began is not None
+        return response
 
     async def refresh(self) -> HeartbeatResponse:
         """Gets new URLs of the inputs."""
@@ -179,7 +193,10 @@ class LeaseKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(usual):
                 await self._news.wait()
-                if self._start_is_reported or self._began is None:
+                if self._began is not None and not self._start_is_reported:
+                    # The announcement of a short run's result reports the start, too.
+                    await asyncio.sleep(min(START_SECONDS, self._progress_seconds))
+                else:
                     await asyncio.sleep(max(0.0, sent + self._progress_seconds - time.monotonic()))
 
     def _with_news(self) -> Body:

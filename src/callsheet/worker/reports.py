@@ -64,13 +64,19 @@ class ReportBox:
         self.write(job, QueuedReport("requeue", will, RunOf(job.provider, run_id)))
 
     def write(self, job: WorkerJob, report: QueuedReport) -> None:
+        """Saves the report without fsync, which takes milliseconds: the file survives a crash of this process. If the
+        machine crashes, the lease expires, which requeues the job, too.
+        """
+        self._write(self._path(job), report, survives_machine_crash=False)
+
+    def _write(self, path: Path, report: QueuedReport, *, survives_machine_crash: bool) -> None:
         kept: dict[str, Any] = {"kind": report.kind, "body": report.body}
         if report.run is not None:
             kept["run"] = {"provider": report.run.provider, "id": report.run.run_id}
         try:
-            write_private(self._path(job), kept)
+            write_private(path, kept, survives_machine_crash=survives_machine_crash)
         except OSError as error:  # A full disk must not prevent the report.
-            log.error("report.not_kept", dispatch_id=job.dispatch_id, reason=str(error))
+            log.error("report.not_kept", dispatch_id=report.body.get("dispatch_id"), reason=str(error))
 
     def delete(self, job: WorkerJob) -> None:
         """Removes the report of a lost lease: the control plane needs none."""
@@ -107,6 +113,9 @@ class ReportBox:
                 status = await self._plane.report(report.kind, report.body)
             except Unreachable as error:
                 failures += 1
+                if failures == 1:
+                    # Sending may take long now, and the result must not be rendered again.
+                    self._write(path, report, survives_machine_crash=True)
                 note_failure(log, failures)("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue

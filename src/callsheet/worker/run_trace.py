@@ -78,8 +78,8 @@ class RunTrace:
         now = self._clock()
         phases = [{"name": span.name, **self._times(span, now)} for span in self._phases]
         report: dict[str, Any] = {
-            # A wait of no length is left out.
-            "phases": [phase for phase in phases if phase["start_ms"] != phase["end_ms"]],
+            # A wait of no length is left out, but not a run that was shorter than a millisecond.
+            "phases": [each for each in phases if each["start_ms"] != each["end_ms"] or each["name"] == "run"],
             "nodes": [
                 {"node_id": span.name, **self._times(span, now)} | ({"cached": True} if span.cached else {})
                 for span in self._nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import httpx
 
 from callsheet.toolbox.certificates import certificates
+from callsheet.toolbox.concurrently import off_loop
 from callsheet.toolbox.redirects import refuse_unsafe_redirect
 
 PIECE = 262_144
@@ -48,7 +48,7 @@ class Transfers:
                     raise TransferFailed("storage did not return the file", response.status_code)
                 with target.open("wb") as file:
                     async for piece in response.aiter_bytes(PIECE):
-                        await asyncio.to_thread(file.write, piece)
+                        await off_loop(len(piece), file.write, piece)
                         digest.update(piece)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failed(error) from error
@@ -76,6 +76,8 @@ def _size(path: Path) -> int:
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    left = _size(path)
     with path.open("rb") as file:
-        while piece := await asyncio.to_thread(file.read, PIECE):
+        while piece := await off_loop(min(left, PIECE), file.read, PIECE):
+            left -= len(piece)
             yield piece

@@ -32,6 +32,26 @@ async def test_the_same_content_is_downloaded_once_also_by_two_jobs_at_once(tmp_
     assert [(tmp_path / f"job-{number}").read_bytes() for number in range(5)] == [b"a"] * 5
 
 
+async def test_the_folder_is_read_only_if_something_must_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = AssetCache(tmp_path / "cache", 10)
+    readings: list[int] = []
+    clear = cache._clear
+
+    def counted() -> int:
+        readings.append(clear())
+        return readings[-1]
+
+    monkeypatch.setattr(cache, "_clear", counted)
+    for number in range(5):
+        storage = Storage(str(number).encode() * 3)
+        await cache.place(storage.hash, tmp_path / f"job-{number}", storage)
+    # At the first file, and when 12 bytes are more than 10.
+    assert readings == [3, 9, 9]
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").iterdir()) == 9
+
+
 @pytest.mark.parametrize("content_hash", [None, "", "not-a-hash", "../../etc/passwd"])
 async def test_a_file_without_a_usable_hash_is_not_cached(tmp_path: Path, content_hash: str | None) -> None:
     cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")

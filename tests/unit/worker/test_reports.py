@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 
-from callsheet.worker.reports import QueuedReport, RunOf, report_in
+from callsheet.wire.worker import WorkerJob
+from callsheet.worker import reports
+from callsheet.worker.plane import Plane as PlaneClient
+from callsheet.worker.plane import Unreachable
+from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, report_in
 
 LEASE: dict[str, Any] = {"dispatch_id": 7, "lease_token": str(uuid4())}
 RUN = str(uuid4())
+
+
+@pytest.mark.parametrize("failures", [0, 2])
+async def test_a_report_that_is_not_sent_at_once_survives_a_crash_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    kept: list[bool] = []
+
+    def write(path: Path, value: dict[str, Any], *, survives_machine_crash: bool) -> None:
+        kept.append(survives_machine_crash)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(value))
+
+    class Plane:
+        left = failures
+
+        async def report(self, kind: str, body: dict[str, Any]) -> str:
+            if self.left:
+                self.left -= 1
+                raise Unreachable("away")
+            return "completed"
+
+        def pause(self, failures: int, error: Exception | None = None) -> float:
+            return 0.0
+
+    monkeypatch.setattr(reports, "write_private", write)
+    box = ReportBox(tmp_path, cast("PlaneClient", Plane()))
+    job = cast("WorkerJob", SimpleNamespace(**LEASE))
+    assert await box.send(job, QueuedReport("complete", dict(LEASE))) == "completed"
+    assert kept == ([False, True] if failures else [False])
+    assert box.is_empty
 
 
 def test_a_stored_report_is_read_again() -> None:

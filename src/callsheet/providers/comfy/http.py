@@ -19,6 +19,7 @@ import httpx
 
 from callsheet.providers.engine import EngineError, EngineUnreachable, FetchedOutput
 from callsheet.toolbox.certificates import certificates
+from callsheet.toolbox.concurrently import off_loop
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 
@@ -171,7 +172,7 @@ async def save_body(response: httpx.Response, target: Path) -> FetchedOutput:
     with target.open("wb") as file:
         async for piece in response.aiter_bytes(PIECE):
             # This runs in a thread: hashing and writing a gigabyte would delay every heartbeat for seconds.
-            await asyncio.to_thread(_keep, file.write, digest.update, piece)
+            await off_loop(len(piece), _keep, file.write, digest.update, piece)
             size += len(piece)
     return FetchedOutput(size, digest.hexdigest())
 

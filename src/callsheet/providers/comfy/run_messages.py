@@ -81,6 +81,14 @@ class Following:
         return self._started
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the run succeeded and every message about it was received, so its outputs are known. In every
+        recorded run, the messages have the outputs of the history.
+        """
+        has_outputs = bool(self.outputs) and self.run.output_node in (None, *self.outputs)
+        return self.succeeded and self.over.is_set() and not self.missed and has_outputs
+
+    @property
     def has_heard_end(self) -> bool:
         """Whether the engine has reported the end of the run. After that it reports nothing about its nodes."""
         return self.over.is_set() or self.succeeded or self.error is not None
@@ -158,6 +166,9 @@ class Following:
         if node is None:
             self._stop_timing(*self._timed)
             self.over.set()
+            if self.succeeded:
+                # After a failure, the same run may be sent again without what the engine refused.
+                self._watcher.freed()
             return
         if self._current is not None:
             self._finish(self._current)

@@ -151,6 +151,9 @@ class _Watching:
     def previewed(self, mime_type: str, image: bytes) -> None:
         """Does nothing: tasks show no previews."""
 
+    def freed(self) -> None:
+        """Does nothing: the next task does not wait for this."""
+
     def at_node(self, node_id: str, state: NodeState) -> None:
         """Does nothing: the graph of a task is not shown."""
 

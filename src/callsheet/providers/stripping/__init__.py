@@ -7,7 +7,6 @@ is held in memory, so a hostile file only costs the time to read it.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from callsheet.providers.stripping.images import gif, jpeg, png
 from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable, copied, planned, searched
 from callsheet.providers.stripping.riff import riff
 from callsheet.providers.stripping.sounds import flac, mp3, ogg
+from callsheet.toolbox.concurrently import off_loop
 
 Walker = Callable[[OldFile], Iterator[Piece]]
 BEGINNING = 16
@@ -47,7 +47,7 @@ async def without_graph(path: Path, name: str, fetched: FetchedOutput) -> Fetche
     or broken stays as it is, unless the graph can be read in it: then the job fails."""
     stop = threading.Event()
     try:
-        stripped = await asyncio.to_thread(strip, path, stop)
+        stripped = await off_loop(fetched.size, strip, path, stop)
     except GraphRemains:
         message = f"The result {name} carries the workflow's graph, which cannot be removed from a file of this kind."
         advice = "Set keep_metadata of the workflow to deliver it, or start ComfyUI with --disable-metadata."
