@@ -18,7 +18,14 @@ from pathlib import Path, PurePosixPath
 from callsheet.providers.comfy.node_forms import agreed, packed
 from callsheet.providers.engine import Engine, EngineError, HasInventory, Inventory
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.environment import LONGEST_NAME, MOST_MODELS, MOST_NODE_CLASSES, Environment, ReportedModel
+from callsheet.wire.environment import (
+    LONGEST_NAME,
+    MOST_MODELS,
+    MOST_NODE_CLASSES,
+    CannotRun,
+    Environment,
+    ReportedModel,
+)
 from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.plane import RefusedRequest, Unreachable
 
@@ -57,8 +64,10 @@ class EnvironmentWatch:
         self._reading_requested = asyncio.Event()
         self._renewing = asyncio.Lock()
         self._read_at = -math.inf
-        # Whether an engine refused a graph since the last regular reading.
+        # Whether an engine refused a graph since the last reading in the background.
         self._was_contradicted = False
+        # The workflows that were logged as those that this worker cannot run.
+        self._logged: list[CannotRun] = []
 
     def request_reading(self) -> None:
         """Call when the environment may have changed."""
@@ -88,11 +97,13 @@ class EnvironmentWatch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause if is_reported else min(pause, RETRY_SECONDS)):
                     await self._reading_requested.wait()
-            if self._reading_requested.is_set() or loop.time() >= next_reading:
+            is_regular = loop.time() >= next_reading
+            if self._reading_requested.is_set() or is_regular:
                 await self.read()
                 next_reading = loop.time() + READING_SECONDS
-                if self._was_contradicted:
-                    # The control plane may have excluded this worker because of the refusal. This report ends that.
+                if self._was_contradicted or is_regular:
+                    # Reported even if nothing changed: the assignments of this worker may have changed, and a report
+                    # ends what the control plane excluded because of a refusal.
                     self._was_contradicted, self._reported = False, None
             if plane.is_registered:
                 await self.report(plane)
@@ -137,7 +148,9 @@ class EnvironmentWatch:
             self._reported = environment
             return
         self._reported = environment
-        for each in response.cannot_run:
+        is_known = response.cannot_run == self._logged
+        self._logged = response.cannot_run
+        for each in () if is_known else response.cannot_run:
             lacks = [f"{lack.kind} {lack.name}" for lack in each.lacks]
             log.warning("worker.cannot_run", workflow=each.workflow, lacks=lacks)
 

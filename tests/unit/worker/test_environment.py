@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
-from callsheet.wire.environment import MOST_MODELS, Environment, EnvironmentResponse
+from callsheet.wire.environment import MOST_MODELS, CannotRun, Environment, EnvironmentResponse, Lack
 from callsheet.worker import environment
 from callsheet.worker.control_plane import ControlPlaneClient
 from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
@@ -200,6 +201,27 @@ async def test_after_a_refusal_the_next_regular_reading_is_reported_even_if_noth
     await until(lambda: len(plane.reports) == 2)
     watching.cancel()
     assert plane.reports[0] == plane.reports[1]
+
+
+async def test_workflows_that_cannot_run_are_logged_again_only_when_the_assignments_change(
+    engine: FakeEngine, plane: FakePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "READING_SECONDS", 0.0)
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
+    lack = Lack(kind="model", name="m.pt")
+    assigned = [["one"], ["one"], ["one", "two"], ["one", "two"]]
+
+    async def report(reported: Environment) -> EnvironmentResponse:
+        plane.reports.append(reported)
+        slugs = assigned[min(len(plane.reports), len(assigned)) - 1]
+        return EnvironmentResponse(cannot_run=[CannotRun(workflow=slug, lacks=[lack]) for slug in slugs])
+
+    monkeypatch.setattr(plane, "report_environment", report)
+    with capture_logs() as logs:
+        watching = asyncio.create_task(watch.read_and_report(cast("ControlPlaneClient", plane)))
+        await until(lambda: len(plane.reports) >= 5)
+        watching.cancel()
+    assert [line["workflow"] for line in logs if line["event"] == "worker.cannot_run"] == ["one", "one", "two"]
 
 
 async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(
