@@ -54,7 +54,10 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(
     assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
     fleet = agent_harness.worker_harness.plane.fleet
     await fleet.poll_reports.tick(datetime.now(UTC))
-    reported = (await fleet.workers.get(worker["worker_id"])).engine_use
+    shown = await fleet.workers.get(worker["worker_id"])
+    assert shown.disk is not None
+    assert 0 < shown.disk.free_bytes <= shown.disk.size_bytes
+    reported = shown.engine_use
     assert [(engine.name, engine.places) for engine in reported] == [("self_hosted-1", 1), ("self_hosted-2", 1)]
     # What was fetched ahead goes to the engine that is free first, whichever that is.
     second_engine.scenario = "SaveImage_batch3"
