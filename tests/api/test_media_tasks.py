@@ -148,6 +148,9 @@ async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_ba
     assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
     full = await configured_actor_harness.jobs_api.full_error(ann, shown["job_id"])
     assert full["message"].startswith("leonardo returned something else")
+    admin = configured_actor_harness.jobs_api.admin
+    job = (await configured_actor_harness.ask(admin, "GET", f"/api/admin/jobs/{shown['job_id']}")).json()
+    assert job["provider_job_id"] == full["details"]["provider_job_id"] is not None
     assert await configured_actor_harness.balance(ann) == 100
 
 

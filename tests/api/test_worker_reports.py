@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +14,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.jobs.reap import EXPIRED
+from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.job_errors import UNKNOWN
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import REPORTS, ScriptedWorker, described, in_an_hour
@@ -202,6 +206,68 @@ class TestReports:
         assert "/opt/ComfyUI" in kept["details"]["reported"]["exception_message"]
         events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
         assert "No such file" not in events.text
+
+    @pytest.mark.parametrize("how", ["report", "heartbeat", "lease ends"])
+    async def test_the_id_at_the_provider_is_kept_from_the_submit_on_also_of_a_failed_job(
+        self, worker_harness: WorkerHarness, how: str
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        job = await worker.job()
+        if how != "report":
+            assert (await worker.heartbeat(job, provider_job_id="run-1")).status_code == 200
+            assert (await worker.heartbeat(job)).status_code == 200
+            assert (await worker_harness.dispatch(job))["provider_job_id"] == "run-1"
+        if how == "lease ends":
+            await worker_harness.central("UPDATE ai_job_dispatches SET attempts = max_attempts")
+            await worker_harness.jobs_api.core.expire_lease(job["dispatch_id"])
+            await worker_harness.jobs_api.core.reap()
+        else:
+            known = {"provider_job_id": "run-1"} if how == "report" else {}
+            await worker.fail(job, "boom", error={"type": "execution_error"}, **known)
+        row = await worker_harness.row(person, submitted["id"])
+        assert (row["status"], row["provider_job_id"]) == ("failed", "run-1")
+        [past] = await worker_harness.central(
+            "SELECT provider_job_id FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"]
+        )
+        assert past["provider_job_id"] == "run-1"
+
+    async def test_the_log_names_the_outputs_of_a_job(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        await worker_harness.engine_job(person)
+        job = await worker.job()
+        stream = io.StringIO()
+        configure_logs("info", "json", stream)
+        try:
+            await worker.deliver(job, OUTPUT)
+            assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).status_code == 200
+        finally:
+            configure_logs()
+        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+        [line] = [line for line in lines if line["event"] == "job.completed"]
+        size = len(OUTPUT)
+        assert line["outputs"] == {"count": 1, "types": ["video/mp4"], "sizes": [size], "bytes": size}
+
+    async def test_a_lease_that_expired_is_a_warning_with_its_worker_and_the_reason(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        job = await worker.job()
+        await worker_harness.jobs_api.core.expire_lease(job["dispatch_id"])
+        stream = io.StringIO()
+        configure_logs("warning", "json", stream)
+        try:
+            await worker_harness.jobs_api.core.reap()
+        finally:
+            configure_logs()
+        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+        [line] = [line for line in lines if line["event"] == "lease.recovered" and line["job_id"] == submitted["id"]]
+        assert (line["level"], line["worker_id"], line["status"]) == ("warning", worker.worker_id, "queued")
+        assert line["reason"] == EXPIRED
 
     async def test_a_deferred_job_waits_for_its_callback_and_frees_its_worker(
         self, worker_harness: WorkerHarness

@@ -196,6 +196,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             workers=[None],
             run_started=[True],
             run_waiting=[False],
+            provider_job_ids=[None],
             now=None,
         ),
         "find": central_case("find", {PRIMARY, "dispatch_history_pkey"}, 30, dispatch_ids=[held, 5]),

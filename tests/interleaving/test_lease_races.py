@@ -197,6 +197,7 @@ async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(r
             workers=[None],
             run_started=[False],
             run_waiting=[False],
+            provider_job_ids=[None],
             now=None,
         )
         [reaping] = await start_blocked(race.central, race.one.reap())

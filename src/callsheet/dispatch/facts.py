@@ -139,6 +139,7 @@ class Heartbeat:
     run_started: bool = False
     worker_id: str | None = None
     run_waiting: bool = False
+    provider_job_id: str | None = None
 
 
 class LeaseExtension(NamedTuple):
@@ -187,6 +188,7 @@ class DispatchState(NamedTuple):
     wedges: int
     # The workers whose engines refused the graph because of a value that the job chose.
     refused_by: Sequence[str]
+    provider_job_id: str | None
 
     @property
     def cycle(self) -> JobCycle:
@@ -279,6 +281,7 @@ class ExpiredDispatch(NamedTuple):
     max_attempts: int
     cancel_requested_at: datetime | None
     workflow_id: int
+    provider_job_id: str | None
     held_seconds: float
 
     @property

@@ -359,6 +359,7 @@ class Queue:
                 workers=[each.worker_id for each in heartbeats],
                 run_started=[each.run_started for each in heartbeats],
                 run_waiting=[each.run_waiting for each in heartbeats],
+                provider_job_ids=[each.provider_job_id for each in heartbeats],
                 now=None,
             )
         extended = {(row.dispatch_id, row.lease_token): row for row in rows}

@@ -272,19 +272,22 @@ WHERE d.status <> 'queued'
 -- its engine.
 WITH heartbeat AS MATERIALIZED (
     -- Two heartbeats of one lease in the same batch are merged.
-    SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started, bool_or(run_waiting) AS run_waiting
+    SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started, bool_or(run_waiting) AS run_waiting,
+        max(provider_job_id) AS provider_job_id
     FROM unnest(
-        :dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[], :run_waiting::boolean[])
-        AS b (dispatch_id, token, worker_id, run_started, run_waiting)
+        :dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[], :run_waiting::boolean[],
+        :provider_job_ids::text[])
+        AS b (dispatch_id, token, worker_id, run_started, run_waiting, provider_job_id)
     GROUP BY dispatch_id, token, worker_id
 ), held_lease AS MATERIALIZED (
-    SELECT d.dispatch_id, heartbeat.run_started, heartbeat.run_waiting
+    SELECT d.dispatch_id, heartbeat.run_started, heartbeat.run_waiting, heartbeat.provider_job_id
     FROM heartbeat JOIN ai_job_dispatches d USING (dispatch_id)
     WHERE d.lease_token = heartbeat.token AND (heartbeat.worker_id IS NULL OR d.worker_id = heartbeat.worker_id)
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET
     heartbeat_at = coalesce(:now, clock_timestamp()),
+    provider_job_id = coalesce(held_lease.provider_job_id, d.provider_job_id),
     run_started_at = CASE WHEN held_lease.run_started THEN coalesce(d.run_started_at, :now, clock_timestamp())
                           ELSE d.run_started_at END,
     lease_expires_at = greatest(d.lease_expires_at, least(
@@ -303,13 +306,13 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
     d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
-    d.wedges, d.refused_by
+    d.wedges, d.refused_by, d.provider_job_id
 FROM ai_job_dispatches d
 WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
     h.past_lease_tokens, h.past_workers, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id,
-    h.provider, h.kind, NULL, 0, 0, true, 0, '{}'
+    h.provider, h.kind, NULL, 0, 0, true, 0, '{}', h.provider_job_id
 FROM dispatch_history h
 WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
@@ -482,7 +485,7 @@ RETURNING d.dispatch_id, d.status, locked_dispatch.status AS job_status
 -- Expired leases and waits, and waits of jobs that have ended: no worker would report those. Reads only the work in
 -- flight: without the order of the index dispatches_held, the planner would scan the primary key.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id,
-    attempts, max_attempts, cancel_requested_at, workflow_id,
+    attempts, max_attempts, cancel_requested_at, workflow_id, provider_job_id,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - last_leased_at)::float8 AS held_seconds
 FROM ai_job_dispatches
 WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp())

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -51,7 +52,8 @@ def sanitize_worker_error(raw: JsonValue) -> str:
 
 def failure_of(request: FailRequest) -> Failure:
     """The recorded failure of a run."""
-    return failure_of_error(request.error or WorkerError(), request.error_message)
+    failure = failure_of_error(request.error or WorkerError(), request.error_message)
+    return replace(failure, provider_job_id=request.provider_job_id)
 
 
 def failure_of_error(error: WorkerError, error_message: JsonValue = None) -> Failure:

@@ -61,7 +61,9 @@ class WorkerReports:
         self.deliveries.refuse_too_large(outputs)
         self.inspection.refuse_empty(outputs)
         report = _report(worker, request)
-        extended = await self.lease_reports.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
+        extended = await self.lease_reports.heartbeat(
+            report, bool(request.run_started), bool(request.run_waiting), request.provider_job_id
+        )
         response: dict[str, Any] = {
             "lease_expires_at": extended.lease_expires_at,
             "lease_ttl_seconds": extended.ttl_seconds,

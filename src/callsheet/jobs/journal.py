@@ -13,6 +13,8 @@ from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
 CHANNEL = "job_events"
+# A job may make a thousand files.
+MOST_SIZES = 20
 
 
 class Journal:
@@ -32,7 +34,7 @@ class Journal:
                 "job.transition", job_id=job_id, from_status=step.from_status.value, to_status=step.to_status.value
             )
         if transition is Transition.COMPLETE:
-            log.info("job.completed", job_id=job_id, output=_output(request))
+            log.info("job.completed", job_id=job_id, output=_output(request), outputs=_outputs(request))
         elif transition is Transition.FAIL:
             log.info("job.failed", job_id=job_id, error=request.error, refund=result.cost)
         self._wake(result.tenant_id, result.user_id, result.job_id)
@@ -51,6 +53,17 @@ class Journal:
 
     def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:
         self._notify(CHANNEL, f"{tenant_id}/{user_id}/{job_id}")
+
+
+def _outputs(request: TransitionRequest) -> dict[str, Any]:
+    """How many files the job made, their types and their sizes."""
+    made = request.outputs
+    return {
+        "count": len(made),
+        "types": sorted({each.mime_type for each in made}),
+        "sizes": [each.size for each in made[:MOST_SIZES]],
+        "bytes": sum(each.size for each in made),
+    }
 
 
 def _output(request: TransitionRequest) -> Any:

@@ -36,6 +36,8 @@ class Failure:
     details: Mapping[str, Any] | None = None
     traceback: str | None = None
     retryable: bool = False
+    # The id of the run at the engine or the provider, if it was submitted.
+    provider_job_id: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", redact_text(self.message))

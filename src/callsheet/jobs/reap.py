@@ -15,11 +15,14 @@ from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
+from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.job_errors import job_error, sentence_of
 
 ACTOR = "reaper"
 BATCH = 500
+EXPIRED = "The lease expired: its worker stopped sending heartbeats."
+log = get_logger(__name__)
 # Called for each lease that was taken from its worker, with the new status of its job.
 Reaped = Callable[[ExpiredDispatch, str], Awaitable[None]]
 
@@ -59,7 +62,18 @@ class Reaper(Loop):
             status = await self._end(Transition.FAIL, lease, error)
         else:
             status = await self._requeue(lease, at)
-        if status is not None and self._reaped is not None:
+        if status is None:
+            return
+        log.warning(
+            "lease.recovered",
+            job_id=str(lease.job_id),
+            worker_id=lease.worker_id,
+            reason=EXPIRED,
+            status=status,
+            attempts=lease.attempts,
+            max_attempts=lease.max_attempts,
+        )
+        if self._reaped is not None:
             await self._reaped(lease, status)
 
     async def _close_if_ended(self, job: JobCycle) -> EndStatus | None:
@@ -110,4 +124,11 @@ def _error(type: str, lease: ExpiredDispatch) -> dict[str, Any]:
 
 def _request(lease: ExpiredDispatch, reason: str, error: dict[str, Any] | None = None) -> TransitionRequest:
     # The reaper must not change a job that a newer lease has started meanwhile.
-    return TransitionRequest(lease.cycle, ACTOR, up_to_lease_seq=lease.lease_seq, reason=reason, error=error)
+    return TransitionRequest(
+        lease.cycle,
+        ACTOR,
+        up_to_lease_seq=lease.lease_seq,
+        reason=reason,
+        provider_job_id=lease.provider_job_id,
+        error=error,
+    )

@@ -52,10 +52,14 @@ class LeaseReports:
         return await self._settlement.end_of(dispatch) is not None
 
     async def heartbeat(
-        self, report: LeaseReport, run_started: bool = False, run_waiting: bool = False
+        self,
+        report: LeaseReport,
+        run_started: bool = False,
+        run_waiting: bool = False,
+        provider_job_id: str | None = None,
     ) -> LeaseExtension:
         extended = await self._queue.heartbeat(
-            Heartbeat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting)
+            Heartbeat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting, provider_job_id)
         )
         if extended is None:
             recorded = await self._settlement.recorded(report)
@@ -112,7 +116,12 @@ class LeaseReports:
         if isinstance(dispatch, ReportOutcome):
             return dispatch
         request = TransitionRequest(
-            dispatch.cycle, actor, lease_seq=dispatch.lease_seq, result=result, outputs=tuple(outputs)
+            dispatch.cycle,
+            actor,
+            lease_seq=dispatch.lease_seq,
+            result=result,
+            provider_job_id=dispatch.provider_job_id,
+            outputs=tuple(outputs),
         )
         return await self._settlement.end(Transition.COMPLETE, dispatch, request)
 
@@ -129,9 +138,12 @@ class LeaseReports:
             lease_seq=dispatch.lease_seq,
             reason=failure.sentence,
             reported=failure.message,
+            provider_job_id=failure.provider_job_id or dispatch.provider_job_id,
             error=failure.after(dispatch.attempts, dispatch.max_attempts).as_error(),
         )
-        return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
+        return await self._settlement.end(
+            Transition.FAIL, dispatch, request, provider_job_id=request.provider_job_id, error=failure.message
+        )
 
     async def _waiting(self, dispatch_id: int, charge_cycle: int) -> DispatchState | ReportOutcome:
         dispatch = await self._queue.find(dispatch_id)
@@ -253,9 +265,12 @@ class LeaseReports:
             actor=actor,
             reason=failure.sentence,
             reported=failure.message,
+            provider_job_id=failure.provider_job_id or dispatch.provider_job_id,
             error=failure.after(dispatch.attempts, dispatch.max_attempts).as_error(),
         )
-        return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
+        return await self._settlement.end(
+            Transition.FAIL, dispatch, request, provider_job_id=request.provider_job_id, error=failure.message
+        )
 
     async def defer(self, report: LeaseReport, provider_job_id: str, expires_at: datetime) -> ReportOutcome:
         """Records that the job was submitted to a provider: the worker is free, and the job waits for the callback."""

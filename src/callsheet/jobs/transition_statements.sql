@@ -186,7 +186,8 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, reported text, error jsonb, error_fingerprint text, trace jsonb, request_id text)
+        reason text, reported text, provider_job_id text, error jsonb, error_fingerprint text, trace jsonb,
+        request_id text)
     ORDER BY tenant_id, job_id
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
@@ -196,7 +197,8 @@ WITH wanted_transition AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.error, r.error_fingerprint, r.trace, r.request_id,
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.provider_job_id, r.error, r.error_fingerprint,
+        r.trace, r.request_id,
         job.status AS from_status
     FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
@@ -208,7 +210,8 @@ WITH wanted_transition AS MATERIALIZED (
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         error = coalesce(l.error, j.error), error_fingerprint = coalesce(l.error_fingerprint, j.error_fingerprint),
-        outcome = :to_status, outcome_cycle = j.charge_cycle
+        provider_job_id = coalesce(l.provider_job_id, j.provider_job_id), outcome = :to_status,
+        outcome_cycle = j.charge_cycle
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,

@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+# A longer id of a run at a provider would refuse the whole report.
+LONGEST_KEPT_ID = 200
+
 
 class ProviderError(Exception):
     """An execution failed. Users read only the sentence of `type` (`wire/job_errors.py`); everything else is for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -50,9 +50,9 @@ class Service:
         """The JSON of a successful response. Raises ProviderUnavailable if a later attempt may succeed, ProviderError
         otherwise.
 
-        `often`: the call is logged only at the level debug.
+        `often`: the call is logged at the level debug, unless it fails.
         """
-        response = await self._response(method, path, body, log.debug if often else log.info)
+        response = await self._response(method, path, body, often)
         if response.status in PASSING or response.status >= 500:
             raise ProviderUnavailable(
                 self.name,
@@ -93,7 +93,7 @@ class Service:
         message = f"{self.name} refused the request ({response.status}){f': {reason}' if reason else '.'}"
         return ProviderError("provider_refused", message, details=details)
 
-    async def _response(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceResponse:
+    async def _response(self, method: str, path: str, body: object, often: bool) -> ServiceResponse:
         started = time.perf_counter()
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = {**self._headers, "accept": "application/json"}
@@ -113,7 +113,8 @@ class Service:
             result = type(failed).__name__
             raise ProviderUnavailable(self.name, f"{self.name} cannot be reached.", reason=str(failed)) from failed
         finally:
-            note(
+            is_bad = isinstance(result, str) or result >= 400
+            (log.debug if often and not is_bad else log.info)(
                 "provider.call",
                 provider=self.name,
                 method=method,

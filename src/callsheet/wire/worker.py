@@ -333,6 +333,9 @@ class HeartbeatRequest(LeaseRequest):
     preview: Preview | None = None
     outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)
     refresh_inputs: bool | None = Field(None, description="Requests fresh URLs of all inputs.")
+    provider_job_id: Line | None = Field(
+        None, description="Id of the run at the engine or the provider, as soon as the run was submitted."
+    )
 
 
 class Upload(ResponseModel):
@@ -368,6 +371,7 @@ class RunEnd(LeaseRequest):
         None,
         description="When each part of the run happened. A trace that cannot be read is dropped; the report counts.",
     )
+    provider_job_id: Line | None = Field(None, description="Id of the run at the engine or the provider.")
 
 
 class DeliveredOutput(WorkerRequest):
@@ -386,7 +390,6 @@ class NamedOutput(DeliveredOutput):
 
 
 class CompleteRequest(RunEnd):
-    provider_job_id: Line | None = None
     output: DeliveredOutput | None = None
     outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
     result: Document | None = Field(None, description="Result of a task. An engine's job delivers files instead.")

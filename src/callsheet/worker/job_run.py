@@ -141,6 +141,8 @@ class JobRun:
         self._keeper.reporting(True)
         try:
             body = {**report.body, "trace": self._keeper.trace.as_report()}
+            if self._keeper.provider_job_id is not None:
+                body.setdefault("provider_job_id", self._keeper.provider_job_id)
             run = RunOf(self.job.provider, self.run_id)
             status = await self._place.reports.send(self.job, replace(report, body=body, run=run))
         except UploadMismatch as mismatch:
@@ -193,7 +195,7 @@ class JobRun:
             log.warning("job.refused_by_engine", reason=error.message)
             return refusal(self.job, error)
         if isinstance(error, EngineError):
-            log.warning("job.failed", type=error.type, reason=error.message, retryable=error.retryable)
+            log.warning("run.failed", type=error.type, reason=error.message, retryable=error.retryable)
             return failure(self.job, error)
         log.error("job.crashed", exc_info=error)
         lines = "".join(traceback.format_exception(error))
@@ -289,6 +291,7 @@ class JobRun:
         )
         self.stage = "rendering"
         self._submitted = True
+        self._keeper.submitted(lambda: engine.id_of(self.run_id))
         self._place.warm.ran(run.graph)
         try:
             with self._keeper.trace.at_engine():

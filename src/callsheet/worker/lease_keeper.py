@@ -73,6 +73,8 @@ class LeaseKeeper:
         self._is_reporting = False
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.TimerHandle | None = None
+        self._id_at_provider: Callable[[], str] | None = None
+        self._reported_id: str | None = None
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep())
@@ -109,6 +111,15 @@ class LeaseKeeper:
             self.trace.run_started()
             self.counts()
             self._news.set()
+
+    def submitted(self, id_at_provider: Callable[[], str]) -> None:
+        """The next heartbeat reports the id of the run: it is kept even if this worker disappears."""
+        self._id_at_provider = id_at_provider
+
+    @property
+    def provider_job_id(self) -> str | None:
+        """The id of the run at the engine, if it was submitted."""
+        return None if self._id_at_provider is None else self._id_at_provider()
 
     def counts(self) -> None:
         """Starts the run limit, also of a run whose start was not seen."""
@@ -203,9 +214,15 @@ class LeaseKeeper:
         self._news.clear()
         starts = self._began is not None and not self._start_is_reported
         waits = self._limit is None
+        known = self.provider_job_id
         request = self._message(
-            run_started=starts or None, run_waiting=waits or None, progress=self._progress, preview=self._preview
+            run_started=starts or None,
+            run_waiting=waits or None,
+            progress=self._progress,
+            preview=self._preview,
+            provider_job_id=known if known != self._reported_id else None,
         )
+        self._reported_id = known
         self._progress = self._preview = None
         return request
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from callsheet.providers.engine import EngineLacks
-from callsheet.providers.errors import ProviderError
+from callsheet.providers.errors import LONGEST_KEPT_ID, ProviderError
 from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.worker import (
@@ -177,7 +177,11 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
 def failure(job: WorkerJob, error: ProviderError, traceback: str | None = None) -> QueuedReport:
     """The report of a failed run. `traceback`: for an error that has none."""
     described = _described(error, traceback)
-    return QueuedReport("fail", {**lease_of(job), "error_message": described["message"], "error": described})
+    body = {**lease_of(job), "error_message": described["message"], "error": described}
+    known = error.details.get("provider_job_id")
+    if isinstance(known, str) and 0 < len(known) <= LONGEST_KEPT_ID and known.isprintable():
+        body["provider_job_id"] = known
+    return QueuedReport("fail", body)
 
 
 def refusal(job: WorkerJob, error: EngineLacks) -> QueuedReport:

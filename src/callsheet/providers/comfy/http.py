@@ -122,18 +122,22 @@ class EngineHttp:
         started = time.perf_counter()
         address = path if "://" in path else f"{self.url}{path}"
         shown = path.partition("?")[0]
+        result: int | str = "canceled"
         try:
             async with self._client.stream(method, address, **options) as response:
-                self._note(method, shown, response.status_code, started)
+                result = response.status_code
                 yield response
         except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
-            self._note(method, shown, type(error).__name__, started)
+            result = type(error).__name__
             raise EngineUnreachable(
                 _said_of(error),
                 may_have_arrived=not isinstance(error, _NEVER_SENT),
                 reason=type(error).__name__,
                 path=shown,
             ) from error
+        finally:
+            # The time includes the body, which may take much longer than the headers.
+            self._note(method, shown, result, started)
 
     async def save(self, path: str, target: Path, **options: Any) -> FetchedOutput:
         """Saves the body of a response as a file, piece by piece, and returns its checksum."""
@@ -143,7 +147,8 @@ class EngineHttp:
             return await save_body(response, target)
 
     def _note(self, method: str, path: str, result: int | str, started: float) -> None:
-        log.debug(
+        is_bad = isinstance(result, str) or result >= 400
+        (log.info if is_bad else log.debug)(
             "engine.call",
             method=method,
             path=path.partition("?")[0],

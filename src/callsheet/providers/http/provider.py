@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from callsheet.providers.context import BuiltInContext, Clients
 from callsheet.providers.downloads import DownloadLimits, download
-from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.errors import LONGEST_KEPT_ID, ProviderError, ProviderUnavailable
 from callsheet.providers.http.config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
 from callsheet.providers.http.templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
@@ -33,7 +33,6 @@ DOWNLOAD_ATTEMPTS: Final = 3
 LONGEST_PAUSE_SECONDS: Final = 30.0
 CANCEL_SECONDS: Final = 10.0
 LONGEST_ID: Final = 500
-LONGEST_KEPT_ID: Final = 200
 LARGEST_ANSWER: Final = 2_097_152
 # This is longer than the limit of the service, so that the service ends the run first.
 MARGIN_SECONDS: Final = 30
@@ -108,8 +107,12 @@ class HttpProvider:
             raise ProviderError(
                 "run_limit",
                 f"{self.name} did not finish within {counted(seconds, 'second')}.",
-                details={"provider": self.name},
+                details={"provider": self.name, "provider_job_id": job_id},
             ) from None
+        except ProviderError as error:
+            if job_id is not None:
+                error.details.setdefault("provider_job_id", job_id)
+            raise
         except asyncio.CancelledError:
             await self._cancel(job_id)
             raise
