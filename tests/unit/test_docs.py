@@ -202,3 +202,16 @@ def is_command(words: list[str]) -> bool:
             return False
         command = children[word]
     return True
+
+
+def test_the_page_about_tasks_gives_no_limit_for_a_field_that_is_refused() -> None:
+    page = (ROOT / "docs" / "how-to" / "run-tasks.md").read_text()
+    assert "`source_data` is refused" in page
+    assert "source_data_bytes" not in page
+
+
+@pytest.mark.parametrize(
+    "name", ["registration_source", "s3_path", "comfyui_workflow_fleets", "/prompt", "spot interruption", "runs export"]
+)
+def test_the_record_of_differences_names_what_a_reader_of_a_source_looks_for(name: str) -> None:
+    assert name in (ROOT / "docs/decisions/0030-where-we-differ-from-the-source-designs.md").read_text()
