@@ -79,13 +79,27 @@ async def test_markup_in_error_messages_stays_text(page: Page, stack: Stack) -> 
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     # Without a slash, which looks like a path of the worker and is left out of what people read.
-    node = 'Node "><img src=x onerror=alert(5)>'
-    effect = await sell(stack, EFFECT, is_broken=True, missing_node=node)
+    choice = 'Choice "><img src=x onerror=alert(5)>'
+    effect = await sell(stack, EFFECT, is_broken=True, broken_choice=choice)
     job_id = await submit(stack, account, effect, prompt=PROMPT)
     await ended(stack, account, job_id)
     await page.goto(f"/jobs/{job_id}")
     await page.get_by_role("link", name=app_text("job.job.reported")).click()
-    await assert_text(page, EFFECT, node)
+    await assert_text(page, EFFECT, choice)
     await page.goto(f"/operate/jobs?user={account.id}")
-    await assert_text(page, EFFECT, node)
+    await assert_text(page, EFFECT, choice)
+    assert dialogs == []
+
+
+async def test_markup_in_what_workers_lack_stays_text(page: Page, stack: Stack) -> None:
+    account = await stack.new_account(role="operator")
+    await stack.sign_in(page, account)
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    node = 'Node "><img src=x onerror=alert(6)>'
+    effect = await sell(stack, EFFECT, missing_node=node)
+    job_id = await submit(stack, account, effect, prompt=PROMPT)
+    for path in (f"/jobs/{job_id}", f"/operate/jobs/{job_id}", f"/operate/workflows/{effect}"):
+        await page.goto(path)
+        await assert_text(page, EFFECT, node)
     assert dialogs == []

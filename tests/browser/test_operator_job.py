@@ -16,7 +16,7 @@ from tests.browser.failing_jobs import failed_jobs
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
-from tests.browser.user_content import content_of, ended, job_of, sell, submit, upload
+from tests.browser.user_content import BROKEN_CHOICE, content_of, ended, job_of, sell, submit, upload
 from tests.support.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.thorough
@@ -186,7 +186,7 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs/{job_id}")
     error = page.get_by_role("region", name="Error")
-    await expect(error).to_contain_text("NoSuchNode")
+    await expect(error).to_contain_text(BROKEN_CHOICE)
     await expect(error).to_contain_text("What to do:")
     # Other jobs with the same error are a click away, and lead back to their own pages.
     alike = page.get_by_role("region", name=app_text("operator-job.operatorJob.alike"))

@@ -13,7 +13,7 @@ from tests.browser.failing_jobs import let_fail
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
-from tests.browser.user_content import content_of, ended, sell, submit, upload
+from tests.browser.user_content import BROKEN_CHOICE, content_of, ended, sell, submit, upload
 
 
 async def test_a_user_watches_a_job_compares_and_downloads(
@@ -56,7 +56,7 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     await expect(page.get_by_text("This job failed")).to_be_visible()
     await expect(page.get_by_text(SENTENCES["invalid_workflow"]).first).to_be_visible()
     # The text of the engine is for operators.
-    await expect(page.get_by_text("NoSuchNode")).to_have_count(0)
+    await expect(page.get_by_text(BROKEN_CHOICE)).to_have_count(0)
     await expect(page.get_by_role("link", name=app_text("job.job.reported"))).to_have_count(0)
     await expect(page.get_by_text(app_text("job.job.cameBack", "5 tokens")).first).to_be_visible()
     # Markup stays text.

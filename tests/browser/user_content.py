@@ -17,7 +17,9 @@ PAINT: dict[str, Any] = {
     "class_type": "LightboxTextToImage",
     "inputs": {"text": "{{prompt}}", "seed": 1, "width": 256, "height": 160, "steps": "{{steps}}", "batch_size": 1},
 }
-MISSING = {"inputs": {"images": ["paint", 0]}}
+# A choice that no engine has.
+BROKEN_CHOICE = "NoSuchMethod"
+SCALE = {"image": ["paint", 0], "width": 64, "height": 64, "crop": "disabled"}
 SAVE: dict[str, Any] = {"class_type": "SaveImage", "inputs": {"images": ["paint", 0], "filename_prefix": "test"}}
 LOAD = {"class_type": "LoadImage", "inputs": {"image": "__INPUT_PATH__"}}
 INPUT = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is_primary_input": True}
@@ -34,20 +36,26 @@ async def sell(
     cost: int = 5,
     is_served: bool = True,
     is_broken: bool = False,
-    missing_node: str = "NoSuchNode",
+    broken_choice: str = BROKEN_CHOICE,
+    missing_node: str | None = None,
     images: int = 1,
     paintings: int = 1,
     takes_bytes: int | None = None,
 ) -> str:
     """Creates an effect that paints, and returns its slug.
 
-    Jobs of an effect that is not served wait without end. Jobs of a broken effect fail at once, because the engine does
-    not have `missing_node`. With more `paintings` a job takes longer: so many images are painted, one after the other.
-    With `takes_bytes` the effect needs an image of at most that size.
+    Jobs of an effect that is not served wait without end, and so do jobs whose graph has a `missing_node`. Jobs of a
+    broken effect fail at once, because a node has the `broken_choice`. With more `paintings` a job takes longer:
+    so many images are painted, one after the other. With `takes_bytes` the effect needs an image of at most that size.
     """
     slug = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:20].strip('-')}-{uuid.uuid4().hex[:6]}"
     paint = {**PAINT, "inputs": {**PAINT["inputs"], "batch_size": images}}
-    graph = {"paint": paint, "save": SAVE, **({"broken": {**MISSING, "class_type": missing_node}} if is_broken else {})}
+    graph = {"paint": paint, "save": SAVE}
+    if is_broken:
+        graph["broken"] = {"class_type": "ImageScale", "inputs": {**SCALE, "upscale_method": broken_choice}}
+        graph["save"] = {**SAVE, "inputs": {**SAVE["inputs"], "images": ["broken", 0]}}
+    if missing_node is not None:
+        graph["missing"] = {"class_type": missing_node, "inputs": {}}
     for number in range(1, paintings):
         graph[f"paint-{number}"] = {**paint, "inputs": {**paint["inputs"], "seed": 1 + number}}
         graph[f"save-{number}"] = {**SAVE, "inputs": {**SAVE["inputs"], "images": [f"paint-{number}", 0]}}
@@ -63,8 +71,6 @@ async def sell(
         "output_node_id": "save",
         "output_extension": "png",
         "output_mime_type": "image/png",
-        # Otherwise a broken one waits for a worker that has its node, and never fails.
-        "requirements": {"from_graph": not is_broken},
     }
     effect = {"slug": slug, "name": name, "description": f"{name}, in words", "workflow": slug, "credits_cost": cost}
     effect["is_published"] = True
