@@ -195,7 +195,7 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     await screenshots.take(page, "operate-job-failed")
     await page.get_by_role("button", name="Replay").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("5 tokens are held")
+    await expect(dialog).to_contain_text(app_text("operator-job.operatorJob.replayText", "5 tokens"))
     await dialog.get_by_role("button", name="Replay it").click()
     await expect(page.get_by_text(app_text("operator-job.operatorJob.replayed"))).to_be_visible()
     # It fails again, in its second charge cycle, and the page follows by itself.
