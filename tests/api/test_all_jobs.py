@@ -107,6 +107,11 @@ async def test_filters_find_jobs_by_every_property_an_operator_knows(
     assert await listed(jobs_api, tenant_id=ann.tenant.id, status="failed") == [one]
     assert await listed(jobs_api, kind="effect") == newest_first
     assert await listed(jobs_api, kind="task") == []
+    run_id = uuid4()
+    async with (await jobs_api.core.databases.pool("pool_1")).transaction() as connection:
+        await connection.execute("UPDATE ai_jobs SET run_id = $1, step_id = $1 WHERE id = $2", run_id, UUID(one))
+    assert await listed(jobs_api, run_id=run_id, status="failed") == [one]
+    assert await listed(jobs_api, run_id=uuid4()) == []
     assert await listed(jobs_api, effect="no-such-effect") == []
     assert await listed(jobs_api, workflow="no-such-workflow") == []
     assert await listed(jobs_api, worker_id="worker-of-the-filter") == [running]
@@ -220,6 +225,7 @@ async def test_a_viewer_does_not_search_the_texts_of_users(jobs_api: JobsApi, an
         ({"status": "broken"}, "query.status.0"),
         ({"tenant_id": "x"}, "query.tenant_id"),
         ({"fingerprint": "xyz"}, "query.fingerprint"),
+        ({"run_id": "xyz"}, "query.run_id"),
         ({"created_from": "1700000000"}, "query.created_from"),
         ({"job_id": ["00000000-0000-7000-8000-000000000000"] * 501}, "query.job_id"),
     ],

@@ -39,6 +39,7 @@ CROWD = f"""
         {ROWS}
     FROM generate_series(1, 200) n;
     UPDATE pipeline_runs SET id = '{run(1)}' WHERE target_folder = 'r-1';
+    UPDATE pipeline_runs SET status = 'paused', reason = 'base_failed' WHERE target_folder IN ('r-150', 'r-151');
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
         max_children, requires_approval)
     SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', 5, n < 4
@@ -121,6 +122,7 @@ CASES: dict[str, Case] = {
         {"settled_slots"},
         2500,
     ),
+    "stopped_runs": ({"hours": 24, "limit": 20}, {"stopped_runs"}, 60),
     "due_thumbnails": ({"now": None, "limit": 20}, {"thumbnails_due"}, 200),
     "best_of_runs": (
         {"tenant_id": TENANT, "run_ids": [run(1), run(2)], "limit": 3},

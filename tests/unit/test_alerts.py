@@ -6,16 +6,17 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
+from uuid import UUID
 
 import pytest
 
 from callsheet.alerts.disk_rules import WorkerDisk
+from callsheet.alerts.failure_rules import EngineKiller, FailureLimits
 from callsheet.alerts.guide import GUIDE
 from callsheet.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
 from callsheet.alerts.messages import test_message as make_test_message
 from callsheet.alerts.rules import (
     AlertFacts,
-    EngineKiller,
     PausedProvider,
     RouteFacts,
     ScaledFleetFacts,
@@ -26,7 +27,7 @@ from callsheet.identity.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
 from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_view
 from callsheet.settings import DiskSettings
-from callsheet.wire.operations import AlertCode, LoopMetrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.operations import AlertCode, LoopMetrics, ProviderMetrics, RunsMetrics, StoppedRun, WorkflowMetrics
 
 
 def route(**changes: Any) -> RouteFacts:
@@ -34,6 +35,7 @@ def route(**changes: Any) -> RouteFacts:
     return RouteFacts(**{**values, "live_workers": 1, "scaling_up": False, **changes})
 
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = DiskSettings(reserve_bytes=10, warning_bytes=50)
 
 
@@ -68,6 +70,19 @@ def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
         settled_seconds=600.4,
     )
     return numbers_view("pool_1", 3600, counts)
+
+
+STOPPED_ID = UUID(int=7)
+
+
+def stopped(**changes: Any) -> RunsMetrics:
+    values = {"id": STOPPED_ID, "tenant_id": UUID(int=1), "user_id": UUID(int=2), "name": "Ads", "stopped_at": NOW}
+    run = StoppedRun(**{**values, "reason": "base_failed", "reason_detail": "Jobs that failed: 3.", **changes})
+    return runs(0, 3).model_copy(update={"stopped_runs": [run]})
+
+
+def provider(completed: int, failed: int, name: str = "replicate") -> ProviderMetrics:
+    return ProviderMetrics(provider=name, completed_last_hour=completed, failed_last_hour=failed)
 
 
 def scaled(**changes: object) -> ScaledFleetFacts:
@@ -132,7 +147,27 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(runs=[runs(7, 3)]), []),
         (AlertFacts(runs=[runs(5, 4)]), []),
         (AlertFacts(runs=[runs(6, 4)]), [("failing_runs", "warning", "pool_1")]),
-        (AlertFacts(runs=[runs(6, 4)], highest_failed_share=0.5), []),
+        (AlertFacts(runs=[runs(6, 4)], failure_limits=FailureLimits(0.5, 0.5, 10)), []),
+        (AlertFacts(runs=[runs(6, 4)], failure_limits=FailureLimits(0.5, 0.3, 11)), []),
+        # Three jobs are enough to stop a run, and too few for a share.
+        (AlertFacts(runs=[stopped()]), [("stopped_run", "warning", str(STOPPED_ID))]),
+        (AlertFacts(runs=[stopped(reason_detail=None)]), [("stopped_run", "warning", str(STOPPED_ID))]),
+        (AlertFacts(finished_by_provider=[provider(0, 9)]), []),
+        (AlertFacts(finished_by_provider=[provider(5, 5)]), []),
+        (AlertFacts(finished_by_provider=[provider(5, 6)]), [("failing_provider", "warning", "replicate")]),
+        (
+            AlertFacts(finished_by_provider=[provider(5, 6, "self_hosted")]),
+            [("failing_provider", "warning", "self_hosted")],
+        ),
+        (
+            AlertFacts(finished_by_provider=[provider(3, 1)], failure_limits=FailureLimits(0.2, 0.3, 4)),
+            [("failing_provider", "warning", "replicate")],
+        ),
+        (AlertFacts(workflows=[workflow(3, 1)], failure_limits=FailureLimits(0.25, 0.3, 4)), []),
+        (
+            AlertFacts(workflows=[workflow(3, 1)], failure_limits=FailureLimits(0.2, 0.3, 4)),
+            [("many_failures", "warning", "upscale")],
+        ),
         (AlertFacts(runs=[runs(0, 0, broken=1)]), [("broken_runs", "warning", "pool_1")]),
         (AlertFacts(storage_problem="It is not ours."), [("storage_not_owned", "critical", "storage")]),
         (AlertFacts(mails=UnsentMails(late=1)), [("mails_not_sent", "warning", "mails")]),
@@ -150,6 +185,13 @@ def test_each_fact_raises_its_alert(facts: AlertFacts, found: list[tuple[str, st
     assert [(alert.code, alert.severity, alert.subject) for alert in raised] == found
     assert all(alert.message.endswith(".") and alert.action.endswith(".") for alert in raised)
     assert [alert.code for alert in raised if "/api/" in alert.action] == []
+
+
+def test_the_alert_of_a_stopped_run_names_it_and_links_to_it_and_to_its_failed_jobs() -> None:
+    [alert] = alerts(AlertFacts(runs=[stopped()], public_url="https://callsheet.example.com"))
+    assert f"The run “Ads” ({STOPPED_ID}) stopped because its jobs failed. Jobs that failed: 3." in alert.message
+    assert f"https://callsheet.example.com/operate/jobs?status=failed&run={STOPPED_ID}." in alert.action
+    assert f"https://callsheet.example.com/runs/{STOPPED_ID}." in alert.action
 
 
 def test_the_critical_ones_come_first() -> None:

@@ -168,6 +168,8 @@ describe("places of alerts", () => {
     expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", workflow: "portrait" } });
     expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({ to: "/operate/workflows/$slug", params: { slug: "portrait" } });
     expect(placeOf({ code: "failing_runs", subject: "pool_1" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed" } });
+    expect(placeOf({ code: "stopped_run", subject: "00000000-0000-0000-0000-000000000007" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", run: "00000000-0000-0000-0000-000000000007" } });
+    expect(placeOf({ code: "failing_provider", subject: "replicate" })).toMatchObject({ to: "/operate/providers" });
     expect(placeOf({ code: "mails_not_sent", subject: "mails" })).toMatchObject({ to: "/operate/users", search: { view: "mails" } });
     expect(placeOf({ code: "alerts_not_sent", subject: "alerts" })).toMatchObject({ to: "/operate/health" });
     expect(placeOf({ code: "pool_unavailable", subject: "pool_1" })).toBeNull();

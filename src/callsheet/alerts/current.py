@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from callsheet.alerts.disk_rules import WorkerDisk
+from callsheet.alerts.failure_rules import EngineKiller, FailureLimits
 from callsheet.alerts.rules import (
     AlertFacts,
-    EngineKiller,
     PausedProvider,
     RouteFacts,
     ScaledFleetFacts,
@@ -59,7 +59,10 @@ class CurrentAlerts:
         self._free_space = free_space
         self._disk_limits = settings.disk
         self._longest_wait_seconds = settings.jobs.queue_wait_alert_seconds
-        self._highest_failed_share = settings.pipelines.error_share_alert
+        self._public_url = settings.public_url
+        self._failure_limits = FailureLimits(
+            settings.jobs.error_share_alert, settings.pipelines.error_share_alert, settings.jobs.error_jobs_alert
+        )
 
     async def of_installation(self) -> list[Alert]:
         """The alerts that every control plane finds, because they are read from the databases."""
@@ -87,7 +90,9 @@ class CurrentAlerts:
                 messages=messages or UnsentMessages(),
                 longest_wait_seconds=self._longest_wait_seconds,
                 runs=metrics.runs,
-                highest_failed_share=self._highest_failed_share,
+                finished_by_provider=metrics.providers,
+                failure_limits=self._failure_limits,
+                public_url=self._public_url,
             )
         )
 

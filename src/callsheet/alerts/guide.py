@@ -34,11 +34,22 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "how-to/scale-workers.md",
         ),
         "many_failures": Guide(
-            "More than half of ten or more jobs of a workflow failed in the last hour.",
+            "Of `CALLSHEET_JOBS__ERROR_JOBS_ALERT` or more jobs of a workflow that finished in the last hour, a larger "
+            "share than `CALLSHEET_JOBS__ERROR_SHARE_ALERT` failed.",
             "Open the failed jobs under Operate, Jobs: the view Errors groups them by cause, and the page of a job has "
             "the traceback. If one worker causes the failures, drain it under Operate, Workers. If the graph causes "
             "them, deactivate the workflow on its page or with `callsheet workflows deactivate`. When the cause is "
             "fixed, retry the jobs: select them under Operate, Jobs.",
+        ),
+        "failing_provider": Guide(
+            "Of `CALLSHEET_JOBS__ERROR_JOBS_ALERT` or more jobs of a provider that finished in the last hour, a larger "
+            "share than `CALLSHEET_JOBS__ERROR_SHARE_ALERT` failed. All providers are counted: those that "
+            "respond at once, those that call back, and `self_hosted`, which means engines and actors without a "
+            "provider.",
+            "Open the failed jobs under Operate, Jobs: the view Errors groups them by cause. If the provider rejects "
+            "the credentials or the input, correct its settings or the workflow. If it is broken, set its limit to 0 "
+            "under Operate, Providers: its jobs then wait. When the cause is fixed, raise the limit and retry the "
+            "failed jobs.",
         ),
         "kills_engines": Guide(
             "A job of the workflow ran more than once in the last 24 hours, and each time its engine hung "
@@ -51,7 +62,7 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "how-to/connect-comfyui.md",
         ),
         "failing_runs": Guide(
-            "Of ten or more jobs of pipeline runs in a pool, a larger share than "
+            "Of `CALLSHEET_JOBS__ERROR_JOBS_ALERT` or more jobs of pipeline runs in a pool, a larger share than "
             "`CALLSHEET_PIPELINES__ERROR_SHARE_ALERT` failed within `CALLSHEET_PIPELINES__ERROR_WINDOW_SECONDS`.",
             "Read the errors of those jobs under Operate, Jobs, with the status failed: the cause may be one workflow "
             "or one run. A branch is stopped after three failures, and a run whose branches fail stops with "
@@ -63,6 +74,16 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "tried again every `CALLSHEET_PIPELINES__BLOCKED_SECONDS`. Other runs go on.",
             "Look for `pipeline.run_stumbled` in the log of a control plane. It has the traceback, once per run and "
             "error; please report it. The run continues when the cause is fixed. Its user may cancel it.",
+        ),
+        "stopped_run": Guide(
+            "A run of a pipeline stopped because its jobs failed: `CALLSHEET_PIPELINES__STRIKES` jobs of the first "
+            "step in a row (`base_failed`), or as many branches (`branches_failed`). It spends nothing until its user "
+            "resumes it. The alert ends when the run is resumed or canceled, or after 24 hours. At most the newest 20 "
+            "such runs of a pool have an alert.",
+            "Open the failed jobs of the run under Operate, Jobs: the alert has the link. If the workflow or the "
+            "provider causes the failures, correct it, and ask the user to resume the run. If the input of the user "
+            "causes them, the reason on the page of the run says so to the user.",
+            "how-to/run-a-pipeline.md#when-something-fails",
         ),
         "unapproved_workers": Guide(
             "Workers registered with the shared secret and get no jobs until an operator approves them.",

@@ -8,10 +8,19 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.alerts.disk_rules import NO_LIMITS, WorkerDisk, disk_alerts, worker_disk_alerts
+from callsheet.alerts.failure_rules import (
+    DEFAULT_LIMITS,
+    EngineKiller,
+    FailureLimits,
+    duration,
+    engine_killers,
+    failure_alerts,
+    run_alerts,
+)
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
 from callsheet.settings import DiskSettings
-from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.operations import Alert, LoopMetrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 from callsheet.wire.plurals import counted
 
 # Fewer failures of a loop may be a coincidence.
@@ -19,8 +28,6 @@ FAILURES_IN_A_ROW = 3
 NOTHING_UNSENT = UnsentMails()
 # A queue that grows for a shorter time is a burst.
 AT_MAXIMUM_SECONDS = 300
-# Fewer finished jobs say nothing about the rest.
-TELLING_JOBS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +50,6 @@ class PausedProvider(NamedTuple):
     last_error: str | None
     # The only tenant that the pause applies to.
     shut_for: UUID | None = None
-
-
-class EngineKiller(NamedTuple):
-    """A workflow whose jobs crashed or hung engines: how often in the last day, and by how many jobs."""
-
-    workflow: str
-    times: int
-    jobs: int
 
 
 class ScaledFleetFacts(NamedTuple):
@@ -106,7 +105,10 @@ class AlertFacts:
     reconciled: Mapping[str, int] | None = None
     longest_wait_seconds: int = 900
     runs: Sequence[RunsMetrics] = ()
-    highest_failed_share: float = 0.3
+    finished_by_provider: Sequence[ProviderMetrics] = ()
+    failure_limits: FailureLimits = DEFAULT_LIMITS
+    # What links start with.
+    public_url: str = ""
 
 
 def alerts(facts: AlertFacts) -> list[Alert]:
@@ -119,9 +121,9 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_scaled(facts.scaled_fleets),
-        *_failures(facts.workflows),
-        *_engine_killers(facts.engine_killers),
-        *_runs(facts.runs, facts.highest_failed_share),
+        *failure_alerts(facts.workflows, facts.finished_by_provider, facts.failure_limits),
+        *engine_killers(facts.engine_killers),
+        *run_alerts(facts.runs, facts.failure_limits, facts.public_url),
         *_workers(facts.unapproved_workers),
         *_unverified(facts.unverified_workers),
         *_limits(facts.paused_limits),
@@ -184,7 +186,7 @@ def _routes(routes: Iterable[RouteFacts], longest: int) -> Iterator[Alert]:
                 code="long_wait",
                 severity="warning",
                 subject=where,
-                message=f"The oldest job of {where} has waited {_duration(route.oldest_wait_seconds)}.",
+                message=f"The oldest job of {where} has waited {duration(route.oldest_wait_seconds)}.",
                 action=f"Add workers (there are {route.live_workers}), or look under Operate, Jobs for jobs of "
                 f"{route.workflow} that run too long.",
             )
@@ -243,63 +245,10 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 severity="warning",
                 subject=where,
                 message=f"The fleet {where} has its maximum of {counted(each.maximum, 'worker')} for "
-                f"{_duration(seconds)}, and its "
+                f"{duration(seconds)}, and its "
                 f"queue has grown from {then:.0f} to {counted(round(now), 'second')} of work.",
                 action=f"Raise the maximum: callsheet fleets scale {each.fleet} --stage {each.stage} --max NUMBER. Or "
                 "accept the waiting times.",
-            )
-
-
-def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
-    for one in workflows:
-        finished = one.completed_last_hour + one.failed_last_hour
-        if finished >= TELLING_JOBS and one.failed_last_hour * 2 > finished:
-            yield Alert(
-                code="many_failures",
-                severity="warning",
-                subject=one.workflow,
-                message=f"{one.failed_last_hour} of {counted(finished, 'job')} of {one.workflow} failed in the "
-                "last hour.",
-                action="Read their errors: under Operate, Jobs, with the status failed and the workflow "
-                f"{one.workflow}.",
-            )
-
-
-def _engine_killers(killers: Iterable[EngineKiller]) -> Iterator[Alert]:
-    for each in killers:
-        yield Alert(
-            code="kills_engines",
-            severity="warning",
-            subject=each.workflow,
-            message=f"Runs of {each.workflow} during which the engine hung or crashed in the last 24 hours: "
-            f"{each.times}, of {counted(each.jobs, 'job')}.",
-            action="Run the graph by hand at ComfyUI and read its output: often a custom node ends the process or the "
-            "thread that renders. Their errors are under Operate, Jobs. Until it is fixed, deactivate the workflow: "
-            f"under Operate, Workflows, or with: callsheet workflows deactivate {each.workflow}.",
-        )
-
-
-def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
-    for one in pools:
-        finished = one.completed + one.failed
-        if finished >= TELLING_JOBS and one.failed_share is not None and one.failed_share > highest:
-            yield Alert(
-                code="failing_runs",
-                severity="warning",
-                subject=one.pool,
-                message=f"{one.failed} of {counted(finished, 'job')} of runs in {one.pool} failed in the last "
-                f"{_duration(one.window_seconds)}.",
-                action="Find the workflow by its own alert or under Operate, Jobs, with the status failed, and read "
-                "the errors of its jobs. A run whose branches fail stops by itself, and its reason says so.",
-            )
-        if one.broken_runs:
-            yield Alert(
-                code="broken_runs",
-                severity="warning",
-                subject=one.pool,
-                message="An unexpected error stops the scheduler from advancing "
-                f"{counted(one.broken_runs, 'run')} in {one.pool}.",
-                action="Look for pipeline.run_stumbled in the logs. It names the run and has the traceback.",
             )
 
 
@@ -393,8 +342,3 @@ def _healed(reconciled: Mapping[str, int]) -> Iterator[Alert]:
                 message=f"The reconciler has repaired {kind} {counted(count, 'time')} since this process started.",
                 action="Look for reconciler.healed in the log to find out what was inconsistent, and when.",
             )
-
-
-def _duration(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    return counted(minutes, "minute") if minutes < 120 else counted(minutes // 60, "hour")

@@ -75,6 +75,7 @@ class ResolvedFilter:
             "source": self.source,
             "tenant_id": wanted.tenant_id,
             "user_id": wanted.user_id,
+            "run_id": wanted.run_id,
             "fingerprint": wanted.fingerprint,
             "job_ids": self.job_ids,
             "since": since,

@@ -9,6 +9,7 @@ job.deleted_at IS NULL
   AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
   AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
   AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
+  AND (:run_id::uuid IS NULL OR job.run_id = :run_id)
   AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
   AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
   AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))

@@ -13,7 +13,7 @@ from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.operations import LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.operations import LoopMetrics, Metrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 
 MOST_QUEUED = 1000
 MOST_FINISHED = 50_000
@@ -62,9 +62,10 @@ class QueueHead(NamedTuple):
 
 
 class FinishedJobs(NamedTuple):
-    """The jobs of a workflow that finished in the last hour."""
+    """The jobs of a workflow or of a provider that finished in the last hour. The other of the two is None."""
 
-    workflow_id: int
+    workflow_id: int | None
+    provider: str | None
     completed: int
     failed: int
     average_seconds: float | None
@@ -123,6 +124,7 @@ class FleetOverview:
         metrics = Metrics(
             at=workers.now,
             workflows=_workflows(queues, crews, heads, finished),
+            providers=_providers(finished),
             finished_since=_since(finished, workers.now),
             live_workers=workers.live,
             unapproved_workers=workers.unapproved,
@@ -171,13 +173,21 @@ def _workflows(
     of_workflow: dict[int, list[WorkflowWorkersRow]] = {}
     for crew in crews:
         of_workflow.setdefault(crew.workflow_id, []).append(crew)
-    lately = {row.workflow_id: row for row in finished}
+    lately = {row.workflow_id: row for row in finished if row.workflow_id is not None}
     oldest: dict[int, float] = {}
     for head in heads:
         oldest[head.workflow_id] = max(head.wait_seconds, oldest.get(head.workflow_id, 0.0))
     return [
         _workflow(row, of_workflow.get(row.workflow_id, ()), lately.get(row.workflow_id), oldest.get(row.workflow_id))
         for row in queues
+    ]
+
+
+def _providers(finished: Sequence[FinishedJobs]) -> list[ProviderMetrics]:
+    return [
+        ProviderMetrics(provider=row.provider, completed_last_hour=row.completed, failed_last_hour=row.failed)
+        for row in sorted(finished, key=lambda row: row.provider or "")
+        if row.provider is not None and row.completed + row.failed
     ]
 
 

@@ -98,21 +98,22 @@ ORDER BY l.lane_id
 -- name: finished_lately
 -- Dispatches of the last hour among the :most newest, read by the existing key. An index on the time would be written
 -- for every job that ends, and took a seventh of the statement that ends it. A workflow whose newest dispatches
--- finished earlier has a row of zeros: all rows together say how many dispatches were read.
-SELECT workflow_id, count(*) FILTER (WHERE is_recent AND status = 'completed') AS completed,
+-- finished earlier has a row of zeros: all rows together say how many dispatches were read. Each dispatch is counted
+-- twice: for its workflow, and for its provider.
+SELECT workflow_id, provider, count(*) FILTER (WHERE is_recent AND status = 'completed') AS completed,
     count(*) FILTER (WHERE is_recent AND status IN ('failed', 'expired')) AS failed,
     avg(duration_seconds) FILTER (WHERE is_recent AND status = 'completed') AS average_seconds,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
         FILTER (WHERE is_recent AND status = 'completed') AS p95_seconds,
-    sum(count(*)) OVER ()::bigint AS looked_at,
+    sum(count(*)) FILTER (WHERE provider IS NULL) OVER ()::bigint AS looked_at,
     greatest(min(min(finished_at)) OVER (), clock_timestamp() - interval '1 hour') AS since
 FROM (
-    SELECT workflow_id, status, duration_seconds, finished_at,
+    SELECT workflow_id, provider, status, duration_seconds, finished_at,
         finished_at >= (SELECT clock_timestamp() - interval '1 hour') AS is_recent
     FROM dispatch_history
     ORDER BY dispatch_id DESC LIMIT :most::bigint
 ) newest_finished
-GROUP BY workflow_id
+GROUP BY GROUPING SETS ((workflow_id), (provider))
 
 -- name: count_workers
 SELECT clock_timestamp() AS now,

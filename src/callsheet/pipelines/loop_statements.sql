@@ -329,6 +329,7 @@ WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: stop_run
+-- The scheduler does not look at it any more: `due_at` then is the time at which it stopped.
 UPDATE pipeline_runs SET status = 'paused', reason = :reason, reason_detail = :reason_detail,
-    updated_at = clock_timestamp()
+    due_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :run_id AND status = 'active'

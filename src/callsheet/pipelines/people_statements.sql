@@ -232,6 +232,13 @@ SELECT
     extract(epoch FROM clock_timestamp() - min(settled_at))::float8 AS settled_seconds
 FROM settled_slots
 
+-- name: stopped_runs
+-- Runs that stopped lately because their jobs failed, by an index that has only such runs.
+SELECT id, tenant_id, user_id, name, reason, reason_detail, due_at AS stopped_at FROM pipeline_runs
+WHERE status = 'paused' AND reason IN ('base_failed', 'branches_failed')
+  AND due_at > (SELECT clock_timestamp() - make_interval(hours => :hours::integer))
+ORDER BY due_at DESC LIMIT :limit
+
 -- name: approve_step
 -- The approval of the first user is kept.
 INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)

@@ -11,13 +11,16 @@ from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.database import DATABASE_AWAY, Database, is_away
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
-from callsheet.wire.operations import RunsMetrics
+from callsheet.wire.operations import RunsMetrics, StoppedRun
 
 # Maximum counts, so that a request never reads a whole table. A count that reaches its maximum is shown as the maximum.
 MOST = 1000
 MOST_OPEN_JOBS = 50_000
 # This is enough to compute a rate. Counting ten times as many took 0.1 s of each request.
 MOST_SETTLED = 5000
+# A run that its user has left alone for longer is not news.
+STOPPED_HOURS = 24
+MOST_STOPPED = 20
 # Buckets in seconds, from a fast provider to a long video.
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -66,11 +69,14 @@ class RunNumbers:
                 most_open=MOST_OPEN_JOBS,
                 most_settled=MOST_SETTLED,
             )
+            stopped = await SQL["stopped_runs"].rows(connection, StoppedRun, hours=STOPPED_HOURS, limit=MOST_STOPPED)
         assert row is not None, "the statement always returns one row"
-        return numbers_view(pool.name, self._window_seconds, row)
+        return numbers_view(pool.name, self._window_seconds, row, stopped)
 
 
-def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
+def numbers_view(
+    pool: str, window_seconds: int, row: RunCounts, stopped_runs: Sequence[StoppedRun] = ()
+) -> RunsMetrics:
     judged = row.completed + row.failed
     settled = judged + row.canceled
     if settled >= MOST_SETTLED and row.settled_seconds is not None:
@@ -81,6 +87,7 @@ def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
         window_seconds=window_seconds,
         jobs_per_minute=round(settled * 60 / window_seconds, 3),
         failed_share=row.failed / judged if judged else None,
+        stopped_runs=list(stopped_runs),
         **{name: value for name, value in row._asdict().items() if name != "settled_seconds"},
     )
 

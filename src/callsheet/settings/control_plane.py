@@ -384,6 +384,20 @@ class JobSettings(Section):
     queue_wait_alert_seconds: int = Field(
         900, ge=1, le=31_536_000, description="Waiting time of a job after which admins get an alert, in seconds."
     )
+    error_share_alert: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        description="Share of failed jobs of a workflow or of a provider in the last hour, from 0 to 1, above which "
+        "admins get an alert. For runs of pipelines, see pipelines.error_share_alert.",
+    )
+    error_jobs_alert: int = Field(
+        10,
+        ge=1,
+        le=50_000,
+        description="Number of finished jobs from which a share of failed jobs raises an alert: of a workflow, of a "
+        "provider, or of runs of pipelines.",
+    )
 
 
 class FleetSettings(Section):

@@ -31,6 +31,7 @@ class JobFilter(UserRequest):
     status: list[JobStatus] = Field([], max_length=MOST_VALUES, description="Only jobs of these statuses.")
     tenant_id: UUID | None = Field(None, description="Only jobs of this tenant.")
     user_id: UUID | None = Field(None, description="Only jobs of this user.")
+    run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
     workflow: list[WorkflowSlug] = Field([], max_length=MOST_VALUES, description="Only jobs of these workflows.")
     effect: list[Slug] = Field([], max_length=MOST_VALUES, description="Only jobs of these effects: ids or slugs.")
     kind: list[JobKind] = Field([], max_length=MOST_VALUES, description="Only jobs of these kinds: effect, task, …")

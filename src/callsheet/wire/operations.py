@@ -147,6 +147,24 @@ class LoopMetrics(ResponseModel):
     failures_in_a_row: int
 
 
+class ProviderMetrics(ResponseModel):
+    provider: str
+    completed_last_hour: int
+    failed_last_hour: int
+
+
+class StoppedRun(ResponseModel):
+    """A run that stopped because its jobs failed."""
+
+    id: UUID
+    tenant_id: UUID
+    user_id: UUID
+    name: str
+    reason: str = Field(description="`base_failed` or `branches_failed`.")
+    reason_detail: str | None = None
+    stopped_at: datetime
+
+
 class RunsMetrics(ResponseModel):
     """State of the pipeline runs in one pool."""
 
@@ -172,11 +190,19 @@ class RunsMetrics(ResponseModel):
     )
     p95_seconds: float | None = Field(None, description="95th percentile of these seconds.")
     due_thumbnails: int = Field(description="Number of images that wait for their thumbnail. 1000 means 1000 or more.")
+    stopped_runs: list[StoppedRun] = Field(
+        default_factory=list,
+        description="The newest 20 runs that stopped in the last 24 hours because their jobs failed, and were not "
+        "resumed.",
+    )
 
 
 class Metrics(ResponseModel):
     at: datetime
     workflows: list[WorkflowMetrics]
+    providers: list[ProviderMetrics] = Field(
+        default_factory=list, description="Providers whose jobs finished in the last hour."
+    )
     finished_since: datetime = Field(
         description="Start of the period of `…_last_hour`: an hour ago, or later if too many jobs finished."
     )
@@ -208,9 +234,11 @@ AlertCode = Literal[
     "paused_limit",
     "provider_paused",
     "many_failures",
+    "failing_provider",
     "kills_engines",
     "failing_runs",
     "broken_runs",
+    "stopped_run",
     "mails_not_sent",
     "alerts_not_sent",
     "reconciled",

@@ -38,6 +38,12 @@ export function FilterBar({ search }: { search: AllJobsSearch }) {
             <X size={14} aria-hidden />
           </Button>
         )}
+        {search.run && (
+          <Button size="s" onClick={() => change({ run: undefined })} aria-label={allJobsTexts.clearRun}>
+            {allJobsTexts.ofRun(`…${search.run.slice(-6)}`)}
+            <X size={14} aria-hidden />
+          </Button>
+        )}
         {isFiltered(search) && (
           <Button look="quiet" className="max-sm:w-full" onClick={() => void navigate({ search: {}, replace: true })}>
             {allJobsTexts.clear}

@@ -18,6 +18,7 @@ export interface AllJobsSearch {
   status?: Exclude<StatusFilter, "all">;
   tenant?: string;
   user?: string;
+  run?: string;
   workflow?: string;
   effect?: string;
   kind?: string;
@@ -52,6 +53,7 @@ export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
     status: oneOf(raw["status"], ["active", "queued", "running", "completed", "failed", "canceled"]),
     tenant: matching(raw["tenant"], ID),
     user: matching(raw["user"], ID),
+    run: matching(raw["run"], ID),
     workflow: matching(raw["workflow"], /^[a-z0-9][a-z0-9_:.-]{0,127}$/),
     effect: matching(raw["effect"], /^[a-z0-9][a-z0-9_-]{0,62}$/),
     kind: matching(raw["kind"], /^[a-z][a-z0-9_]{0,31}$/),
@@ -75,6 +77,7 @@ export function toFilter(search: AllJobsSearch): Wanted {
     status: search.status && [...STATUSES[search.status]],
     tenant_id: search.tenant,
     user_id: search.user,
+    run_id: search.run,
     workflow: search.workflow ? [search.workflow] : undefined,
     effect: search.effect ? [search.effect] : undefined,
     kind: search.kind ? [search.kind] : undefined,

@@ -7,7 +7,7 @@ type Alert = Pick<Schemas["Alert"], "code" | "subject">;
 export interface AlertPlace {
   to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/users" | "/operate/health" | "/operate/workflows/$slug";
   params?: { slug: string };
-  search?: { status?: "failed" | "queued"; workflow?: string; tab?: "settings"; view?: "mails" };
+  search?: { status?: "failed" | "queued"; run?: string; workflow?: string; tab?: "settings"; view?: "mails" };
   label: string;
 }
 
@@ -25,6 +25,9 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
     case "many_failures":
     case "kills_engines":
       return { to: "/operate/jobs", search: { status: "failed", workflow }, label: texts.failed };
+    // The run itself is open to its user only.
+    case "stopped_run":
+      return { to: "/operate/jobs", search: { status: "failed", run: subject }, label: texts.failed };
     // Its subject is a pool.
     case "failing_runs":
       return { to: "/operate/jobs", search: { status: "failed" }, label: texts.failed };
@@ -43,6 +46,7 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
       return { to: "/operate/fleets", label: texts.fleets };
     case "paused_limit":
     case "provider_paused":
+    case "failing_provider":
       return { to: "/operate/providers", label: texts.providers };
     default:
       return null;
