@@ -14,6 +14,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.tasks import COSTS
+from callsheet.wire.job_errors import SENTENCES
 from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.installation import changed, installation, isolate
@@ -214,7 +215,9 @@ async def test_failed_predictions_count_as_strikes_and_are_refunded(actor_runs_a
     await actor_runs_api.replicate.finish(first["id"])
     stopped = await actor_runs_api.becomes(run, "paused")
     assert stopped["reason"] == "base_failed"
-    assert "NSFW" in stopped["reason_detail"]
+    # What the provider said is for operators.
+    assert SENTENCES["provider_failed"] in stopped["reason_detail"]
+    assert "NSFW" not in stopped["reason_detail"]
     [base] = await actor_runs_api.candidates(run)
     assert (base["failure_count"], base["child_count"], base["in_flight"]) == (3, 0, 0)
     assert (stopped["spent"], await actor_runs_api.balance()) == (COST, 100 - COST)

@@ -379,6 +379,8 @@ TABLE: dict[Access, str] = {
 ACCESS = {line.strip(): access for access, lines in TABLE.items() for line in lines.splitlines() if line.strip()}
 # Where an owner's own request meets no success: nothing is there yet, or the job's state forbids it.
 NOT_NOW = {
+    # The run is paused, and only an ended run can be deleted.
+    "DELETE /api/runs/{run_id}": 409,
     # The job has made nothing yet, so it has no links.
     "POST /api/ai-jobs/{job_id}/shares": 409,
     "DELETE /api/ai-jobs/{job_id}/shares/{share_id}": 404,
