@@ -40,6 +40,7 @@ from callsheet.media.free_space import SpaceMetrics
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routers import media_routers
 from callsheet.media.storage import Storage
+from callsheet.media.storage.calls import StorageMetrics
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routers import pipeline_routers
@@ -181,10 +182,16 @@ def open_rooms(
 def open_alerts_of(rooms: Rooms, settings: Settings, databases: Databases, loops: Sequence[Loop]) -> AlertsRoom:
     """Opens the alerts. `loops`: an alert is raised if one of these loops fails."""
     overview = _overview(rooms, databases, loops)
-    identity, capacity = rooms.identity, rooms.fleet.capacity
-    media = rooms.media
+    mails, capacity, media = rooms.identity.links.mails, rooms.fleet.capacity, rooms.media
     current = CurrentAlerts(
-        databases, overview, capacity, identity.links.mails, media.owner, media.free_space, settings
+        databases,
+        overview,
+        capacity,
+        mails,
+        media.files.storage,
+        media.owner,
+        media.free_space,
+        settings,
     )
     return open_alerts(databases, current, settings)
 
@@ -239,5 +246,6 @@ def register_metrics(
     registry.register(AsgMetrics(rooms.fleet.groups))
     registry.register(rooms.scaling.numbers)
     registry.register(alerts.metrics)
+    registry.register(StorageMetrics(rooms.media.files.storage.calls))
     registry.register(SpaceMetrics(rooms.media.free_space))
     registry.register(WorkerDiskMetrics(rooms.fleet.poll_reports))

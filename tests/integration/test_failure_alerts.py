@@ -7,50 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.alerts.current import CurrentAlerts
-from callsheet.alerts.keeper import AlertKeeper
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.capacity import FleetCapacity
-from callsheet.fleet.overview import FleetOverview
-from callsheet.identity.links import Links
-from callsheet.identity.mail import Mailer
-from callsheet.identity.mail_sender import MailSender
-from callsheet.media.free_space import FreeSpace
-from callsheet.settings import AlertSettings, Settings
-from callsheet.wire.operations import Alert
 from callsheet.wire.pipelines import RunReason, RunStatus
+from tests.support.alert_checks import URL, AlertChecks
 from tests.support.core import Core, Member
 from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 
-URL = "https://callsheet.example.com"
 # Engines, a service that responds at once, and one that calls back: all end as rows of the same history.
 PROVIDERS = ("self_hosted", "prices", "replicate")
-
-
-class Installation:
-    """The check of the whole installation, on real rows."""
-
-    def __init__(self, core: Core, home: Path, pipelines: PipelineHarness):
-        settings = Settings.model_validate({"home": home, "server": {"public_url": URL}})
-        self._core = core
-        current = CurrentAlerts(
-            core.databases,
-            FleetOverview(core.databases, [], {}, pipelines.room.numbers.read),
-            FleetCapacity(core.databases),
-            MailSender(core.databases, Mailer(settings.mail), Links(settings)),
-            None,
-            FreeSpace(settings),
-            settings,
-        )
-        self._keeper = AlertKeeper(core.databases, current, AlertSettings(), "studio:1", URL)
-
-    async def found(self, *codes: str) -> list[Alert]:
-        """The alerts of these kinds after a check."""
-        async with self._core.databases.central.connection() as connection:
-            await connection.execute("UPDATE alert_checks SET started_at = '-infinity'")
-        await self._keeper.tick(NOW)
-        return [alert for alert in await self._keeper.last() if alert.code in codes]
 
 
 @pytest.fixture
@@ -60,8 +25,8 @@ async def pipelines(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Pi
 
 
 @pytest.fixture
-def installation(core: Core, tmp_path: Path, pipelines: PipelineHarness) -> Installation:
-    return Installation(core, tmp_path / "home", pipelines)
+def installation(core: Core, tmp_path: Path, pipelines: PipelineHarness) -> AlertChecks:
+    return AlertChecks(core, tmp_path / "home", pipelines.media.room.files.storage, pipelines.room.numbers.read)
 
 
 async def finish(core: Core, ann: Member, provider: str, *, failed: int, completed: int) -> None:
@@ -75,7 +40,7 @@ async def finish(core: Core, ann: Member, provider: str, *, failed: int, complet
 
 
 async def test_each_kind_of_provider_raises_an_alert_if_too_many_of_its_jobs_fail(
-    core: Core, ann: Member, installation: Installation
+    core: Core, ann: Member, installation: AlertChecks
 ) -> None:
     for provider in PROVIDERS:
         await finish(core, ann, provider, failed=6, completed=3)
@@ -93,7 +58,7 @@ async def test_each_kind_of_provider_raises_an_alert_if_too_many_of_its_jobs_fai
 
 
 async def test_each_workflow_raises_an_alert_if_too_many_of_its_jobs_fail(
-    core: Core, ann: Member, installation: Installation
+    core: Core, ann: Member, installation: AlertChecks
 ) -> None:
     # The workflow of an actor is one like all others.
     workflow = await core.add_workflow("actor:prices")
@@ -106,7 +71,7 @@ async def test_each_workflow_raises_an_alert_if_too_many_of_its_jobs_fail(
 
 
 async def test_a_run_that_stopped_raises_an_alert_that_names_it_until_it_is_resumed(
-    core: Core, ann: Member, pipelines: PipelineHarness, installation: Installation
+    core: Core, ann: Member, pipelines: PipelineHarness, installation: AlertChecks
 ) -> None:
     run = await pipelines.finish(await pipelines.run(await pipelines.pipeline("base")), lambda _: True)
     assert (run.status, run.reason) == (RunStatus.PAUSED, RunReason.BASE_FAILED)
@@ -121,7 +86,7 @@ async def test_a_run_that_stopped_raises_an_alert_that_names_it_until_it_is_resu
 
 
 async def test_the_alert_of_a_run_that_its_branches_stopped_ends_after_a_day_and_one_paused_by_its_user_has_none(
-    core: Core, ann: Member, pipelines: PipelineHarness, installation: Installation
+    core: Core, ann: Member, pipelines: PipelineHarness, installation: AlertChecks
 ) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix"))
     run = await pipelines.finish(run, lambda started: bool(started.payload["assets"]))

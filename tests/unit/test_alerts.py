@@ -25,6 +25,7 @@ from callsheet.alerts.rules import (
 )
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
+from callsheet.media.storage.calls import CallFigures, CallKind
 from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_view
 from callsheet.settings import DiskSettings
 from callsheet.wire.operations import AlertCode, LoopMetrics, ProviderMetrics, RunsMetrics, StoppedRun, WorkflowMetrics
@@ -83,6 +84,10 @@ def stopped(**changes: Any) -> RunsMetrics:
 
 def provider(completed: int, failed: int, name: str = "replicate") -> ProviderMetrics:
     return ProviderMetrics(provider=name, completed_last_hour=completed, failed_last_hour=failed)
+
+
+def calls(kind: CallKind, number: int, failed: int = 0, slow: int = 0, in_a_row: int = 0) -> CallFigures:
+    return CallFigures(kind, number, failed, number, slow, in_a_row, "The object store cannot be used.")
 
 
 def scaled(**changes: object) -> ScaledFleetFacts:
@@ -170,6 +175,16 @@ UPSCALE = "upscale (production, self_hosted)"
         ),
         (AlertFacts(runs=[runs(0, 0, broken=1)]), [("broken_runs", "warning", "pool_1")]),
         (AlertFacts(storage_problem="It is not ours."), [("storage_not_owned", "critical", "storage")]),
+        (AlertFacts(storage_calls=[calls("write", 2, failed=2)]), []),
+        (AlertFacts(storage_calls=[calls("write", 5, failed=3)]), [("storage_failing", "critical", "write")]),
+        (AlertFacts(storage_calls=[calls("read", 6, failed=3)]), [("storage_failing", "warning", "read")]),
+        (
+            AlertFacts(storage_calls=[calls("read", 99, failed=3, in_a_row=3)]),
+            [("storage_failing", "critical", "read")],
+        ),
+        (AlertFacts(storage_calls=[calls("read", 9, slow=9)]), []),
+        (AlertFacts(storage_calls=[calls("read", 10, slow=5)]), []),
+        (AlertFacts(storage_calls=[calls("read", 10, slow=6)]), [("slow_storage", "warning", "read")]),
         (AlertFacts(mails=UnsentMails(late=1)), [("mails_not_sent", "warning", "mails")]),
         (AlertFacts(mails=UnsentMails(given_up=2)), [("mails_not_sent", "warning", "mails")]),
         (

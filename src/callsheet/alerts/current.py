@@ -17,6 +17,7 @@ from callsheet.fleet.overview import FleetOverview, OverviewFigures, QueueHead
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.mail_sender import MailSender
 from callsheet.media.free_space import FreeSpace, distinct
+from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
@@ -47,6 +48,7 @@ class CurrentAlerts:
         overview: FleetOverview,
         capacity: FleetCapacity,
         mails: MailSender,
+        storage: Storage,
         storage_owner: StorageOwner | None,
         free_space: FreeSpace,
         settings: Settings,
@@ -55,6 +57,7 @@ class CurrentAlerts:
         self._overview = overview
         self._capacity = capacity
         self._mails = mails
+        self._storage = storage
         self._storage_owner = storage_owner
         self._free_space = free_space
         self._disk_limits = settings.disk
@@ -102,6 +105,9 @@ class CurrentAlerts:
             AlertFacts(
                 unavailable_pools=self._databases.unavailable,
                 storage_problem=self._storage_owner.problem if self._storage_owner else None,
+                storage_calls=self._storage.calls.figures(),
+                storage_place=self._storage.place,
+                slow_storage_seconds=self._storage.calls.slow_seconds,
                 disks=distinct(self._free_space.spaces),
                 disk_limits=self._disk_limits,
                 loops=self._overview.loops(),

@@ -160,6 +160,22 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "Deletions that were requested meanwhile happen then.",
             "how-to/restore-and-copy.md#make-a-copy-for-staging",
         ),
+        "storage_failing": Guide(
+            "Three or more calls of the storage, local files or S3, failed within five minutes on a control plane. It "
+            "is critical if the last three reads, or writes, failed, or more than half of them: users then cannot open "
+            "or upload files. Workers keep their results and try again. The alert ends when calls succeed again.",
+            "Do what the error in the message says: credentials, bucket, network, rights of the directory, or a full "
+            "disk. `callsheet doctor` writes, reads and deletes an object. The counter `callsheet_storage_calls_total` "
+            "shows when the failures started. Nothing needs a restart.",
+            "how-to/operate.md#when-the-storage-fails-or-is-slow",
+        ),
+        "slow_storage": Guide(
+            "More than half of ten or more calls of the storage within five minutes took longer than "
+            "`CALLSHEET_STORAGE__SLOW_SECONDS` on a control plane. Transfers of large objects do not count.",
+            "Look at the load of the disk, or at the status of the S3 service and the network to it. Workers and "
+            "browsers use the same storage, so jobs and pages are slow, too.",
+            "how-to/operate.md#when-the-storage-fails-or-is-slow",
+        ),
         "low_disk": Guide(
             "A disk of a control plane has less free space than `CALLSHEET_DISK__WARNING_BYTES`. It is critical below "
             "`CALLSHEET_DISK__RESERVE_BYTES` if jobs need the disk: then new uploads and new jobs are refused with "

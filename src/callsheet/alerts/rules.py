@@ -17,8 +17,10 @@ from callsheet.alerts.failure_rules import (
     failure_alerts,
     run_alerts,
 )
+from callsheet.alerts.storage_rules import storage_alerts
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
+from callsheet.media.storage.calls import SLOW_SECONDS, CallFigures
 from callsheet.settings import DiskSettings
 from callsheet.wire.operations import Alert, LoopMetrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 from callsheet.wire.plurals import counted
@@ -86,6 +88,10 @@ class AlertFacts:
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
     # Why no object in the storage is deleted.
     storage_problem: str | None = None
+    # The calls of the storage by this process.
+    storage_calls: Sequence[CallFigures] = ()
+    storage_place: str = ""
+    slow_storage_seconds: float = SLOW_SECONDS
     # The file systems where this control plane writes.
     disks: Sequence[PlaceSpace] = ()
     worker_disks: Sequence[WorkerDisk] = ()
@@ -116,6 +122,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
     found = [
         *_pools(facts.unavailable_pools),
         *_storage(facts.storage_problem),
+        *storage_alerts(facts.storage_calls, facts.storage_place, facts.slow_storage_seconds),
         *disk_alerts(facts.disks, facts.disk_limits),
         *worker_disk_alerts(facts.worker_disks),
         *_routes(facts.routes, facts.longest_wait_seconds),

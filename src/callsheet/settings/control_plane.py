@@ -188,6 +188,13 @@ class StorageSettings(Section):
         description="How long a signed URL is valid, in seconds (S3 allows 7 days).",
     )
     max_upload_bytes: int = Field(5_368_709_120, ge=1, description="Largest object that may be uploaded, in bytes.")
+    slow_seconds: float = Field(
+        3.0,
+        gt=0,
+        le=3600,
+        description="Time after which a call of the storage is slow, in seconds. If more than half of ten or more "
+        "calls within five minutes are slow, admins get an alert. Transfers of large objects do not count.",
+    )
     s3: S3Settings = Field(default_factory=S3Settings, description="The S3 backend.")
 
 

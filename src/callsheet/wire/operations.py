@@ -220,6 +220,8 @@ class Metrics(ResponseModel):
 AlertCode = Literal[
     "pool_unavailable",
     "storage_not_owned",
+    "storage_failing",
+    "slow_storage",
     "low_disk",
     "low_worker_disk",
     "no_live_worker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from callsheet.media.storage.calls import StorageCalls
 from callsheet.media.storage.local import LocalStorage
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest, Storage
 from callsheet.settings import Settings
@@ -12,12 +13,12 @@ __all__ = ["LocalStorage", "ObjectEntry", "ObjectInfo", "SignedRequest", "Storag
 
 def open_storage(settings: Settings, secret: Master, guard: DeletionGuard | None = None) -> Storage:
     """`guard` is asked before anything is deleted."""
-    chosen = settings.storage
+    chosen, calls = settings.storage, StorageCalls(settings.storage.slow_seconds)
     if chosen.backend == "s3":
         # Imported here: who does not use S3 does not pay for its libraries in memory.
         from callsheet.media.storage.s3 import S3Storage
 
-        return S3Storage(chosen.s3, url_seconds=chosen.url_seconds, guard=guard)
+        return S3Storage(chosen.s3, url_seconds=chosen.url_seconds, guard=guard, calls=calls)
     return LocalStorage(
         settings.home / "storage",
         public_url=settings.public_url,
@@ -26,4 +27,5 @@ def open_storage(settings: Settings, secret: Master, guard: DeletionGuard | None
         max_upload_bytes=chosen.max_upload_bytes,
         guard=guard,
         reserve_bytes=settings.disk.reserve_bytes,
+        calls=calls,
     )

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from callsheet.media.storage import sweeping
 from callsheet.media.storage.batches import in_batches
+from callsheet.media.storage.calls import StorageCalls
 from callsheet.media.storage.disk import Blob, Disk, Draft, Pointer
 from callsheet.media.storage.keys import (
     validate_content_type,
@@ -81,7 +82,9 @@ class LocalStorage:
         clock: Clock | None = None,
         guard: DeletionGuard | None = None,
         reserve_bytes: int = 0,
+        calls: StorageCalls | None = None,
     ) -> None:
+        self.calls = calls or StorageCalls()
         self._reserve_bytes = reserve_bytes
         self._guard = guard
         self._clock = clock or SystemClock()
@@ -110,25 +113,28 @@ class LocalStorage:
         """
         validate_key(key)
         validate_content_type(content_type)
-        draft = self._disk.draft(key)
-        async with self._discarded_on_failure(draft):
-            await self._run(draft.open)
-            if leaves_reserve:
-                await self._run(self._require_space, expected_bytes)
-            async for batch in in_batches(content, CHUNK_BYTES):
-                await self._run(self._write, draft, batch, leaves_reserve=leaves_reserve)
-            if sha256 is not None and draft.sha256 != sha256:
-                raise ContentMismatch(
-                    errors=[
-                        FieldProblem("sha256", f"The SHA-256 of the body is {draft.sha256}, but {sha256} was declared.")
-                    ]
-                )
-            await self._run(draft.seal)
-            now = self._clock.now().timestamp()
-            pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, now, draft.id)
-            await hit(Failpoint.STORAGE_BEFORE_POINTER)
-            await self._change(lambda enter: self._disk.point(enter, key, pointer, draft))
-            return _info(key, pointer)
+        with self.calls.measured("write", is_timed=False):
+            draft = self._disk.draft(key)
+            async with self._discarded_on_failure(draft):
+                await self._run_timed(draft.open)
+                if leaves_reserve:
+                    await self._in_thread(self._require_space, expected_bytes)
+                async for batch in in_batches(content, CHUNK_BYTES):
+                    await self._run_timed(self._write, draft, batch, leaves_reserve=leaves_reserve)
+                if sha256 is not None and draft.sha256 != sha256:
+                    raise ContentMismatch(
+                        errors=[
+                            FieldProblem(
+                                "sha256", f"The SHA-256 of the body is {draft.sha256}, but {sha256} was declared."
+                            )
+                        ]
+                    )
+                await self._run_timed(draft.seal)
+                now = self._clock.now().timestamp()
+                pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, now, draft.id)
+                await hit(Failpoint.STORAGE_BEFORE_POINTER)
+                await self._changed(lambda enter: self._disk.point(enter, key, pointer, draft))
+                return _info(key, pointer)
 
     def _write(self, draft: Draft, batch: bytes, *, leaves_reserve: bool) -> None:
         # Measured for each megabyte, because many uploads may fill the disk together. It takes a microsecond.
@@ -146,7 +152,7 @@ class LocalStorage:
         try:
             yield
         except (Exception, asyncio.CancelledError):
-            await self._run(blob.discard)
+            await self._in_thread(blob.discard)
             raise
 
     async def head(self, key: str) -> ObjectInfo | None:
@@ -237,7 +243,9 @@ class LocalStorage:
         validate_key(target)
         now = self._clock.now().timestamp()
         half_made = hit_in_thread(Failpoint.STORAGE_COPY_HALF_MADE)
-        found = await self._change(lambda enter: self._disk.copy(enter, source, target, now, size, half_made))
+        found = await self._change(
+            lambda enter: self._disk.copy(enter, source, target, now, size, half_made), is_timed=False
+        )
         if found is None:
             raise NotFound()
         pointer, beginning = found
@@ -284,12 +292,16 @@ class LocalStorage:
             raise Unavailable(f"{self._disk.root}: {refusal}") from refusal
 
     async def sweep(self, now: datetime) -> int:
-        return await self._run(sweeping.sweep, self._disk, (now - KEEP_RUBBISH).timestamp())
+        return await self._in_thread(sweeping.sweep, self._disk, (now - KEEP_RUBBISH).timestamp())
 
     async def close(self) -> None:
         self._threads.close()
 
-    async def _change(self, start: Start[Result]) -> Result:
+    async def _change(self, start: Start[Result], *, is_timed: bool = True) -> Result:
+        with self.calls.measured("write", is_timed=is_timed):
+            return await self._changed(start)
+
+    async def _changed(self, start: Start[Result]) -> Result:
         """Runs it with the changes that other callers make now. Waits for the end also when cancelled."""
         operation = Operation(start)
         ended = self._changes.add(operation)
@@ -311,6 +323,18 @@ class LocalStorage:
         return [None] * len(operations)
 
     async def _run(
+        self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        with self.calls.measured("read"):
+            return await self._in_thread(function, *args, **kwargs)
+
+    async def _run_timed(
+        self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        with self.calls.timed("write"):
+            return await self._in_thread(function, *args, **kwargs)
+
+    async def _in_thread(
         self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Result:
         try:

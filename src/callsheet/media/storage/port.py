@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from callsheet.media.storage.calls import StorageCalls
+
 # What S3 allows; the local backend keeps the same bound so that a backend can be changed without surprises.
 LONGEST_URL_SECONDS = 604_800
 
@@ -54,6 +56,11 @@ class WriteGuard(Protocol):
 
 
 class Storage(Protocol):
+    @property
+    def calls(self) -> StorageCalls:
+        """How many of its calls failed or were slow."""
+        ...
+
     @property
     def place(self) -> str:
         """Where it is, for people."""

@@ -13,6 +13,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
+from callsheet.media.storage.calls import StorageCalls
 from callsheet.media.storage.keys import (
     validate_content_type,
     validate_folder,
@@ -45,7 +46,9 @@ class S3Storage:
         url_seconds: int,
         clock: Clock | None = None,
         guard: DeletionGuard | None = None,
+        calls: StorageCalls | None = None,
     ) -> None:
+        self.calls = calls or StorageCalls()
         self._guard = guard
         self._clock = clock or SystemClock()
         self._url_seconds = url_seconds
@@ -68,6 +71,10 @@ class S3Storage:
     async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
         """obstore signs the checksum of every part, so the service refuses bytes that changed on the way."""
         validate_key(key)
+        with self.calls.measured("write", is_timed=isinstance(content, bytes)):
+            return await self._put(key, content, content_type)
+
+    async def _put(self, key: str, content: AsyncIterable[bytes] | bytes, content_type: str) -> ObjectInfo:
         counted = _MeasuredContent(content)
         try:
             with _refusals():
@@ -89,7 +96,7 @@ class S3Storage:
 
     async def head(self, key: str) -> ObjectInfo | None:
         try:
-            with _refusals():
+            with self.calls.measured("read"), _refusals():
                 found = await obstore.get_async(self._store, validate_key(key), options={"head": True})
         except NotFound:
             return None
@@ -97,6 +104,10 @@ class S3Storage:
 
     async def peek(self, key: str, size: int) -> tuple[ObjectInfo, bytes] | None:
         """One request instead of two. An empty object has no range that could be asked for, so it is asked again."""
+        with self.calls.measured("read"):
+            return await self._peek(key, size)
+
+    async def _peek(self, key: str, size: int) -> tuple[ObjectInfo, bytes] | None:
         try:
             with _refusals():
                 found = await obstore.get_async(self._store, validate_key(key), options={"range": (0, size)})
@@ -122,14 +133,15 @@ class S3Storage:
 
     async def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         validate_key(key)
-        try:
-            with _refusals():
-                found = await obstore.get_async(self._store, key, options=_range(start, end))
-                async for chunk in found.stream(CHUNK_BYTES):
-                    yield bytes(chunk)
-        except Unavailable:
-            await self._refuse_range(key, start)
-            raise
+        with self.calls.measured("read", is_timed=False):
+            try:
+                with _refusals():
+                    found = await obstore.get_async(self._store, key, options=_range(start, end))
+                    async for chunk in found.stream(CHUNK_BYTES):
+                        yield bytes(chunk)
+            except Unavailable:
+                await self._refuse_range(key, start)
+                raise
 
     async def _refuse_range(self, key: str, start: int) -> None:
         """obstore has one error for everything; only the size shows whether it was the range."""
@@ -139,7 +151,7 @@ class S3Storage:
 
     async def read(self, key: str, max_bytes: int) -> bytes:
         validate_key(key)
-        with _refusals():
+        with self.calls.measured("read", is_timed=False), _refusals():
             found = await obstore.get_async(self._store, key)
             size = found.meta["size"]
             if size > max_bytes:
@@ -161,17 +173,17 @@ class S3Storage:
 
     async def _remove(self, keys: Sequence[str]) -> None:
         if keys:
-            with _refusals():
+            with self.calls.measured("write"), _refusals():
                 await obstore.delete_async(self._store, keys)
 
     async def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
-        with _refusals():
+        with self.calls.measured("read", is_timed=False), _refusals():
             async for batch in obstore.list(self._store, validate_folder(folder) or None):
                 for meta in batch:
                     yield ObjectEntry(meta["path"], meta["size"], meta["last_modified"])
 
     async def copy(self, source: str, target: str) -> ObjectInfo:
-        with _refusals():
+        with self.calls.measured("write", is_timed=False), _refusals():
             await obstore.copy_async(self._store, validate_key(source), validate_key(target))
         info = await self.head(target)
         if info is None:
@@ -179,7 +191,7 @@ class S3Storage:
         return info
 
     async def copy_and_peek(self, source: str, target: str, size: int) -> tuple[ObjectInfo, bytes]:
-        with _refusals():
+        with self.calls.measured("write", is_timed=False), _refusals():
             await obstore.copy_async(self._store, validate_key(source), validate_key(target))
         found = await self.peek(target, size)
         if found is None:

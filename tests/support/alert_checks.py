@@ -1,0 +1,52 @@
+"""The check of alerts, on real rows and a real storage. A test ticks it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from callsheet.alerts.current import CurrentAlerts
+from callsheet.alerts.keeper import AlertKeeper
+from callsheet.fleet.capacity import FleetCapacity
+from callsheet.fleet.overview import FleetOverview
+from callsheet.identity.links import Links
+from callsheet.identity.mail import Mailer
+from callsheet.identity.mail_sender import MailSender
+from callsheet.media.free_space import FreeSpace
+from callsheet.media.storage import Storage
+from callsheet.settings import AlertSettings, Settings
+from callsheet.wire.operations import Alert, RunsMetrics
+from tests.support.core import Core
+
+URL = "https://callsheet.example.com"
+
+
+async def no_runs() -> list[RunsMetrics]:
+    return []
+
+
+class AlertChecks:
+    def __init__(
+        self, core: Core, home: Path, storage: Storage, runs: Callable[[], Awaitable[list[RunsMetrics]]] = no_runs
+    ):
+        settings = Settings.model_validate({"home": home, "server": {"public_url": URL}})
+        self._core = core
+        current = CurrentAlerts(
+            core.databases,
+            FleetOverview(core.databases, [], {}, runs),
+            FleetCapacity(core.databases),
+            MailSender(core.databases, Mailer(settings.mail), Links(settings)),
+            storage,
+            None,
+            FreeSpace(settings),
+            settings,
+        )
+        self._keeper = AlertKeeper(core.databases, current, AlertSettings(), "studio:1", URL)
+
+    async def found(self, *codes: str) -> list[Alert]:
+        """The alerts of these kinds after a check."""
+        async with self._core.databases.central.connection() as connection:
+            await connection.execute("UPDATE alert_checks SET started_at = '-infinity'")
+        await self._keeper.tick(datetime.now(UTC))
+        return [alert for alert in await self._keeper.last() if alert.code in codes]
