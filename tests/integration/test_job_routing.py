@@ -247,6 +247,7 @@ async def test_every_event_is_one_line_in_the_log(core: Core, ann: Member, logge
         return line("job.transition", from_status=from_status, to_status=to_status)
 
     lines = job_log_lines(logged)
+    made = {"count": 1, "types": ["video/mp4"], "sizes": [7], "bytes": 7}
     assert [found for found in lines if found["job_id"] == str(job.id)] == [
         line("job.created", type="effect", credits_cost=10),
         step("pending", "queued"),
@@ -254,7 +255,7 @@ async def test_every_event_is_one_line_in_the_log(core: Core, ann: Member, logge
         step("processing", "queued"),
         step("queued", "processing"),
         step("processing", "completed"),
-        line("job.completed", output={"frames": 3}),
+        line("job.completed", output={"frames": 3}, outputs=made),
     ]
     failed = [found for found in lines if found["job_id"] == str(broken.id)][-1]
     assert (failed["event"], failed["refund"], failed["error"]["type"]) == ("job.failed", 10, "engine_error")
