@@ -115,6 +115,7 @@ class Pair:
             least_lease_seqs=[0] * len(submitted),
             most_lease_seqs=[0] * len(submitted),
             reasons=[None] * len(submitted),
+            reported_reasons=[None] * len(submitted),
             traces=[None] * len(submitted),
         )
         leases = await self._leased(len(users))
