@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,21 +21,14 @@ from callsheet.statistics.spend_keeper import SpendKeeper
 from callsheet.wire.statistics import TimeRange
 from tests.support.core import Core, Member
 from tests.support.crashes import crashed_at
-from tests.support.race_control import paused_at
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
+Result = TypeVar("Result")
 NOW = datetime.now(UTC)
 RANGES: tuple[TimeRange, ...] = ("1h", "24h", "30d")
-STATISTICS = (
-    Failpoint.STATISTICS_COUNTED_BEFORE_LONGER_STEPS,
-    Failpoint.STATISTICS_COUNTED_BEFORE_PROGRESS,
-    Failpoint.STATISTICS_PROGRESS_BEFORE_SAMPLES,
-    Failpoint.STATISTICS_FLEET_BEFORE_QUEUES,
-    Failpoint.STATISTICS_QUEUES_BEFORE_WORKERS,
-    Failpoint.STATISTICS_WORKERS_BEFORE_LONGER_STEPS,
-    Failpoint.STATISTICS_BEFORE_COMMIT,
-    Failpoint.STATISTICS_AFTER_COMMIT,
-)
-SPEND = (Failpoint.SPEND_COUNTED_BEFORE_PROGRESS, Failpoint.SPEND_BEFORE_COMMIT, Failpoint.SPEND_BETWEEN_DATABASES)
+# The tables that one transaction writes, in this order. A lock on one of them stops the transaction there.
+WRITTEN = ("finished_jobs_by_time", "statistics_progress", "fleet_samples", "queue_samples", "worker_hours")
+SPENDING_WRITTEN = ("calls_by_provider", "calls_by_provider_progress")
 REGISTERED = """
 INSERT INTO comfyui_workers (worker_id, registration_source, stage, session_id, token_hash, max_concurrency)
 SELECT worker_id, 'workflows', 'production', 1, sha256('token'), 2 FROM ai_job_dispatches WHERE status = 'leased'
@@ -130,29 +126,72 @@ async def assert_right(core: Core, least_minutes: int) -> None:
     assert found.busy_minutes == pytest.approx(found.sampled_minutes / 2, abs=0.01)
 
 
-@pytest.mark.parametrize("point", STATISTICS)
-async def test_a_crash_while_counting_loses_nothing_and_counts_nothing_twice(core: Core, point: Failpoint) -> None:
+@asynccontextmanager
+async def stopped_at(
+    table: str, plane: Databases, counting: Coroutine[Any, Any, Result]
+) -> AsyncIterator[asyncio.Task[Result]]:
+    """Starts to count. The transaction waits at its first write to the table until the block ends."""
+    async with open_transaction(plane.central, f"LOCK TABLE {table} IN SHARE MODE"):
+        [task] = await start_blocked(plane.central, counting)
+        yield task
+
+
+async def ended_at(table: str, plane: Databases, counting: Coroutine[Any, Any, object]) -> None:
+    async with stopped_at(table, plane, counting) as task:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("table", WRITTEN)
+async def test_a_control_plane_that_ends_while_it_counts_leaves_nothing_half_counted(
+    core: Core, other_plane: Databases, table: str
+) -> None:
     await prepare(core)
     # The first minute of an installation, and a minute of an hour that has samples already.
-    assert await crashed_at(point, count(core))
+    await ended_at(table, other_plane, count(core))
     await count(core)
     await assert_right(core, 1)
     await minute_passes(core)
-    assert await crashed_at(point, count(core))
+    await ended_at(table, other_plane, count(core))
     # Two control planes take over in the same minute, and the one that died starts again.
     for _ in range(3):
         await count(core)
     await assert_right(core, 2)
 
 
-@pytest.mark.parametrize("point", STATISTICS)
+async def test_a_crash_after_the_commit_counts_nothing_twice(core: Core) -> None:
+    await prepare(core)
+    assert await crashed_at(Failpoint.STATISTICS_AFTER_COMMIT, count(core))
+    await count(core)
+    await assert_right(core, 1)
+    await minute_passes(core)
+    assert await crashed_at(Failpoint.STATISTICS_AFTER_COMMIT, count(core))
+    for _ in range(3):
+        await count(core)
+    await assert_right(core, 2)
+
+
+@pytest.mark.parametrize("table", WRITTEN)
 async def test_a_second_control_plane_adds_nothing_while_the_first_counts(
-    core: Core, other_plane: Databases, point: Failpoint
+    core: Core, other_plane: Databases, table: str
 ) -> None:
     await prepare(core)
     await count(core)
     await minute_passes(core)
-    async with paused_at(point, count(core)) as first:
+    async with stopped_at(table, other_plane, count(core)) as first:
+        await StatisticsKeeper(other_plane, days=400).tick(NOW)
+    await first
+    await count(core)
+    await assert_right(core, 2)
+
+
+async def test_a_second_control_plane_adds_nothing_after_the_commit_of_the_first(
+    core: Core, other_plane: Databases
+) -> None:
+    await prepare(core)
+    await count(core)
+    await minute_passes(core)
+    async with paused_at(Failpoint.STATISTICS_AFTER_COMMIT, count(core)) as first:
         await StatisticsKeeper(other_plane, days=400).tick(NOW)
     await first
     await count(core)
@@ -172,13 +211,30 @@ async def test_a_minute_that_is_sampled_gets_no_sample_of_a_workflow_later(core:
     assert rows == []
 
 
-@pytest.mark.parametrize("point", SPEND)
-async def test_a_crash_while_counting_the_spending_counts_nothing_twice(core: Core, point: Failpoint) -> None:
+@pytest.mark.parametrize("table", SPENDING_WRITTEN)
+async def test_a_control_plane_that_ends_while_it_counts_the_spending_counts_nothing_twice(
+    core: Core, other_plane: Databases, table: str
+) -> None:
+    await spend(core)
+    for _ in range(2):
+        await ended_at(table, other_plane, SpendKeeper(core.databases).tick(NOW))
+    await assert_spending_is_right(core)
+
+
+async def test_a_crash_between_the_databases_counts_no_spending_twice(core: Core) -> None:
+    await spend(core)
+    for _ in range(2):
+        assert await crashed_at(Failpoint.SPEND_BETWEEN_DATABASES, SpendKeeper(core.databases).tick(NOW))
+    await assert_spending_is_right(core)
+
+
+async def spend(core: Core) -> None:
     for pool, cost in (("pool_1", 5), ("pool_2", 7)):
         await core.submit(await core.member(pool), cost=cost, provider="replicate")
         await core.complete(await core.start(criteria=core.criteria(providers=("replicate",))))
-    for _ in range(2):
-        assert await crashed_at(point, SpendKeeper(core.databases).tick(NOW))
+
+
+async def assert_spending_is_right(core: Core) -> None:
     for _ in range(2):
         await SpendKeeper(core.databases).tick(NOW)
     [spent] = (await Spend(core.databases, {}, "USD").read()).providers
@@ -188,4 +244,5 @@ async def test_a_crash_while_counting_the_spending_counts_nothing_twice(core: Co
 
 def test_every_failpoint_of_the_statistics_is_tested() -> None:
     here = ("statistics.", "spend.")
-    assert {*STATISTICS, *SPEND} == {point for point in Failpoint if point.startswith(here)}
+    tested = {Failpoint.STATISTICS_AFTER_COMMIT, Failpoint.SPEND_BETWEEN_DATABASES}
+    assert tested == {point for point in Failpoint if point.startswith(here)}

@@ -8,6 +8,7 @@ import contextvars
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,37 @@ def test_every_failpoint_is_used_by_the_product_and_by_a_test() -> None:
     ]
     assert set().union(*in_product) == every
     assert set().union(*in_tests) == every
+
+
+def hits_in_transactions(node: ast.AST, *, in_transaction: bool = False) -> Iterator[str]:
+    """Every `hit(…)` in a block that opens a transaction, or in a function that gets its caller's connection."""
+    if isinstance(node, ast.AsyncWith):
+        in_transaction |= any("transaction(" in ast.unparse(item.context_expr) for item in node.items)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        annotations = [each.annotation for each in (*node.args.args, *node.args.kwonlyargs) if each.annotation]
+        in_transaction = any("Connection" in ast.unparse(each) for each in annotations)
+    if in_transaction and isinstance(node, ast.Call) and ast.unparse(node.func) in HITS:
+        yield ast.unparse(node)
+    for child in ast.iter_child_nodes(node):
+        yield from hits_in_transactions(child, in_transaction=in_transaction)
+
+
+def test_no_failpoint_is_inside_a_transaction() -> None:
+    """PostgreSQL undoes a transaction that ends early, so a failpoint in it would test PostgreSQL."""
+    texts = [text for file in SOURCE.rglob("*.py") if "Failpoint." in (text := file.read_text("utf-8"))]
+    assert [call for text in texts for call in hits_in_transactions(ast.parse(text))] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async with database.ordinary() as c, c.transaction():\n    await hit(Failpoint.A)",
+        "async def write(connection: Connection):\n    await hit(Failpoint.A)",
+    ],
+    ids=["in a block", "in a function of a transaction"],
+)
+def test_a_failpoint_inside_a_transaction_would_be_found(code: str) -> None:
+    assert list(hits_in_transactions(ast.parse(code))) == ["hit(Failpoint.A)"]
 
 
 async def test_a_point_that_is_not_armed_does_nothing() -> None:

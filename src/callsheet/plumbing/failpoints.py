@@ -1,7 +1,9 @@
 """Named gaps between two commits, where a test (or a setting) ends the process.
 
-Every place at which a crash would leave one write done and the next one not done calls `hit` with its own name. The
-tests enumerate `Failpoint`, crash at each one, and check that the next start repairs the state.
+A gap lies between two writes that do not become permanent together: two transactions, two databases, or a database and
+storage, a mail server or a provider. A crash there leaves one write done and the next one not done. The code calls
+`hit` with the name of the gap. The tests enumerate `Failpoint`, crash at each one, and check that the next start or the
+next loop repairs the state. A transaction has no failpoint inside: PostgreSQL undoes it if it ends early.
 """
 
 from __future__ import annotations
@@ -57,16 +59,7 @@ class Failpoint(StrEnum):
     SCALING_ORDERED_BEFORE_END = "scaling.ordered_before_end"
     AUDIT_BEFORE_LINE = "audit.before_line"
     LEDGER_AUDIT_BEFORE_RESULT = "ledger_audit.before_result"
-    STATISTICS_COUNTED_BEFORE_LONGER_STEPS = "statistics.counted_before_longer_steps"
-    STATISTICS_COUNTED_BEFORE_PROGRESS = "statistics.counted_before_progress"
-    STATISTICS_PROGRESS_BEFORE_SAMPLES = "statistics.progress_before_samples"
-    STATISTICS_FLEET_BEFORE_QUEUES = "statistics.fleet_before_queues"
-    STATISTICS_QUEUES_BEFORE_WORKERS = "statistics.queues_before_workers"
-    STATISTICS_WORKERS_BEFORE_LONGER_STEPS = "statistics.workers_before_longer_steps"
-    STATISTICS_BEFORE_COMMIT = "statistics.before_commit"
     STATISTICS_AFTER_COMMIT = "statistics.after_commit"
-    SPEND_COUNTED_BEFORE_PROGRESS = "spend.counted_before_progress"
-    SPEND_BEFORE_COMMIT = "spend.before_commit"
     SPEND_BETWEEN_DATABASES = "spend.between_databases"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     STORAGE_COPY_HALF_MADE = "storage.copy_half_made"

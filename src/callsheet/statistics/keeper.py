@@ -74,13 +74,11 @@ class StatisticsKeeper(Loop):
             since = first_minute(progress)
             until = await self._count(connection, since, progress.now)
             minute = progress.now.replace(second=0, microsecond=0)
-            await hit(Failpoint.STATISTICS_PROGRESS_BEFORE_SAMPLES)
             if minute != self._sampled_minute:
                 await self._sample(connection, progress.now, tokens)
             # Rows are also deleted while it catches up: the minutes of thirty days are too many to be deleted at once.
             if minute != self._sampled_minute or until < progress.now:
                 await self._delete_old(connection, progress.now, since)
-            await hit(Failpoint.STATISTICS_BEFORE_COMMIT)
         await hit(Failpoint.STATISTICS_AFTER_COMMIT)
         self._sampled_minute = minute
         return until < progress.now
@@ -89,12 +87,10 @@ class StatisticsKeeper(Loop):
         """Counts from the last time on, at most one hour. Returns the new time."""
         until = min(now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await SQL["count_minutes"].run(connection, since=since, until=until)
-        await hit(Failpoint.STATISTICS_COUNTED_BEFORE_LONGER_STEPS)
         for shorter, step in pairwise((60, *LONGER_STEPS)):
             await SQL["combine_finished"].run(
                 connection, step_seconds=step, shorter_seconds=shorter, since=since, until=until
             )
-        await hit(Failpoint.STATISTICS_COUNTED_BEFORE_PROGRESS)
         await SQL["write_progress"].run(connection, counted_until=until)
         return until
 
@@ -104,13 +100,10 @@ class StatisticsKeeper(Loop):
         # the sum of all workflows does not include.
         if not await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
             return
-        await hit(Failpoint.STATISTICS_FLEET_BEFORE_QUEUES)
         await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
-        await hit(Failpoint.STATISTICS_QUEUES_BEFORE_WORKERS)
         await SQL["sample_workers"].run(
             connection, now=now, alive_seconds=ALIVE_SECONDS, new_seconds=NEW_SESSION_SECONDS
         )
-        await hit(Failpoint.STATISTICS_WORKERS_BEFORE_LONGER_STEPS)
         for step in LONGER_STEPS:
             await SQL["combine_queues"].run(connection, step_seconds=step, since=now)
             await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)

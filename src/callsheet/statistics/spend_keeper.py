@@ -79,10 +79,8 @@ async def _count(database: Database, steps: StepStatements) -> bool:
         since = first_step(progress)
         until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await steps.count_steps.run(connection, since=since, until=until, step_seconds=STEP_SECONDS)
-        await hit(Failpoint.SPEND_COUNTED_BEFORE_PROGRESS)
         await steps.write_progress.run(connection, counted_until=until)
         await steps.delete_old_steps.run(connection, before=progress.now - KEPT)
-        await hit(Failpoint.SPEND_BEFORE_COMMIT)
         return until < progress.now
 
 

@@ -1,4 +1,4 @@
-"""Tasks of pipeline runs: the part of this room that the pipelines room uses. `app.py` connects the two rooms."""
+"""Tasks of pipeline runs: the part of this room that the pipelines room uses. The composition root connects them."""
 
 from __future__ import annotations
 
