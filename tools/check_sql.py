@@ -1,4 +1,4 @@
-"""Checks the layout of the rooms' SQL: the rules of CONTRIBUTING.md, "SQL". Part of `make lint`."""
+"""Checks the layout of the rooms' SQL: the rules of docs/sql.md. Part of `make lint`."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def main() -> None:
     for line in found:
         print(line)  # noqa: T201 - the report of a command
     if found:
-        sys.exit(f"{len(found)} places break the layout of SQL (CONTRIBUTING.md, SQL)")
+        sys.exit(f"{len(found)} places break the layout of SQL (docs/sql.md)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The rules for migrations of CONTRIBUTING.md, as far as they can be checked in a text. Violations are sentences."""
+"""The rules for migrations of docs/sql.md, as far as they can be checked in a text. Violations are sentences."""
 
 from __future__ import annotations
 

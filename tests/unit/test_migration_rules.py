@@ -1,4 +1,4 @@
-"""A migration can run while the previous release serves: the rules of CONTRIBUTING.md that a test can check."""
+"""A migration can run while the previous release serves: the rules of docs/sql.md that a test can check."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ and which database it is, so that a DSN given by mistake (a pool twice, central 
 is refused before anything is written.
 
 A migration runs while control planes serve, those of the previous release too. The rules that make this safe are in
-CONTRIBUTING.md. Two of them are lines at the top of a migration: `-- needs code: any` and `-- outside a transaction`.
+docs/sql.md. Two of them are lines at the top of a migration: `-- needs code: any` and `-- outside a transaction`.
 """
 
 from __future__ import annotations
