@@ -16,6 +16,7 @@ INSTALL := $(RUN_UV) pip install --quiet --python $(BIN)/python
 
 # The web application: its packages, the document its types are generated from, and what is served.
 NODE    := sh $(CURDIR)/tools/run-node $(abspath $(VENV))
+BIOME   := cd web && $(NODE) node node_modules/@biomejs/biome/bin/biome
 STATIC  := src/callsheet/web/static
 WEB     := web/.build
 API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path '*/cli/*' -not -path '*/worker/*' -not -path '*/lightbox/*') \
@@ -56,13 +57,14 @@ test-all: install-dev web ## The same with the tests that take long: chaos, fuzz
 audit: install-dev ## Check the locked packages for known vulnerabilities; needs access to the advisories
 	@$(BIN)/python -m tools.audit
 
-lint: install-dev ## Check style, security rules, words, SQL and which room may import which
+lint: install-dev ## Check style, security rules, words, SQL, the web application and which room may import which
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.check_words
 	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
+	@$(BIOME) lint --error-on-warnings
 
 types: install-dev ## Check types, strictly, also those of the examples in the documentation
 	@$(BIN)/mypy
@@ -71,6 +73,7 @@ types: install-dev ## Check types, strictly, also those of the examples in the d
 fmt: install-dev ## Format the code and fix what can be fixed automatically
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+	@$(BIOME) check --write
 
 bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/results/latest.json
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
-import { draftOf, emptyStep, freshName, moved, newStepOf, problemsByStep, slugOf, startPayload, valueOf, type StepWorkflow } from "@/pages/pipeline/draft";
+import { draftOf, emptyStep, freshName, moved, newStepOf, problemsByStep, slugOf, startPayload, valueAt, type StepWorkflow } from "@/pages/pipeline/draft";
 
 const paint: StepWorkflow = {
   workflow: "demo-paint", effect: "paint", effect_id: "e-1", name: "Paint", description: "", credits_cost: 1, is_available: true, preview: null,
@@ -33,7 +33,7 @@ describe("a step in the editor", () => {
 
   it("takes the run's prompt until another text is written", () => {
     const step = { ...emptyStep("k", "Base"), workflow: "demo-paint", effect: "paint" };
-    expect(valueOf(step, paint, "prompt")).toBe("{{prompt}}");
+    expect(valueAt(step, paint, "prompt")).toBe("{{prompt}}");
     expect(newStepOf(step, 0, paint)).toMatchObject({ needs_run_prompt: true, values: {} });
     expect(newStepOf({ ...step, values: { prompt: "" } }, 0, paint)).toMatchObject({ needs_run_prompt: false, values: {} });
     expect(newStepOf({ ...step, values: { prompt: "{{prompt}} in {{style}}" } }, 0, paint)).toMatchObject({ needs_run_prompt: true, needs_run_variables: true });

@@ -98,11 +98,14 @@ class Follower {
   #take(news: News): void {
     switch (news.kind) {
       case "state":
-        return setConnection(news.state);
+        setConnection(news.state);
+        break;
       case "open":
-        return this.#handlers.onOpen();
+        this.#handlers.onOpen();
+        break;
       case "poll":
-        return this.#handlers.onPoll();
+        this.#handlers.onPoll();
+        break;
       case "event":
         // Also of an event that another tab received: this one may have to go on from there.
         if (news.event.id !== null) this.#last = news.event.id;

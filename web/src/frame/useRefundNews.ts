@@ -13,23 +13,30 @@ const NEWEST = 50;
 export function useRefundNews(): void {
   const navigate = useNavigate();
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const notifyOfRefund = useCallback(
+    async (id: string, why: string) => {
+      const amount = await refundOf(id);
+      if (amount <= 0) return;
+      const action = path === `/jobs/${id}` ? undefined : { label: frameTexts.showJob, onClick: () => void navigate({ to: "/jobs/$id", params: { id } }) };
+      void notify(frameTexts.cameBack(formatTokens(amount)), { id: `refund-${id}`, description: why, action });
+    },
+    [navigate, path],
+  );
   useJobEvents(
     useCallback(
       (event: JobEvent) => {
         const status = event.to_status;
         if (status !== "failed" && status !== "expired" && status !== "canceled") return;
         // A hidden tab would only repeat it.
-        if (document.visibilityState === "visible") void tell(event.job_id, frameTexts.cameBackFrom[status]);
+        if (document.visibilityState === "visible") void notifyOfRefund(event.job_id, frameTexts.cameBackFrom[status]);
       },
-      [path],
+      [notifyOfRefund],
     ),
   );
-  const tell = async (id: string, why: string) => {
-    // From the wallet and not from the job: a canceled job may have spent some of its tokens.
-    const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: NEWEST } } })).catch(() => null);
-    const refund = page?.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id);
-    if (!refund || refund.amount <= 0) return;
-    const action = path === `/jobs/${id}` ? undefined : { label: frameTexts.showJob, onClick: () => void navigate({ to: "/jobs/$id", params: { id } }) };
-    void notify(frameTexts.cameBack(formatTokens(refund.amount)), { id: `refund-${id}`, description: why, action });
-  };
+}
+
+/** The amount that the wallet got back for a job. The price of the job can be higher: a canceled job may have spent tokens. */
+async function refundOf(id: string): Promise<number> {
+  const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: NEWEST } } })).catch(() => null);
+  return page?.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id)?.amount ?? 0;
 }

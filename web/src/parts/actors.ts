@@ -16,7 +16,7 @@ export function variantOf(actor: Actor, title: string | undefined, payload: Payl
 }
 
 function needsParameters(variant: Variant): boolean {
-  const parameters = (variant.payload_schema as Schema).properties?.["params"];
+  const parameters = (variant.payload_schema as Schema).properties?.params;
   return (parameters?.required ?? []).length > 0;
 }
 

@@ -14,7 +14,7 @@ export function valuesOf(
   return Object.entries(payload ?? {}).flatMap(([key, value]) => {
     if (value === null || value === "" || typeof value === "object") return [];
     const text = String(value);
-    if ((prompt && prompt.startsWith(text.slice(0, LONGEST))) || FILE_ID.test(text)) return [];
+    if (prompt?.startsWith(text.slice(0, LONGEST)) || FILE_ID.test(text)) return [];
     const label = properties?.find((each) => each.key === key)?.label;
     // A property without a label of its own is called by its key.
     return [{ name: label && label !== key ? label : labelOf(key), text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text }];

@@ -29,12 +29,12 @@ const LONGEST_TEXT = 200;
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
   // Each is named, also where it is undefined: the router keeps members that were not read.
   return {
-    q: text(raw["q"]),
-    status: oneOf(raw["status"], ["active", "completed", "failed", "canceled"]),
-    effect: matching(raw["effect"], /^[a-z0-9][a-z0-9_-]{0,62}$/),
-    kind: matching(raw["kind"], /^[a-z][a-z0-9_]{0,31}$/),
-    time: oneOf(raw["time"], ["hour", "day", "week", "month"]),
-    run: matching(raw["run"], /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i),
+    q: text(raw.q),
+    status: oneOf(raw.status, ["active", "completed", "failed", "canceled"]),
+    effect: matching(raw.effect, /^[a-z0-9][a-z0-9_-]{0,62}$/),
+    kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
+    time: oneOf(raw.time, ["hour", "day", "week", "month"]),
+    run: matching(raw.run, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i),
   };
 }
 

@@ -58,7 +58,7 @@ export function useListKeys(options: Options): void {
 
 function focusedIndex(): number {
   const row = document.activeElement?.closest<HTMLElement>("[data-index]");
-  return row ? Number(row.dataset["index"]) : -1;
+  return row ? Number(row.dataset.index) : -1;
 }
 
 function isElsewhere(target: EventTarget | null): boolean {

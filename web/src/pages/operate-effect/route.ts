@@ -12,8 +12,8 @@ export const effectRecordRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/effects/$slug",
   validateSearch: (search: Record<string, unknown>): EffectRecordSearch => ({
-    preview: search["preview"] === "render" ? "render" : undefined,
-    test: typeof search["test"] === "string" ? search["test"] : undefined,
+    preview: search.preview === "render" ? "render" : undefined,
+    test: typeof search.test === "string" ? search.test : undefined,
   }),
   component: lazyRouteComponent(() => import("./EffectRecordPage"), "EffectRecordPage"),
 });

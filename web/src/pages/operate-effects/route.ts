@@ -21,10 +21,10 @@ export const effectRecordsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/effects",
   validateSearch: (search: Record<string, unknown>): EffectsSearch => ({
-    view: EFFECT_VIEWS.find((view) => view === search["view"]),
-    category: text(search["category"]),
-    q: text(search["q"]) || undefined,
-    new: text(search["new"]),
+    view: EFFECT_VIEWS.find((view) => view === search.view),
+    category: text(search.category),
+    q: text(search.q) || undefined,
+    new: text(search.new),
   }),
   component: lazyRouteComponent(() => import("./EffectRecordsPage"), "EffectRecordsPage"),
 });

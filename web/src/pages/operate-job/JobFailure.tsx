@@ -57,7 +57,7 @@ function Text({ title, text, copy }: { title: string; text: string; copy?: strin
 
 /** The engine's own advice, such as which file to install, comes first. */
 function hintOf(type: string, details: unknown): string {
-  const advice = typeof details === "object" && details !== null ? (details as Record<string, unknown>)["advice"] : undefined;
+  const advice = typeof details === "object" && details !== null ? (details as Record<string, unknown>).advice : undefined;
   return typeof advice === "string" && advice ? advice : (failureHints[type] ?? unknownHint);
 }
 

@@ -37,7 +37,7 @@ export function OperatorJobPage() {
   // Its result, error and queue entry changed with its status.
   useEffect(() => void (isStale && refetch()), [isStale, refetch]);
   const payload = job.data?.payload;
-  const graph = useMemo(() => readGraph(payload?.["workflow"]), [payload]);
+  const graph = useMemo(() => readGraph(payload?.workflow), [payload]);
   const error = [job.error, waterfall.error].find((each) => each && (hasStatus(each, 404) || hasStatus(each, 422)));
   if (error) return <Empty icon={<SearchX size={20} />} title={texts.notFound} text={texts.notFoundText} action={<BackLink to="/operate/jobs" label={texts.back} />} isPage />;
   if (!job.data || !waterfall.data) {

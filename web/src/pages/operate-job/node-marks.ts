@@ -32,13 +32,13 @@ export function marksOf(times: ReadonlyMap<string, NodeTimes>, runningNode: stri
     // The root of the share, so that nodes which took a tenth of the longest are warm too.
     marks.set(id, runs === 0 ? { badges: [texts.cached] } : { badges: [spentTime(milliseconds)], heat: Math.sqrt(milliseconds / most) });
   }
-  if (failedNode !== null) marks.set(failedNode, { ...marks.get(failedNode), tone: "bad", badges: [texts.outcomes["failed"]!, ...(marks.get(failedNode)?.badges ?? [])] });
+  if (failedNode !== null) marks.set(failedNode, { ...marks.get(failedNode), tone: "bad", badges: [texts.outcomes.failed!, ...(marks.get(failedNode)?.badges ?? [])] });
   if (runningNode !== null) marks.set(runningNode, { badges: [texts.running], tone: "run", isRunning: true });
   return marks;
 }
 
 /** Where a run failed, as the engine said it. */
 export function failedNodeOf(details: unknown): string | null {
-  const node = typeof details === "object" && details !== null ? (details as Record<string, unknown>)["node_id"] : undefined;
+  const node = typeof details === "object" && details !== null ? (details as Record<string, unknown>).node_id : undefined;
   return typeof node === "string" || typeof node === "number" ? String(node) : null;
 }

@@ -24,12 +24,12 @@ export const operatorJobRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/jobs/$id",
   validateSearch: (search: Record<string, unknown>): OperatorJobSearch => ({
-    tab: (["payload", "events", "money"] as const).find((tab) => tab === search["tab"]),
-    attempt: Number.isInteger(search["attempt"]) && Number(search["attempt"]) > 0 ? Number(search["attempt"]) : undefined,
+    tab: (["payload", "events", "money"] as const).find((tab) => tab === search.tab),
+    attempt: Number.isInteger(search.attempt) && Number(search.attempt) > 0 ? Number(search.attempt) : undefined,
     // An id of digits alone comes out of the URL as a number.
-    node: typeof search["node"] === "string" || typeof search["node"] === "number" ? String(search["node"]).slice(0, LONGEST_NODE) : undefined,
-    all: search["all"] === true ? true : undefined,
-    file: typeof search["file"] === "string" ? search["file"].slice(0, LONGEST_FILE) : undefined,
+    node: typeof search.node === "string" || typeof search.node === "number" ? String(search.node).slice(0, LONGEST_NODE) : undefined,
+    all: search.all === true ? true : undefined,
+    file: typeof search.file === "string" ? search.file.slice(0, LONGEST_FILE) : undefined,
   }),
   component: lazyRouteComponent(() => import("./OperatorJobPage"), "OperatorJobPage"),
 });

@@ -48,21 +48,21 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
   // Each is named, also where it is undefined: the router keeps members that were not read.
   return {
-    view: oneOf(raw["view"], ["errors", "actions"]),
-    q: text(raw["q"]),
-    status: oneOf(raw["status"], ["active", "queued", "running", "completed", "failed", "canceled"]),
-    tenant: matching(raw["tenant"], ID),
-    user: matching(raw["user"], ID),
-    run: matching(raw["run"], ID),
-    workflow: matching(raw["workflow"], /^[a-z0-9][a-z0-9_:.-]{0,127}$/),
-    effect: matching(raw["effect"], /^[a-z0-9][a-z0-9_-]{0,62}$/),
-    kind: matching(raw["kind"], /^[a-z][a-z0-9_]{0,31}$/),
-    worker: text(raw["worker"]),
+    view: oneOf(raw.view, ["errors", "actions"]),
+    q: text(raw.q),
+    status: oneOf(raw.status, ["active", "queued", "running", "completed", "failed", "canceled"]),
+    tenant: matching(raw.tenant, ID),
+    user: matching(raw.user, ID),
+    run: matching(raw.run, ID),
+    workflow: matching(raw.workflow, /^[a-z0-9][a-z0-9_:.-]{0,127}$/),
+    effect: matching(raw.effect, /^[a-z0-9][a-z0-9_-]{0,62}$/),
+    kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
+    worker: text(raw.worker),
     // A fingerprint of digits alone comes out of the URL as a number.
-    error: matching(typeof raw["error"] === "number" ? String(raw["error"]) : raw["error"], /^[0-9a-f]{16}$/),
-    from: moment(raw["from"]),
-    until: moment(raw["until"]),
-    time: oneOf(raw["time"], SPANS),
+    error: matching(typeof raw.error === "number" ? String(raw.error) : raw.error, /^[0-9a-f]{16}$/),
+    from: moment(raw.from),
+    until: moment(raw.until),
+    time: oneOf(raw.time, SPANS),
   };
 }
 

@@ -14,8 +14,8 @@ export const settingsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/settings",
   validateSearch: (search: Record<string, unknown>): SettingsSearch => ({
-    q: typeof search["q"] === "string" && search["q"] ? search["q"] : undefined,
-    view: SETTING_VIEWS.find((view) => view === search["view"]),
+    q: typeof search.q === "string" && search.q ? search.q : undefined,
+    view: SETTING_VIEWS.find((view) => view === search.view),
   }),
   component: lazyRouteComponent(() => import("./SettingsPage"), "SettingsPage"),
 });

@@ -16,9 +16,9 @@ export const usersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/users",
   validateSearch: (search: Record<string, unknown>): UsersSearch => ({
-    q: typeof search["q"] === "string" && search["q"] ? search["q"] : undefined,
-    tenant: typeof search["tenant"] === "string" && search["tenant"] ? search["tenant"] : undefined,
-    view: USER_VIEWS.find((view) => view === search["view"]),
+    q: typeof search.q === "string" && search.q ? search.q : undefined,
+    tenant: typeof search.tenant === "string" && search.tenant ? search.tenant : undefined,
+    view: USER_VIEWS.find((view) => view === search.view),
   }),
   component: lazyRouteComponent(() => import("./UsersPage"), "UsersPage"),
 });

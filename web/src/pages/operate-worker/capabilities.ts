@@ -2,7 +2,7 @@
 type Capabilities = Record<string, unknown>;
 
 export function agentOf(capabilities: Capabilities): string | null {
-  return typeof capabilities["agent"] === "string" ? capabilities["agent"] : null;
+  return typeof capabilities.agent === "string" ? capabilities.agent : null;
 }
 
 export interface NodePackage {
@@ -16,8 +16,8 @@ const SHOWN_OF_COMMIT = 10;
 
 /** The packages of custom nodes. A version that is a commit is shortened, as git does it. */
 export function customNodesOf(capabilities: Capabilities): NodePackage[] {
-  const names = capabilities["custom_nodes"];
-  const versions = capabilities["custom_node_versions"];
+  const names = capabilities.custom_nodes;
+  const versions = capabilities.custom_node_versions;
   if (!Array.isArray(names)) return [];
   const known = typeof versions === "object" && versions !== null ? (versions as Record<string, unknown>) : {};
   return names

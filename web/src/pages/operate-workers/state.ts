@@ -18,7 +18,7 @@ export function stateOf(worker: Worker): WorkerState {
 
 /** The engines and their versions, as the agent reported them: `self_hosted 0.3.60`. Other agents report what they like. */
 export function versionsOf(worker: Worker): string {
-  const engines = worker.capabilities["engines"];
+  const engines = worker.capabilities.engines;
   if (typeof engines !== "object" || engines === null) return "";
   return Object.entries(engines)
     .filter(([, version]) => typeof version === "string")

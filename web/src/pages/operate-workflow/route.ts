@@ -24,12 +24,12 @@ export const workflowRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/workflows/$slug",
   validateSearch: (search: Record<string, unknown>): WorkflowSearch => ({
-    tab: WORKFLOW_TABS.find((tab) => tab === search["tab"]),
+    tab: WORKFLOW_TABS.find((tab) => tab === search.tab),
     // Ids of nodes look like numbers, and a URL does not distinguish them.
-    node: typeof search["node"] === "string" || typeof search["node"] === "number" ? String(search["node"]) : undefined,
-    version: number(search["version"]),
-    against: number(search["against"]),
-    test: typeof search["test"] === "string" ? search["test"] : undefined,
+    node: typeof search.node === "string" || typeof search.node === "number" ? String(search.node) : undefined,
+    version: number(search.version),
+    against: number(search.against),
+    test: typeof search.test === "string" ? search.test : undefined,
   }),
   component: lazyRouteComponent(() => import("./WorkflowPage"), "WorkflowPage"),
 });

@@ -37,41 +37,41 @@ export function Figures({ statistics, recent, metrics }: Props) {
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
       <Stat
         label={operateTexts.waiting}
-        value={<FigureLink isWhole to="/operate/jobs" search={{ ...ofWorkflow, status: "queued" }} label={links.queued} children={queuedText(chosen, sampled)} />}
+        value={<FigureLink isWhole to="/operate/jobs" search={{ ...ofWorkflow, status: "queued" }} label={links.queued}>{queuedText(chosen, sampled)}</FigureLink>}
         hint={
           <>
-            <FigureLink to="/operate/jobs" search={{ ...ofWorkflow, status: "running" }} label={links.running} children={`${operateTexts.running}: ${compact.format(running)}`} />
+            <FigureLink to="/operate/jobs" search={{ ...ofWorkflow, status: "running" }} label={links.running}>{`${operateTexts.running}: ${compact.format(running)}`}</FigureLink>
             {delayed > 0 && `, ${operateTexts.delayed(compact.format(delayed))}`}
           </>
         }
       />
       <Stat
         label={operateTexts.perMinute}
-        value={<FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "completed" }} label={links.completed} children={compact.format(perMinute(points, step_seconds, new Date(now)))} />}
+        value={<FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "completed" }} label={links.completed}>{compact.format(perMinute(points, step_seconds, new Date(now)))}</FigureLink>}
       />
       <Stat label={operateTexts.waitP95} value={wait === null ? "–" : duration(wait)} />
       <Stat
         label={operateTexts.failed}
-        value={failed === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "failed" }} label={links.failed} children={percent(failed)} />}
+        value={failed === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "failed" }} label={links.failed}>{percent(failed)}</FigureLink>}
       />
       <Stat
         label={operateTexts.busy}
         value={
           online ? (
-            <FigureLink isWhole to="/operate/workers" search={{ view: "busy" }} label={links.busy} children={operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online)))} />
+            <FigureLink isWhole to="/operate/workers" search={{ view: "busy" }} label={links.busy}>{operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online)))}</FigureLink>
           ) : (
             "–"
           )
         }
         hint={
           online === 0 ? (
-            <FigureLink to="/operate/workers" search={{ view: "all" }} label={links.allWorkers} children={operateTexts.noWorkers} />
+            <FigureLink to="/operate/workers" search={{ view: "all" }} label={links.allWorkers}>{operateTexts.noWorkers}</FigureLink>
           ) : idle === null ? undefined : (
-            <FigureLink to="/operate/workers" search={{ view: "idle" }} label={links.idle} children={`${operateTexts.engineIdle}: ${percent(idle)}`} />
+            <FigureLink to="/operate/workers" search={{ view: "idle" }} label={links.idle}>{`${operateTexts.engineIdle}: ${percent(idle)}`}</FigureLink>
           )
         }
       />
-      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ status: "active" }} label={links.held} children={compact.format(tokens)} />} />
+      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ status: "active" }} label={links.held}>{compact.format(tokens)}</FigureLink>} />
     </div>
   );
 }

@@ -14,8 +14,8 @@ export const operateRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate",
   validateSearch: (search: Record<string, unknown>): OverviewSearch => ({
-    range: RANGES.find((range) => range === search["range"]),
-    workflow: typeof search["workflow"] === "string" ? search["workflow"] : undefined,
+    range: RANGES.find((range) => range === search.range),
+    workflow: typeof search.workflow === "string" ? search.workflow : undefined,
   }),
   component: lazyRouteComponent(() => import("./OverviewPage"), "OverviewPage"),
 });

@@ -39,9 +39,9 @@ export function ActorFields({ step, actor, isFirst, problems, onChange }: Props)
       ) : (
         <JsonField key={step.key} label={editorTexts.payload} hint={editorTexts.payloadHint} value={payload} onChange={(next) => onChange({ payload: (next ?? {}) as Payload })} />
       )}
-      {problems["payload"] && (
+      {problems.payload && (
         <p role="alert" className="text-s text-bad">
-          {problems["payload"]}
+          {problems.payload}
         </p>
       )}
     </div>

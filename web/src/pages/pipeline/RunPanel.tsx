@@ -36,7 +36,7 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
       }}
     >
       {needsPrompt && (
-        <Field label={runPanelTexts.prompt} hint={runPanelTexts.promptHint} error={problems["prompt"]}>
+        <Field label={runPanelTexts.prompt} hint={runPanelTexts.promptHint} error={problems.prompt}>
           <Textarea rows={2} value={inputs.prompt} onChange={(event) => onChange({ prompt: event.target.value })} />
         </Field>
       )}
@@ -47,7 +47,7 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
       ))}
       <NumberField
         label={runPanelTexts.leaves}
-        error={problems["target_leaves"]}
+        error={problems.target_leaves}
         value={inputs.leaves}
         limits={{ min: 1, integer: true }}
         onChange={(leaves) => leaves !== null && onChange({ leaves: Math.min(100_000, Math.max(1, Math.round(leaves))) })}
@@ -55,17 +55,17 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
       <Field label={runPanelTexts.strategy} hint={runPanelTexts.strategyHint[inputs.strategy]}>
         <Segments value={inputs.strategy} choices={STRATEGIES} onChange={(strategy) => onChange({ strategy })} label={runPanelTexts.strategy} className="w-full *:grow" />
       </Field>
-      <details className="group" open={problems["seed"] || problems["budget"] ? true : undefined}>
+      <details className="group" open={problems.seed || problems.budget ? true : undefined}>
         <summary className="flex min-h-8 list-none items-center gap-1 text-s text-muted hover:text-text touch:min-h-11">
           <ChevronRight size={14} aria-hidden className="transition-transform duration-100 group-open:rotate-90" />
           {runPanelTexts.more}
         </summary>
         <div className="grid gap-4 pt-3">
-          <NumberField label={runPanelTexts.budget} hint={runPanelTexts.budgetHint} error={problems["budget"]} value={inputs.budget ?? expectedCost} limits={{ min: 1, integer: true }} onChange={(budget) => onChange({ budget })} />
+          <NumberField label={runPanelTexts.budget} hint={runPanelTexts.budgetHint} error={problems.budget} value={inputs.budget ?? expectedCost} limits={{ min: 1, integer: true }} onChange={(budget) => onChange({ budget })} />
           <NumberField
             label={runPanelTexts.seed}
             hint={runPanelTexts.seedHint}
-            error={problems["seed"]}
+            error={problems.seed}
             value={inputs.seed === "" ? null : Number(inputs.seed)}
             limits={{ min: 0, max: LARGEST_SEED, integer: true }}
             onChange={(seed) => onChange({ seed: seed === null ? "" : String(Math.round(seed)) })}

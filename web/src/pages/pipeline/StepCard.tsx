@@ -50,12 +50,12 @@ export function StepCard({ step, index, names, known, workflows, actors, problem
     <TemplateContext value={TEMPLATES}>
       <SurroundingsContext value={{ isFirst, takesParent: actor !== undefined, known }}>
         <div className="grid gap-4">
-          <StepHead {...head} name={step.name} stepKey={step.key} index={index} count={names.length} error={problems["name"] ?? problems["slug"]} onName={(name) => onChange({ name })} />
+          <StepHead {...head} name={step.name} stepKey={step.key} index={index} count={names.length} error={problems.name ?? problems.slug} onName={(name) => onChange({ name })} />
           <WorkflowPicker
             step={step}
             workflows={workflows}
             actors={actors}
-            error={problems["workflow"] ?? problems["effect"] ?? problems["needs_parent_image_path"] ?? problems["needs_run_prompt"]}
+            error={problems.workflow ?? problems.effect ?? problems.needs_parent_image_path ?? problems.needs_run_prompt}
             onWorkflow={(chosen) => onChange({ workflow: chosen.workflow, effect: chosen.effect, values: {}, payload: null, stored: null, name: named(chosen.name) })}
             onActor={takeActor}
           />

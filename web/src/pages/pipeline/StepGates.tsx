@@ -19,17 +19,17 @@ export function StepGates({ step, problems, onChange }: Props) {
       <NumberField
         label={editorTexts.children}
         hint={editorTexts.childrenHint}
-        error={problems["max_children"]}
+        error={problems.max_children}
         value={step.max_children}
         limits={{ min: 1, integer: true }}
         onChange={(value) => value !== null && onChange({ max_children: Math.min(MOST, Math.max(1, Math.round(value))) })}
       />
-      <Field label={editorTexts.approval} hint={editorTexts.approvalHint} error={problems["requires_approval"]}>
+      <Field label={editorTexts.approval} hint={editorTexts.approvalHint} error={problems.requires_approval}>
         <div className="flex min-h-9 items-center touch:min-h-11">
           <Switch checked={step.requires_approval} onChange={(requires_approval) => onChange({ requires_approval })} />
         </div>
       </Field>
-      <Field label={editorTexts.topK} hint={editorTexts.topKHint} error={problems["top_k"]}>
+      <Field label={editorTexts.topK} hint={editorTexts.topKHint} error={problems.top_k}>
         <div className="flex min-h-9 items-center gap-3 touch:min-h-11">
           <Switch checked={step.top_k !== null} onChange={(isOn) => onChange({ top_k: isOn ? BEST : null })} />
           {step.top_k !== null && (

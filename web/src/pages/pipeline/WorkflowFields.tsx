@@ -2,7 +2,7 @@ import { Switch } from "@/design";
 import { labelOf, type FormValue, type FormValues } from "@/parts/form/values";
 import { PropertyForm } from "@/parts/PropertyForm";
 import { editorTexts } from "@/texts/pipelines";
-import { valueOf, type StepDraft, type StepWorkflow } from "./draft";
+import { valueAt, type StepDraft, type StepWorkflow } from "./draft";
 
 interface Props {
   step: StepDraft;
@@ -17,7 +17,7 @@ interface Props {
 export function WorkflowFields({ step, info, isFirst, problems, onChange }: Props) {
   const hasOwnSeed = info.seed_property != null && step.values[info.seed_property] !== undefined;
   const shown = info.properties.filter((each) => each.key !== info.seed_property || hasOwnSeed);
-  const values: FormValues = Object.fromEntries(shown.map((each) => [each.key, valueOf(step, info, each.key)]));
+  const values: FormValues = Object.fromEntries(shown.map((each) => [each.key, valueAt(step, info, each.key)]));
   const ofValues = Object.fromEntries(Object.entries(problems).flatMap(([field, reason]) => (field.startsWith("values.") ? [[field.slice("values.".length), reason]] : [])));
   const change = (key: string, value: FormValue) => {
     const { [key]: _before, ...rest } = step.values;

@@ -82,7 +82,7 @@ export function draftOf(step: Step | Schemas["TemplateStep"], key: string, workf
 }
 
 /** The text of the prompt property: the run's prompt unless the step has another. */
-export function valueOf(step: StepDraft, info: StepWorkflow, key: string): PlainValue | null {
+export function valueAt(step: StepDraft, info: StepWorkflow, key: string): PlainValue | null {
   const set = step.values[key];
   if (set !== undefined) return set;
   if (key === info.prompt_property) return placeholder(PROMPT);

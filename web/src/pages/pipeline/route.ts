@@ -15,9 +15,9 @@ export const pipelineRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines/$slug",
   validateSearch: (search: Record<string, unknown>): PipelineSearch => ({
-    tab: search["tab"] === "versions" ? "versions" : undefined,
-    version: whole(search["version"]),
-    with: whole(search["with"]),
+    tab: search.tab === "versions" ? "versions" : undefined,
+    version: whole(search.version),
+    with: whole(search.with),
   }),
   loader: ({ context, params }) => {
     void context.queryClient.prefetchQuery(pipelineQuery(params.slug));
@@ -29,7 +29,7 @@ export const pipelineRoute = createRoute({
 export const newPipelineRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines/new",
-  validateSearch: (search: Record<string, unknown>): { template?: string } => ({ template: typeof search["template"] === "string" ? search["template"].slice(0, 100) : undefined }),
+  validateSearch: (search: Record<string, unknown>): { template?: string } => ({ template: typeof search.template === "string" ? search.template.slice(0, 100) : undefined }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(stepWorkflowsQuery),
   component: lazyRouteComponent(() => import("./NewPipelinePage"), "NewPipelinePage"),
 });

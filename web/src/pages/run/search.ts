@@ -15,12 +15,12 @@ export interface RunSearch {
 }
 
 export function readSearch(search: Record<string, unknown>): RunSearch {
-  const tab = RUN_TABS.find((each) => each === search["tab"]);
+  const tab = RUN_TABS.find((each) => each === search.tab);
   return {
     tab: tab === "tree" ? undefined : tab,
-    step: text(search["step"]),
-    candidate: text(search["candidate"]),
-    status: search["status"] === "active" || search["status"] === "rejected" ? search["status"] : undefined,
+    step: text(search.step),
+    candidate: text(search.candidate),
+    status: search.status === "active" || search.status === "rejected" ? search.status : undefined,
   };
 }
 

@@ -11,9 +11,9 @@ export interface RunsSearch {
 }
 
 export function readSearch(search: Record<string, unknown>): RunsSearch {
-  const pipeline = search["pipeline"];
+  const pipeline = search.pipeline;
   return {
-    status: RUN_STATUSES.find((status) => status === search["status"]),
+    status: RUN_STATUSES.find((status) => status === search.status),
     pipeline: typeof pipeline === "string" && pipeline !== "" ? pipeline : undefined,
   };
 }

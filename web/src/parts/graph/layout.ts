@@ -131,7 +131,11 @@ function partsOf(ids: readonly string[], sources: Neighbours, targets: Neighbour
 function place(part: readonly string[], columns: ReadonlyMap<string, number>, sources: Neighbours, targets: Neighbours, top: number, positions: Map<string, Point>): number {
   const least = part.reduce((found, id) => Math.min(found, columns.get(id)!), Number.POSITIVE_INFINITY);
   const layers: string[][] = [];
-  for (const id of part) (layers[columns.get(id)! - least] ??= []).push(id);
+  for (const id of part) {
+    const column = columns.get(id)! - least;
+    layers[column] ??= [];
+    layers[column].push(id);
+  }
   const rows = new Map<string, number>();
   for (const layer of layers) layer?.forEach((id, index) => rows.set(id, index - (layer.length - 1) / 2));
   for (let sweep = 0; sweep < SWEEPS; sweep++) {

@@ -15,7 +15,7 @@ const DEEPEST = 5;
 /** `result` of a job: what its actor returned is in `result.result`; files are shown by themselves. */
 export function answerOf(result: Record<string, unknown> | null | undefined): Answer | null {
   if (!result) return null;
-  const answered = result["result"];
+  const answered = result.result;
   const { outputs: _outputs, metadata: _metadata, result: _result, ...made } = result;
   const whole = isRecord(answered) ? { ...answered, ...made } : made;
   if (Object.keys(whole).length === 0) return null;

@@ -13,7 +13,7 @@ export function toneOf(event: JobEvent): Tone {
 export function titleOf(event: JobEvent): string {
   if (event.event === "job.transition_denied") return eventTexts.denied;
   if (event.event === "job.created" || !event.from_status) {
-    const cost = event.data?.["cost"];
+    const cost = event.data?.cost;
     return eventTexts.created(typeof cost === "number" && cost > 0 ? formatTokens(cost) : null);
   }
   if (event.to_status === "queued" && event.from_status === "processing") return eventTexts.requeued;

@@ -26,7 +26,9 @@ export function expectedCounts(chain: readonly Link[], leaves: number, strategy:
 
 /** The counts of one base: 1, then each step multiplied. */
 export function countsPerBase(chain: readonly Link[]): number[] {
-  return chain.reduce<number[]>((counts, _link, index) => [...counts, index === 0 ? 1 : counts[index - 1]! * chain[index - 1]!.max_children], []);
+  const counts: number[] = [];
+  for (const index of chain.keys()) counts.push(index === 0 ? 1 : counts[index - 1]! * chain[index - 1]!.max_children);
+  return counts;
 }
 
 export interface Dot {

@@ -119,7 +119,9 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
     if (file !== null) void choose(file);
     return stop;
   }, [choose, stop, kept]);
-  useEffect(() => (local === null ? undefined : () => URL.revokeObjectURL(local.url)), [local?.url]);
+  // A file keeps its URL when it gets an id, so the effect depends on the URL alone.
+  const localUrl = local?.url;
+  useEffect(() => (localUrl === undefined ? undefined : () => URL.revokeObjectURL(localUrl)), [localUrl]);
   return { state, local, choose, retry, clear };
 }
 

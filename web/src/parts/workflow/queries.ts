@@ -35,9 +35,11 @@ const numbers = new WeakMap<object, number>();
 let last = 0;
 
 function numberOf(graph: object): number {
-  const found = numbers.get(graph) ?? (last += 1);
-  numbers.set(graph, found);
-  return found;
+  const found = numbers.get(graph);
+  if (found !== undefined) return found;
+  last += 1;
+  numbers.set(graph, last);
+  return last;
 }
 
 /** Which inputs can become properties, and which nodes make files. */

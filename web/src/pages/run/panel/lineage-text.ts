@@ -3,9 +3,9 @@ import type { Schemas } from "@/api/types";
 
 /** The prompt of a workflow or of an actor; the values of the step where it has none. */
 export function promptOf(ancestor: Pick<Schemas["Ancestor"], "lineage" | "payload">): string | null {
-  const prompt = ancestor.payload?.["prompt"] ?? ancestor.lineage["prompt"];
+  const prompt = ancestor.payload?.prompt ?? ancestor.lineage.prompt;
   if (typeof prompt === "string" && prompt !== "") return prompt;
-  const values = { ...record(ancestor.lineage["variables"]), ...record(ancestor.lineage["values"]) };
+  const values = { ...record(ancestor.lineage.variables), ...record(ancestor.lineage.values) };
   const shown = Object.entries(values).filter(([, value]) => typeof value === "string" || typeof value === "number" || typeof value === "boolean");
   return shown.length > 0 ? shown.map(([name, value]) => `${name} ${String(value)}`).join(", ") : null;
 }
