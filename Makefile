@@ -64,7 +64,7 @@ lint: install-dev ## Check style, security rules, words, SQL, the web applicatio
 	@$(BIN)/python -m tools.check_words
 	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
-	@$(BIOME) lint --error-on-warnings
+	@$(BIOME) check --error-on-warnings
 
 types: install-dev ## Check types, strictly, also those of the examples in the documentation
 	@$(BIN)/mypy

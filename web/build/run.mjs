@@ -8,8 +8,14 @@ import { writeSchema } from "./schema.mjs";
 // the processor time of four, which look at the same types again.
 function typeCheck() {
   return new Promise((resolve, reject) => {
-    const compiler = spawn(process.execPath, ["node_modules/typescript-native/bin/tsc", "--noEmit", "--checkers", "1"], { stdio: "inherit" });
-    compiler.on("exit", (code) => (code === 0 ? resolve() : reject(new Error("The types of the web application do not fit."))));
+    const compiler = spawn(
+      process.execPath,
+      ["node_modules/typescript-native/bin/tsc", "--noEmit", "--checkers", "1"],
+      { stdio: "inherit" },
+    );
+    compiler.on("exit", (code) =>
+      code === 0 ? resolve() : reject(new Error("The types of the web application do not fit.")),
+    );
   });
 }
 

@@ -3,8 +3,8 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { createRouter, RouterProvider } from "@tanstack/react-router";
 import { queryClient } from "./api/query-client";
 import { Messages } from "./frame/Messages";
-import { PageError } from "./frame/PageError";
 import { NotFound } from "./frame/NotFound";
+import { PageError } from "./frame/PageError";
 import { framedRoute, homeRoute, operatorRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
 import { effectRoute } from "./pages/effect/route";
@@ -41,13 +41,49 @@ import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
 import { rememberList } from "./parts/list-search";
 
-const operatorPages = [operateRoute, allJobsRoute, operatorJobRoute, workersRoute, workerRoute, fleetsRoute, fleetRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
+const operatorPages = [
+  operateRoute,
+  allJobsRoute,
+  operatorJobRoute,
+  workersRoute,
+  workerRoute,
+  fleetsRoute,
+  fleetRoute,
+  workflowsRoute,
+  workflowRoute,
+  effectRecordsRoute,
+  effectRecordRoute,
+  assetsRoute,
+  tenantsRoute,
+  tenantRoute,
+  usersRoute,
+  userRoute,
+  providersRoute,
+  auditRoute,
+  ledgerRoute,
+  settingsRoute,
+  healthRoute,
+] as const;
 
 const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, pipelinesRoute, newPipelineRoute, pipelineRoute, accountRoute, operatorRoute.addChildren(operatorPages), otherRoute]),
+  framedRoute.addChildren([
+    effectsRoute,
+    effectRoute,
+    jobsRoute,
+    jobRoute,
+    runsRoute,
+    runRoute,
+    newTaskRoute,
+    pipelinesRoute,
+    newPipelineRoute,
+    pipelineRoute,
+    accountRoute,
+    operatorRoute.addChildren(operatorPages),
+    otherRoute,
+  ]),
 ]);
 
 const router = createRouter({

@@ -3,7 +3,10 @@ import { answerOf, labelOf } from "@/parts/job/answers";
 
 describe("what a task answered", () => {
   it("is a text", () => {
-    expect(answerOf({ result: { text: "Meet the lamp." }, outputs: [], metadata: {} })).toEqual({ form: "text", text: "Meet the lamp." });
+    expect(answerOf({ result: { text: "Meet the lamp." }, outputs: [], metadata: {} })).toEqual({
+      form: "text",
+      text: "Meet the lamp.",
+    });
   });
   it("has its text first", () => {
     const answer = answerOf({ result: { note: "n", text: "t" } });
@@ -11,7 +14,10 @@ describe("what a task answered", () => {
   });
   it("is a table where all rows are flat", () => {
     const answer = answerOf({ products: [{ name: "a", price: 1 }, { name: "b" }] });
-    expect(answer).toMatchObject({ form: "fields", fields: [{ answer: { form: "table", table: { columns: ["name", "price"] } } }] });
+    expect(answer).toMatchObject({
+      form: "fields",
+      fields: [{ answer: { form: "table", table: { columns: ["name", "price"] } } }],
+    });
   });
   it("is nothing where there are only files", () => {
     expect(answerOf({ outputs: [{ file_id: "1" }], metadata: {} })).toBeNull();

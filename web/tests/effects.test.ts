@@ -19,9 +19,16 @@ const noir = {
 
 test("a wait is a few words and a readiness", () => {
   expect(waitLine(noir)).toEqual({ text: "Ready in about 30 s", readiness: "ready" });
-  const queue = { code: "queue", message: "2 jobs are ahead; it starts in about 40 seconds.", wait_seconds: 40 } as const;
+  const queue = {
+    code: "queue",
+    message: "2 jobs are ahead; it starts in about 40 seconds.",
+    wait_seconds: 40,
+  } as const;
   expect(waitLine({ ...noir, wait: queue })).toMatchObject({ text: "2 jobs are ahead", readiness: "waits" });
-  expect(waitLine({ ...noir, wait: { code: "no_live_worker", message: "" } })).toEqual({ text: "No worker online", readiness: "unavailable" });
+  expect(waitLine({ ...noir, wait: { code: "no_live_worker", message: "" } })).toEqual({
+    text: "No worker online",
+    readiness: "unavailable",
+  });
   expect(waitLine({ ...noir, is_available: false }).readiness).toBe("unavailable");
   expect(waitLine({ ...noir, wait: null, last_processing_time_seconds: null }).text).toBe("Ready to start");
 });
@@ -31,7 +38,13 @@ test("estimated times are round", () => {
 });
 
 test("effects are found by words in any order", () => {
-  expect(["", "noir", "NOIR film", "light color", "video"].map((search) => matches(noir, search))).toEqual([true, true, true, true, true]);
+  expect(["", "noir", "NOIR film", "light color", "video"].map((search) => matches(noir, search))).toEqual([
+    true,
+    true,
+    true,
+    true,
+    true,
+  ]);
   expect(matches(noir, "noir sepia")).toBe(false);
   expect(categoriesOf([noir, { ...noir, category: "Art" }, { ...noir, category: "" }, noir])).toEqual(["Art", "Color"]);
 });
@@ -43,7 +56,13 @@ test("a kind says what is taken and made", () => {
 });
 
 test("arrow keys move in a grid and stop at its edges", () => {
-  expect([nextIndex("ArrowRight", 0, 8, 4), nextIndex("ArrowDown", 1, 8, 4), nextIndex("ArrowUp", 1, 8, 4), nextIndex("End", 1, 8, 4), nextIndex("a", 1, 8, 4)]).toEqual([1, 5, null, 7, null]);
+  expect([
+    nextIndex("ArrowRight", 0, 8, 4),
+    nextIndex("ArrowDown", 1, 8, 4),
+    nextIndex("ArrowUp", 1, 8, 4),
+    nextIndex("End", 1, 8, 4),
+    nextIndex("a", 1, 8, 4),
+  ]).toEqual([1, 5, null, 7, null]);
 });
 
 test("the same name gives the same landscape, another name another", () => {
@@ -56,8 +75,16 @@ test("a video follows another of a different length by share", () => {
 });
 
 test("the box of a medium has its shape before it has loaded", () => {
-  expect([ratioOf(null), ratioOf({ width: 640, height: 360 }), ratioOf({ width: 100, height: 1_000 })]).toEqual([16 / 9, 640 / 360, 9 / 16]);
-  expect([kindOf("video/mp4"), kindOf("application/json"), kindOf("application/zip")]).toEqual(["video", "text", "other"]);
+  expect([ratioOf(null), ratioOf({ width: 640, height: 360 }), ratioOf({ width: 100, height: 1_000 })]).toEqual([
+    16 / 9,
+    640 / 360,
+    9 / 16,
+  ]);
+  expect([kindOf("video/mp4"), kindOf("application/json"), kindOf("application/zip")]).toEqual([
+    "video",
+    "text",
+    "other",
+  ]);
   expect(mediaOf({ mime_type: "video/mp4", url: null })).toBeNull();
   expect([7.9, 62, 3_605, NaN].map(clock)).toEqual(["0:07", "1:02", "1:00:05", "0:00"]);
 });

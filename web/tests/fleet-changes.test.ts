@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { draftOf, problemsIn, requestOf, scalingPlan } from "@/pages/operate-fleet/scaling-draft";
-import { changePlan, changesOf, creationPlan, wholeNumber, workflowChange, workflowPlan } from "@/pages/operate-fleets/fleet-changes";
+import {
+  changePlan,
+  changesOf,
+  creationPlan,
+  wholeNumber,
+  workflowChange,
+  workflowPlan,
+} from "@/pages/operate-fleets/fleet-changes";
 
 const FLEET = { name: "Demo", is_active: true, desired_workers: null, live_workers: 2 };
 
@@ -18,11 +25,19 @@ describe("a change of a fleet", () => {
 
   it("can take back the wanted number", () => {
     const fleet = { ...FLEET, desired_workers: 3 };
-    expect(changesOf(fleet, { name: "Demo", is_active: true, desired_workers: null })).toEqual({ desired_workers: null });
+    expect(changesOf(fleet, { name: "Demo", is_active: true, desired_workers: null })).toEqual({
+      desired_workers: null,
+    });
   });
 
   it("reads whole numbers only", () => {
-    expect([wholeNumber(" 12 "), wholeNumber(""), wholeNumber("1.5"), wholeNumber("-1"), wholeNumber("many")]).toEqual([12, null, undefined, undefined, undefined]);
+    expect([wholeNumber(" 12 "), wholeNumber(""), wholeNumber("1.5"), wholeNumber("-1"), wholeNumber("many")]).toEqual([
+      12,
+      null,
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   it("says what workers of a new fleet get", () => {
@@ -37,7 +52,11 @@ describe("a change of a fleet", () => {
     ];
     expect(workflowPlan(workflowChange(["a", "b"], ["b", "a"]), queues)).toEqual(["Nothing changes."]);
     const plan = workflowPlan(workflowChange(["a", "b"], ["c"]), queues);
-    expect(plan).toEqual([expect.stringContaining("jobs of c"), expect.stringContaining("no more jobs of a, b"), expect.stringContaining("3 jobs of a wait")]);
+    expect(plan).toEqual([
+      expect.stringContaining("jobs of c"),
+      expect.stringContaining("no more jobs of a, b"),
+      expect.stringContaining("3 jobs of a wait"),
+    ]);
   });
 });
 
@@ -45,7 +64,14 @@ describe("the scaling rules in a form", () => {
   it("start with the defaults of the API and are sent as numbers", () => {
     const draft = draftOf(null, "process", { lightbox: true });
     const request = requestOf(draft, { lightbox: true });
-    expect(request).toMatchObject({ driver: "process", options: { lightbox: true }, providers: ["self_hosted"], minimum: 0, maximum: 1, target_seconds: 120 });
+    expect(request).toMatchObject({
+      driver: "process",
+      options: { lightbox: true },
+      providers: ["self_hosted"],
+      minimum: 0,
+      maximum: 1,
+      target_seconds: 120,
+    });
   });
 
   it("say what the autoscaler does", () => {
@@ -54,7 +80,9 @@ describe("the scaling rules in a form", () => {
     const plan = scalingPlan({ ...draft, numbers }, { live_workers: 1 }, null).join(" ");
     expect(plan).toContain("between 3 and 5 workers");
     expect(plan).toContain("orders 2 workers at once");
-    expect(scalingPlan({ ...draft, numbers: { ...numbers, minimum: "0" } }, { live_workers: 7 }, null).join(" ")).toContain("2 live workers are above the largest number");
+    expect(
+      scalingPlan({ ...draft, numbers: { ...numbers, minimum: "0" } }, { live_workers: 7 }, null).join(" "),
+    ).toContain("2 live workers are above the largest number");
   });
 
   it("say nothing about numbers that are none or contradict each other", () => {
@@ -62,6 +90,8 @@ describe("the scaling rules in a form", () => {
     const wrong = { ...draft, numbers: { ...draft.numbers, maximum: "lots" } };
     expect(Object.keys(problemsIn(wrong))).toEqual(["maximum"]);
     expect(scalingPlan(wrong, { live_workers: 0 }, null)).toEqual([]);
-    expect(scalingPlan({ ...draft, numbers: { ...draft.numbers, minimum: "2" } }, { live_workers: 0 }, null)).toEqual([]);
+    expect(scalingPlan({ ...draft, numbers: { ...draft.numbers, minimum: "2" } }, { live_workers: 0 }, null)).toEqual(
+      [],
+    );
   });
 });

@@ -1,9 +1,27 @@
 import { expect, test } from "vitest";
 import { stepOf, tidy } from "@/parts/form/NumberField";
-import { choiceLabel, initialValues, labelOf, mergedValues, payloadOf, problemsOf, type Property } from "@/parts/form/values";
+import {
+  choiceLabel,
+  initialValues,
+  labelOf,
+  mergedValues,
+  type Property,
+  payloadOf,
+  problemsOf,
+} from "@/parts/form/values";
 
 function property(key: string, type: Property["type"], rest: Partial<Property> = {}): Property {
-  return { key, type, label: key, description: "", required: false, default: null, accept: [], limits: { integer: false }, ...rest };
+  return {
+    key,
+    type,
+    label: key,
+    description: "",
+    required: false,
+    default: null,
+    accept: [],
+    limits: { integer: false },
+    ...rest,
+  };
 }
 const prompt = property("prompt", "text", { required: true, limits: { integer: false, max_length: 5 } });
 const strength = property("strength", "number", { default: 0.5, limits: { integer: false, min: 0, max: 1 } });
@@ -21,14 +39,23 @@ test("of a draft only what still fits is taken", () => {
 });
 
 test("problems are named by key", () => {
-  expect(problemsOf(all, { prompt: " ", strength: 2, logo: null, size: 1 })).toEqual({ prompt: "Fill this in.", strength: "The largest value is 1." });
-  expect(problemsOf(all, { prompt: "sunset", strength: 1, logo: null, size: 1 })).toEqual({ prompt: "Use at most 5 characters." });
+  expect(problemsOf(all, { prompt: " ", strength: 2, logo: null, size: 1 })).toEqual({
+    prompt: "Fill this in.",
+    strength: "The largest value is 1.",
+  });
+  expect(problemsOf(all, { prompt: "sunset", strength: 1, logo: null, size: 1 })).toEqual({
+    prompt: "Use at most 5 characters.",
+  });
   expect(problemsOf([prompt], { prompt: "😀😀😀😀😀" })).toEqual({});
 });
 
 test("what is empty is not sent, and a file by its id", () => {
   const file = { id: "f", name: "a.png", mimeType: "image/png", size: 1 };
-  expect(payloadOf(all, { prompt: "", strength: 0.5, logo: file, size: 2 })).toEqual({ strength: 0.5, logo: "f", size: 2 });
+  expect(payloadOf(all, { prompt: "", strength: 0.5, logo: file, size: 2 })).toEqual({
+    strength: 0.5,
+    logo: "f",
+    size: 2,
+  });
 });
 
 test("keys read as words", () => {
@@ -38,6 +65,12 @@ test("keys read as words", () => {
 });
 
 test("sliders move in steps that fit their range", () => {
-  expect([stepOf({ min: 0, max: 1 }), stepOf({ min: 0.1, max: 4 }), stepOf({ min: 0, max: 500 }), stepOf({ min: 0, max: 9, integer: true }), stepOf({ step: 0.25 })]).toEqual([0.01, 0.05, 1, 1, 0.25]);
+  expect([
+    stepOf({ min: 0, max: 1 }),
+    stepOf({ min: 0.1, max: 4 }),
+    stepOf({ min: 0, max: 500 }),
+    stepOf({ min: 0, max: 9, integer: true }),
+    stepOf({ step: 0.25 }),
+  ]).toEqual([0.01, 0.05, 1, 1, 0.25]);
   expect(tidy(0.1 + 0.2, 0.05)).toBe(0.3);
 });

@@ -1,10 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { readGraph, type Graph } from "@/parts/graph/graph";
+import { type Graph, readGraph } from "@/parts/graph/graph";
 import { layoutGraph, NODE_HEIGHT, NODE_WIDTH } from "@/parts/graph/layout";
 
 // As people export it: https://docs.comfy.org, "text to image".
 const TEXT_TO_IMAGE = {
-  "3": { class_type: "KSampler", inputs: { seed: 7, model: ["4", 0], positive: ["6", 0], negative: ["7", 0], latent_image: ["5", 0] }, _meta: { title: "Sample" } },
+  "3": {
+    class_type: "KSampler",
+    inputs: { seed: 7, model: ["4", 0], positive: ["6", 0], negative: ["7", 0], latent_image: ["5", 0] },
+    _meta: { title: "Sample" },
+  },
   "4": { class_type: "CheckpointLoaderSimple", inputs: { ckpt_name: "model.safetensors" } },
   "5": { class_type: "EmptyLatentImage", inputs: { width: 512, height: 512, batch_size: 1 } },
   "6": { class_type: "CLIPTextEncode", inputs: { text: "a lake", clip: ["4", 1] } },
@@ -20,13 +24,22 @@ function read(value: unknown): Graph {
 }
 
 function chain(length: number): Record<string, unknown> {
-  return Object.fromEntries(Array.from({ length }, (_, index) => [String(index), { class_type: "Step", inputs: index ? { from: [String(index - 1), 0] } : {} }]));
+  return Object.fromEntries(
+    Array.from({ length }, (_, index) => [
+      String(index),
+      { class_type: "Step", inputs: index ? { from: [String(index - 1), 0] } : {} },
+    ]),
+  );
 }
 
 function overlaps(graph: Graph): string[][] {
   const places = [...layoutGraph(graph).positions];
   return places.flatMap(([one, a], index) =>
-    places.slice(index + 1).flatMap(([other, b]) => (Math.abs(a.x - b.x) < NODE_WIDTH && Math.abs(a.y - b.y) < NODE_HEIGHT - 0.001 ? [[one, other]] : [])),
+    places
+      .slice(index + 1)
+      .flatMap(([other, b]) =>
+        Math.abs(a.x - b.x) < NODE_WIDTH && Math.abs(a.y - b.y) < NODE_HEIGHT - 0.001 ? [[one, other]] : [],
+      ),
   );
 }
 
@@ -42,7 +55,10 @@ describe("reading a graph", () => {
   });
 
   it("has one edge for two inputs that come from one node", () => {
-    const graph = read({ "1": { class_type: "A", inputs: {} }, "2": { class_type: "B", inputs: { left: ["1", 0], right: ["1", 1] } } });
+    const graph = read({
+      "1": { class_type: "A", inputs: {} },
+      "2": { class_type: "B", inputs: { left: ["1", 0], right: ["1", 1] } },
+    });
     expect(graph.edges.map((edge) => edge.inputs)).toEqual([["left", "right"]]);
   });
 
@@ -58,12 +74,22 @@ describe("reading a graph", () => {
     expect(graph.nodes.map((node) => node.id)).toEqual(["1", "2", "constructor"]);
     expect(graph.edges.map((edge) => [edge.source, edge.target])).toEqual([["constructor", "constructor"]]);
     expect(graph.nodes[1]!.inputs[2]).toEqual({ name: "range", value: ["a", "b"] });
-    expect([null, 3, "x", [], {}, { nodes: [], links: [] }].map(readGraph)).toEqual([null, null, null, null, null, null]);
+    expect([null, 3, "x", [], {}, { nodes: [], links: [] }].map(readGraph)).toEqual([
+      null,
+      null,
+      null,
+      null,
+      null,
+      null,
+    ]);
   });
 
   it("keeps markup in titles as the text that it is", () => {
     const title = "<img src=x onerror=alert(1)>";
-    expect(read({ "1": { class_type: "<b>A</b>", inputs: {}, _meta: { title } } }).nodes[0]).toMatchObject({ title, classType: "<b>A</b>" });
+    expect(read({ "1": { class_type: "<b>A</b>", inputs: {}, _meta: { title } } }).nodes[0]).toMatchObject({
+      title,
+      classType: "<b>A</b>",
+    });
   });
 });
 
@@ -106,14 +132,26 @@ describe("laying a graph out", () => {
     const dense = Object.fromEntries(
       Array.from({ length: 200 }, (_, index) => [
         String(index),
-        { class_type: "N", inputs: Object.fromEntries(index ? [1, 2, 3].map((each) => [`in${each}`, [String(((index - 1) * 31 + each * 7919) % index), 0]]) : []) },
+        {
+          class_type: "N",
+          inputs: Object.fromEntries(
+            index ? [1, 2, 3].map((each) => [`in${each}`, [String(((index - 1) * 31 + each * 7919) % index), 0]]) : [],
+          ),
+        },
       ]),
     );
-    const fan = { root: { class_type: "R", inputs: {} }, ...Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`n${index}`, { class_type: "N", inputs: { from: ["root", 0] } }])) };
+    const fan = {
+      root: { class_type: "R", inputs: {} },
+      ...Object.fromEntries(
+        Array.from({ length: 150 }, (_, index) => [`n${index}`, { class_type: "N", inputs: { from: ["root", 0] } }]),
+      ),
+    };
     for (const value of [dense, fan, chain(2000)]) {
       const graph = read(value);
       expect(layoutGraph(graph).positions.size).toBe(graph.nodes.length);
-      expect([...layoutGraph(graph).positions.values()].every(({ x, y }) => x >= 0 && y >= 0 && Number.isFinite(x + y))).toBe(true);
+      expect(
+        [...layoutGraph(graph).positions.values()].every(({ x, y }) => x >= 0 && y >= 0 && Number.isFinite(x + y)),
+      ).toBe(true);
     }
     expect(overlaps(read(dense))).toEqual([]);
     expect(overlaps(read(fan))).toEqual([]);

@@ -1,22 +1,37 @@
 import { describe, expect, it } from "vitest";
-import { bars, busyShare } from "@/pages/operate-worker/hours";
-import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
 import { alone, stepsFor } from "@/design/chart-values";
 import { beyond } from "@/design/reveal";
-import { placeOf } from "@/pages/operate/alert-places";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
-import { failedShare, idleShare, isLate, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
-import { queuedText, waitingText } from "@/parts/queued-jobs";
+import { placeOf } from "@/pages/operate/alert-places";
+import { failedShare, idleShare, isLate, latest, type Point, percent, perMinute, worst } from "@/pages/operate/figures";
+import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
+import { bars, busyShare } from "@/pages/operate-worker/hours";
 import { drainText, stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
+import { queuedText, waitingText } from "@/parts/queued-jobs";
 
 const START = Date.parse("2026-03-04T12:00:00Z");
 
 function point(minute: number, values: Partial<Point> = {}): Point {
-  return { at: new Date(START + minute * 60_000).toISOString(), completed: 0, failed: 0, canceled: 0, expired: 0, ...values };
+  return {
+    at: new Date(START + minute * 60_000).toISOString(),
+    completed: 0,
+    failed: 0,
+    canceled: 0,
+    expired: 0,
+    ...values,
+  };
 }
 
 function worker(values: Partial<Worker> = {}): Worker {
-  return { is_live: true, is_approved: true, is_draining: false, revoked_at: null, current_load: 0, capabilities: {}, ...values } as Worker;
+  return {
+    is_live: true,
+    is_approved: true,
+    is_draining: false,
+    revoked_at: null,
+    current_load: 0,
+    capabilities: {},
+    ...values,
+  } as Worker;
 }
 
 describe("jobs that wait", () => {
@@ -51,7 +66,11 @@ describe("figures of the overview", () => {
   });
 
   it("takes the last sample, and the worst percentile", () => {
-    const points = [point(0, { queued: 4, wait_p95_seconds: 9 }), point(1, { queued: 0, wait_p95_seconds: 3 }), point(2)];
+    const points = [
+      point(0, { queued: 4, wait_p95_seconds: 9 }),
+      point(1, { queued: 0, wait_p95_seconds: 3 }),
+      point(2),
+    ];
     expect(latest(points, (each) => each.queued)).toBe(0);
     expect(worst(points, (each) => each.wait_p95_seconds)).toBe(9);
     expect(worst([point(0)], (each) => each.wait_p95_seconds)).toBeNull();
@@ -65,12 +84,24 @@ describe("figures of the overview", () => {
 
 describe("charts of shares", () => {
   it("have one value for each step that has something to divide by", () => {
-    const points = [point(0), point(1, { completed: 3, failed: 1 }), point(2, { expired: 2, canceled: 5 }), point(3, { completed: 4 }), point(4, { canceled: 1 })];
+    const points = [
+      point(0),
+      point(1, { completed: 3, failed: 1 }),
+      point(2, { expired: 2, canceled: 5 }),
+      point(3, { completed: 4 }),
+      point(4, { canceled: 1 }),
+    ];
     expect(points.map((each) => failedShare([each]))).toEqual([null, 0.25, 1, 0, null]);
   });
 
   it("count slots, so that a worker with two slots and one job is half idle", () => {
-    const points = [point(0), point(1, { slots: 0, busy_slots: 0 }), point(2, { slots: 2, busy_slots: 1 }), point(3, { slots: 5, busy_slots: 0 }), point(4, { slots: 2.5, busy_slots: 2.5 })];
+    const points = [
+      point(0),
+      point(1, { slots: 0, busy_slots: 0 }),
+      point(2, { slots: 2, busy_slots: 1 }),
+      point(3, { slots: 5, busy_slots: 0 }),
+      point(4, { slots: 2.5, busy_slots: 2.5 }),
+    ];
     expect(points.map((each) => idleShare([each]))).toEqual([null, null, 0.5, 1, 0]);
   });
 });
@@ -105,7 +136,9 @@ describe("the state of a worker", () => {
   });
 
   it("names the versions of its engines", () => {
-    expect(versionsOf(worker({ capabilities: { engines: { self_hosted: "0.7.0", cloud: "1.2", odd: {} }, gpu: "H200" } }))).toBe("self_hosted 0.7.0, cloud 1.2");
+    expect(
+      versionsOf(worker({ capabilities: { engines: { self_hosted: "0.7.0", cloud: "1.2", odd: {} }, gpu: "H200" } })),
+    ).toBe("self_hosted 0.7.0, cloud 1.2");
     expect(versionsOf(worker({ capabilities: { engines: "none" } }))).toBe("");
   });
 });
@@ -146,7 +179,11 @@ describe("utilisation of a worker", () => {
     expect(agentOf({ agent: { version: 1 } })).toBeNull();
     expect(customNodesOf({ custom_nodes: ["impact-pack", 7] })).toEqual([{ name: "impact-pack", version: null }]);
     const versions = { a: "8.2.1", b: "63d21361e08440a8836edc23dca4fb0d6c616c05", c: 7 };
-    expect(customNodesOf({ custom_nodes: ["a", "b", "c", "toString"], custom_node_versions: versions }).map((each) => each.version)).toEqual(["8.2.1", "63d21361e0", null, null]);
+    expect(
+      customNodesOf({ custom_nodes: ["a", "b", "c", "toString"], custom_node_versions: versions }).map(
+        (each) => each.version,
+      ),
+    ).toEqual(["8.2.1", "63d21361e0", null, null]);
     expect(customNodesOf({ custom_nodes: ["a"], custom_node_versions: "x" })).toEqual([{ name: "a", version: null }]);
     expect(customNodesOf({ custom_nodes: "x" })).toEqual([]);
   });
@@ -165,12 +202,27 @@ describe("charts", () => {
 
 describe("places of alerts", () => {
   it("leads to the jobs or the workflow that the alert names", () => {
-    expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", workflow: "portrait" } });
-    expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({ to: "/operate/workflows/$slug", params: { slug: "portrait" } });
-    expect(placeOf({ code: "failing_runs", subject: "pool_1" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed" } });
-    expect(placeOf({ code: "stopped_run", subject: "00000000-0000-0000-0000-000000000007" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", run: "00000000-0000-0000-0000-000000000007" } });
+    expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({
+      to: "/operate/jobs",
+      search: { status: "failed", workflow: "portrait" },
+    });
+    expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({
+      to: "/operate/workflows/$slug",
+      params: { slug: "portrait" },
+    });
+    expect(placeOf({ code: "failing_runs", subject: "pool_1" })).toMatchObject({
+      to: "/operate/jobs",
+      search: { status: "failed" },
+    });
+    expect(placeOf({ code: "stopped_run", subject: "00000000-0000-0000-0000-000000000007" })).toMatchObject({
+      to: "/operate/jobs",
+      search: { status: "failed", run: "00000000-0000-0000-0000-000000000007" },
+    });
     expect(placeOf({ code: "failing_provider", subject: "replicate" })).toMatchObject({ to: "/operate/providers" });
-    expect(placeOf({ code: "mails_not_sent", subject: "mails" })).toMatchObject({ to: "/operate/users", search: { view: "mails" } });
+    expect(placeOf({ code: "mails_not_sent", subject: "mails" })).toMatchObject({
+      to: "/operate/users",
+      search: { view: "mails" },
+    });
     expect(placeOf({ code: "alerts_not_sent", subject: "alerts" })).toMatchObject({ to: "/operate/health" });
     expect(placeOf({ code: "pool_unavailable", subject: "pool_1" })).toBeNull();
   });

@@ -2,12 +2,10 @@ import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { mayOpen, OPERATE, operatePlaces } from "@/frame/navigation";
 import { detailsOf, pageOf, subjectName } from "@/pages/operate-audit/entries";
-import { actorName } from "@/parts/actor-name";
 import { validAuditSearch } from "@/pages/operate-audit/filters";
-import { localOf, utcOf } from "@/parts/local-times";
 import { worstFirst } from "@/pages/operate-health/findings";
 import { finishedPools, poolState, totalOf } from "@/pages/operate-ledger/audits";
-import { found, sections, valueText, type Setting } from "@/pages/operate-settings/found";
+import { found, type Setting, sections, valueText } from "@/pages/operate-settings/found";
 import { changesOf as quotaChanges } from "@/pages/operate-tenant/quotas";
 import { changesOf as shareChanges } from "@/pages/operate-tenant/share";
 import { slugOf } from "@/pages/operate-tenants/slugs";
@@ -15,7 +13,9 @@ import { amountOf } from "@/pages/operate-user/amounts";
 import { invitationState } from "@/pages/operate-users/invitations";
 import { freshPassword } from "@/pages/operate-users/passwords";
 import { rolesOf } from "@/pages/operate-users/roles";
+import { actorName } from "@/parts/actor-name";
 import { formatBytes, parseBytes } from "@/parts/bytes";
+import { localOf, utcOf } from "@/parts/local-times";
 
 describe("which pages a role opens", () => {
   it("shows a tenant admin the tenants and users only", () => {
@@ -72,13 +72,22 @@ describe("forms", () => {
   });
   it("sends only what changed of a share", () => {
     const share = { tenant: "a", weight: 1, max_running: null, max_running_per_user: 2, running: 0 };
-    expect(shareChanges(share, { weight: "1", max_running: "4", max_running_per_user: "" })).toEqual({ changes: { max_running: 4, max_running_per_user: null }, problems: {} });
-    expect(Object.keys(shareChanges(share, { weight: "0", max_running: "1.5" }).problems)).toEqual(["weight", "max_running"]);
+    expect(shareChanges(share, { weight: "1", max_running: "4", max_running_per_user: "" })).toEqual({
+      changes: { max_running: 4, max_running_per_user: null },
+      problems: {},
+    });
+    expect(Object.keys(shareChanges(share, { weight: "0", max_running: "1.5" }).problems)).toEqual([
+      "weight",
+      "max_running",
+    ]);
   });
   it("does not take a rounded size for a change", () => {
     const quotas = { changed: { tenant_storage_bytes: 20_000_000_001 } } as unknown as Schemas["TenantQuotas"];
     expect(quotaChanges(quotas, { tenant_storage_bytes: "20 GB" }).changes).toEqual({});
-    expect(quotaChanges(quotas, { tenant_storage_bytes: "", keys_per_user: "1,000" }).changes).toEqual({ tenant_storage_bytes: null, keys_per_user: 1000 });
+    expect(quotaChanges(quotas, { tenant_storage_bytes: "", keys_per_user: "1,000" }).changes).toEqual({
+      tenant_storage_bytes: null,
+      keys_per_user: 1000,
+    });
     expect(quotaChanges(quotas, { keys_per_user: "x" }).problems).toHaveProperty("keys_per_user");
   });
 });
@@ -91,12 +100,16 @@ describe("invitations", () => {
     [{ revoked_at: "2026-01-01T00:00:00Z" }, "revoked"],
     [{ mail_error: "refused" }, "failed"],
     [{ expires_at: "2025-12-31T00:00:00Z" }, "expired"],
-  ])("%j is %s", (changes, state) => expect(invitationState({ ...invitation, ...changes }, new Date("2026-01-01T12:00:00Z"))).toBe(state));
+  ])("%j is %s", (changes, state) =>
+    expect(invitationState({ ...invitation, ...changes }, new Date("2026-01-01T12:00:00Z"))).toBe(state),
+  );
 });
 
 describe("the audit log", () => {
   it("keeps the filters that are usable", () => {
-    expect(validAuditSearch({ actor: " a@b.c ", action: "", since: "2026-01-01T00:00:00Z", until: "soon", other: 1 })).toEqual({ actor: "a@b.c", since: "2026-01-01T00:00:00.000Z" });
+    expect(
+      validAuditSearch({ actor: " a@b.c ", action: "", since: "2026-01-01T00:00:00Z", until: "soon", other: 1 }),
+    ).toEqual({ actor: "a@b.c", since: "2026-01-01T00:00:00.000Z" });
   });
   it("shows a time in the reader's zone and takes it back", () => {
     const utc = "2026-06-01T10:30:00.000Z";
@@ -104,18 +117,28 @@ describe("the audit log", () => {
     expect(localOf(undefined)).toBe("");
   });
   it("names people and details in words", () => {
-    const entry = { actor: "operator", details: { amount: 5, reason: "Invoice 7", scopes: ["read"], empty: null } } as unknown as Schemas["AuditEntry"];
+    const entry = {
+      actor: "operator",
+      details: { amount: 5, reason: "Invoice 7", scopes: ["read"], empty: null },
+    } as unknown as Schemas["AuditEntry"];
     expect(actorName(entry)).toBe("Command line");
     expect(actorName({ ...entry, actor_email: "a@b.c" })).toBe("a@b.c");
     expect(actorName({ actor: "admin:01a1", actor_email: null })).toBe("admin:01a1");
-    expect(actorName({ actor: "admin:01a1", actor_email: "deleted-01a1e0b2-0000-7000-8000-000000abcdef@users.invalid" })).toBe("Deleted user …abcdef");
+    expect(
+      actorName({ actor: "admin:01a1", actor_email: "deleted-01a1e0b2-0000-7000-8000-000000abcdef@users.invalid" }),
+    ).toBe("Deleted user …abcdef");
     const id = "01a1e0b2-0000-7000-8000-000000000001";
-    expect(detailsOf({ details: { user_id: id, filter: { user_id: id } }, names: { [id]: "ann@b.c" } })).toBe('user: ann@b.c, filter: {"user_id":"ann@b.c"}');
+    expect(detailsOf({ details: { user_id: id, filter: { user_id: id } }, names: { [id]: "ann@b.c" } })).toBe(
+      'user: ann@b.c, filter: {"user_id":"ann@b.c"}',
+    );
     expect(subjectName({ subject_id: "7", subject_name: "demo, production" })).toBe("demo, production");
     expect(subjectName({ subject_id: "gpu-1", subject_name: null })).toBe("gpu-1");
     expect(pageOf({ action: "user.login_failed", subject_type: "user", subject_id: "unknown" })).toBeNull();
     expect(pageOf({ action: "user.invite", subject_type: "user", subject_id: id })).toBeNull();
-    expect(pageOf({ action: "fleet.create", subject_type: "fleet", subject_id: "7" })).toEqual({ to: "/operate/fleets/$id", params: { id: "7" } });
+    expect(pageOf({ action: "fleet.create", subject_type: "fleet", subject_id: "7" })).toEqual({
+      to: "/operate/fleets/$id",
+      params: { id: "7" },
+    });
     expect(detailsOf(entry)).toBe('amount: 5, reason: Invoice 7, scopes: ["read"]');
   });
 });
@@ -126,12 +149,27 @@ describe("the ledger", () => {
   const audit = { pools: [done, waiting] } as Schemas["LedgerAudit"];
   it("adds up the pools that are done", () => {
     expect([finishedPools(audit), totalOf(audit, "balance"), totalOf(audit, "held")]).toEqual([1, 3, null]);
-    expect([poolState(done).tone, poolState(waiting).tone, poolState({ ...done, findings: 2 }).tone, poolState({ ...done, error: "away" }).tone]).toEqual(["ok", "plain", "bad", "warn"]);
+    expect([
+      poolState(done).tone,
+      poolState(waiting).tone,
+      poolState({ ...done, findings: 2 }).tone,
+      poolState({ ...done, error: "away" }).tone,
+    ]).toEqual(["ok", "plain", "bad", "warn"]);
   });
 });
 
 describe("settings", () => {
-  const setting = (name: string, changes: Partial<Setting> = {}): Setting => ({ name, variable: name.toUpperCase(), value: 1, default: 1, source: null, is_secret: false, unit: null, description: "A number.", ...changes });
+  const setting = (name: string, changes: Partial<Setting> = {}): Setting => ({
+    name,
+    variable: name.toUpperCase(),
+    value: 1,
+    default: 1,
+    source: null,
+    is_secret: false,
+    unit: null,
+    description: "A number.",
+    ...changes,
+  });
   it("finds every word, and what was changed", () => {
     const all = [setting("server.port"), setting("server.host", { source: "the environment" }), setting("home")];
     expect(found(all, "PORT server", "all").map((each) => each.name)).toEqual(["server.port"]);
@@ -154,7 +192,12 @@ describe("settings", () => {
 
 describe("health", () => {
   it("shows problems first", () => {
-    const findings = ["ok", "problem", "warning"].map((status) => ({ part: "a", status, message: "", advice: "" })) as Schemas["HealthFinding"][];
+    const findings = ["ok", "problem", "warning"].map((status) => ({
+      part: "a",
+      status,
+      message: "",
+      advice: "",
+    })) as Schemas["HealthFinding"][];
     expect(worstFirst(findings).map((each) => each.status)).toEqual(["problem", "warning", "ok"]);
   });
 });

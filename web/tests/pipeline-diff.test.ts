@@ -4,7 +4,21 @@ import { changesBetween, wordDiff } from "@/pages/pipeline/diff";
 
 function step(position: number, name: string, changes: Partial<Schemas["Step"]> = {}): Schemas["Step"] {
   const needs = { needs_run_prompt: false, needs_parent_image_path: false, needs_run_variables: false };
-  return { id: `${position}`, position, name, slug: name.toLowerCase(), workflow: "paint", effect_id: "e", payload: null, values: {}, ...needs, max_children: 2, top_k: null, requires_approval: false, ...changes };
+  return {
+    id: `${position}`,
+    position,
+    name,
+    slug: name.toLowerCase(),
+    workflow: "paint",
+    effect_id: "e",
+    payload: null,
+    values: {},
+    ...needs,
+    max_children: 2,
+    top_k: null,
+    requires_approval: false,
+    ...changes,
+  };
 }
 
 describe("what changed between two versions", () => {
@@ -43,14 +57,23 @@ describe("what changed between two versions", () => {
     const added = [step(1, "Sketch"), step(2, "Base"), step(3, "Fix"), step(4, "Glow")];
     expect(changesBetween(before, added)).toEqual([{ is: "added", name: "Sketch", position: 1 }]);
     const swapped = [step(1, "Base"), step(2, "Glow"), step(3, "Fix")];
-    expect(changesBetween(before, swapped).map((each) => [each.name, each.is === "changed" && each.movedFrom])).toEqual([["Glow", 3], ["Fix", 2]]);
-    expect(changesBetween(before, [step(1, "Base"), step(2, "Glow")])).toEqual([{ is: "removed", name: "Fix", position: 2 }]);
+    expect(changesBetween(before, swapped).map((each) => [each.name, each.is === "changed" && each.movedFrom])).toEqual(
+      [
+        ["Glow", 3],
+        ["Fix", 2],
+      ],
+    );
+    expect(changesBetween(before, [step(1, "Base"), step(2, "Glow")])).toEqual([
+      { is: "removed", name: "Fix", position: 2 },
+    ]);
   });
 
   it("knows a step again that got another name and slug", () => {
     const [change] = changesBetween([step(1, "Base")], [step(1, "Ground")]);
     expect(change).toMatchObject({ is: "changed", fields: [{ field: "name", before: "Base", after: "Ground" }] });
-    expect(changesBetween([step(1, "Base")], [step(1, "Ground", { workflow: "glow" })]).map((each) => each.is)).toEqual(["added", "removed"]);
+    expect(changesBetween([step(1, "Base")], [step(1, "Ground", { workflow: "glow" })]).map((each) => each.is)).toEqual(
+      ["added", "removed"],
+    );
   });
 });
 

@@ -10,7 +10,9 @@ const problem = {
 };
 
 test("a refusal is shown at the field it concerns", async () => {
-  const error = await readProblem(new Response(JSON.stringify(problem), { status: 422, headers: { "retry-after": "7" } }));
+  const error = await readProblem(
+    new Response(JSON.stringify(problem), { status: 422, headers: { "retry-after": "7" } }),
+  );
   expect(error).toBeInstanceOf(ApiError);
   expect([error.status, error.code, error.retryAfter]).toEqual([422, "invalid_request", 7]);
   expect(fieldReason(error, "prompt")).toBe("Has 3 characters at least.");

@@ -1,8 +1,15 @@
 import { expect, test } from "vitest";
 import { ApiError } from "@/api/problems";
+import {
+  changesRequirements,
+  isHash,
+  lackText,
+  namesIn,
+  reasonBelow,
+  shownText,
+} from "@/pages/operate-workflow/requirements";
 import { diffOf } from "@/parts/workflow/diff";
 import type { Draft } from "@/parts/workflow/draft";
-import { changesRequirements, isHash, lackText, namesIn, reasonBelow, shownText } from "@/pages/operate-workflow/requirements";
 
 test("names are read one per line, each once", () => {
   expect(namesIn(" KSampler \n\nVAEDecode\nKSampler\n")).toEqual(["KSampler", "VAEDecode"]);
@@ -21,7 +28,14 @@ test("a hash has 64 digits", () => {
 });
 
 test("a reason is found at the list and at each of its lines", () => {
-  const refused = (field: string) => new ApiError({ type: "about:blank", title: "Refused", status: 422, code: "invalid_request", errors: [{ field, reason: "Too long." }] });
+  const refused = (field: string) =>
+    new ApiError({
+      type: "about:blank",
+      title: "Refused",
+      status: 422,
+      code: "invalid_request",
+      errors: [{ field, reason: "Too long." }],
+    });
   expect(reasonBelow(refused("requirements.ignore.3"), "requirements.ignore")).toBe("Too long.");
   expect(reasonBelow(refused("requirements.ignored"), "requirements.ignore")).toBeUndefined();
 });
@@ -31,7 +45,12 @@ test("what is missing is named by its kind", () => {
 });
 
 test("unsaved changes of requirements, nodes and properties are not compared with workers, others do not matter", () => {
-  const saved = { name: "Imagine", graph: { "1": { class_type: "KSampler", inputs: { seed: 1 } } }, properties: [], requirements: { from_graph: true } } as unknown as Draft;
+  const saved = {
+    name: "Imagine",
+    graph: { "1": { class_type: "KSampler", inputs: { seed: 1 } } },
+    properties: [],
+    requirements: { from_graph: true },
+  } as unknown as Draft;
   const changes = (values: object) => changesRequirements(diffOf(saved, { ...saved, ...values } as Draft));
   expect(changes({})).toBe(false);
   expect(changes({ name: "Another name" })).toBe(false);

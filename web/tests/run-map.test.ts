@@ -40,7 +40,11 @@ describe("the map of a tree", () => {
   it("frames at least a dot, also of a window beside the tree", () => {
     const tree = { width: 1_000_000, height: 500_000 };
     const map = mapOf(tree);
-    for (const camera of [{ x: 500_000, y: 0, scale: 2 }, { x: 2_000_000, y: 900_000, scale: 2 }, { x: -90_000, y: -90_000, scale: 2 }]) {
+    for (const camera of [
+      { x: 500_000, y: 0, scale: 2 },
+      { x: 2_000_000, y: 900_000, scale: 2 },
+      { x: -90_000, y: -90_000, scale: 2 },
+    ]) {
       const frame = frameOf(tree, map, camera, WINDOW);
       expect(frame).toMatchObject({ width: 4, height: 4 });
       expect(frame?.x).toBeGreaterThanOrEqual(0);

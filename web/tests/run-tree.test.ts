@@ -1,13 +1,27 @@
 import { describe, expect, it } from "vitest";
 import { fit, LARGEST, pan, reveal, shownBy, zoomAt } from "@/pages/run/tree/camera";
 import { bandCount, COLUMN, layOut, NODE_HEIGHT, NODE_WIDTH, ROW, type TreeNode } from "@/pages/run/tree/layout";
-import { bucketOf, BUCKETS, MIDDLE, mix, palette, shapeOf, spreadOf, winnersOf } from "@/pages/run/tree/looks";
-import { shortened } from "@/pages/run/tree/shortened";
+import { BUCKETS, bucketOf, MIDDLE, mix, palette, shapeOf, spreadOf, winnersOf } from "@/pages/run/tree/looks";
 import { neighbour } from "@/pages/run/tree/neighbours";
+import { shortened } from "@/pages/run/tree/shortened";
 import { Grid } from "@/pages/run/tree/visible";
 
 function node(number: number, parent: number | null, position: number, values: Partial<TreeNode> = {}): TreeNode {
-  return { id: `c${number}`, number, parent_id: parent === null ? null : `c${parent}`, step_id: `s${position}`, position, status: "active", elo: 1000, votes: 0, child_count: 0, in_flight: 0, max_children: 5, failure_count: 0, ...values };
+  return {
+    id: `c${number}`,
+    number,
+    parent_id: parent === null ? null : `c${parent}`,
+    step_id: `s${position}`,
+    position,
+    status: "active",
+    elo: 1000,
+    votes: 0,
+    child_count: 0,
+    in_flight: 0,
+    max_children: 5,
+    failure_count: 0,
+    ...values,
+  };
 }
 
 /** Bases with five children each, and these with four. */
@@ -72,7 +86,14 @@ describe("what a window shows", () => {
 
   it("is all nodes within it, and few others", () => {
     const rect = { left: 900, top: 2000, right: 1700, bottom: 2600 };
-    const inside = layout.placed.flatMap(({ x, y }, place) => (x + NODE_WIDTH / 2 > rect.left && x - NODE_WIDTH / 2 < rect.right && y + NODE_HEIGHT / 2 > rect.top && y - NODE_HEIGHT / 2 < rect.bottom ? [place] : []));
+    const inside = layout.placed.flatMap(({ x, y }, place) =>
+      x + NODE_WIDTH / 2 > rect.left &&
+      x - NODE_WIDTH / 2 < rect.right &&
+      y + NODE_HEIGHT / 2 > rect.top &&
+      y - NODE_HEIGHT / 2 < rect.bottom
+        ? [place]
+        : [],
+    );
     const { nodes, lines } = grid.visible(rect);
     expect(inside.every((place) => nodes.includes(place))).toBe(true);
     expect(nodes.length).toBeLessThan(layout.placed.length / 5);
@@ -140,7 +161,13 @@ describe("looks", () => {
   });
 
   it("knows the best of the last step that were compared", () => {
-    const nodes = [node(1, null, 1, { elo: 2000, votes: 9 }), node(2, 1, 2, { elo: 1010, votes: 1 }), node(3, 1, 2, { elo: 1010, votes: 1 }), node(4, 1, 2, { elo: 1500 }), node(5, 1, 2, { elo: 1400, votes: 2, status: "rejected" })];
+    const nodes = [
+      node(1, null, 1, { elo: 2000, votes: 9 }),
+      node(2, 1, 2, { elo: 1010, votes: 1 }),
+      node(3, 1, 2, { elo: 1010, votes: 1 }),
+      node(4, 1, 2, { elo: 1500 }),
+      node(5, 1, 2, { elo: 1400, votes: 2, status: "rejected" }),
+    ];
     expect([...winnersOf(nodes, 2, 1)]).toEqual(["c2"]);
   });
 });

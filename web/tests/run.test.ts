@@ -1,14 +1,29 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
+import {
+  actionOf,
+  type Candidate,
+  dropped,
+  EMPTY,
+  judge,
+  keyOf,
+  type Pair,
+  type PairQueue,
+  progressOf,
+  putBack,
+  received,
+  tallestOf,
+  undo,
+  voteOf,
+} from "@/pages/run/compare/pair-queue";
 import { columnsFor } from "@/pages/run/gallery/columns";
-import { actionOf, dropped, EMPTY, judge, keyOf, progressOf, putBack, received, tallestOf, undo, voteOf, type Candidate, type Pair, type PairQueue } from "@/pages/run/compare/pair-queue";
+import { suggestedMore, tokensPerLeaf } from "@/pages/run/more";
 import { appended, fingerprint } from "@/pages/run/news";
 import { promptOf } from "@/pages/run/panel/lineage-text";
 import type { Run, TreeNode } from "@/pages/run/queries";
 import { comparedStep, readSearch } from "@/pages/run/search";
 import { isFiltered, needsUser, percentOf, readSearch as readRuns, toneOf } from "@/pages/runs/filters";
 import { steady } from "@/parts/steady-urls";
-import { suggestedMore, tokensPerLeaf } from "@/pages/run/more";
 
 const candidate = (id: string) => ({ id, number: Number(id) }) as Candidate;
 const pair = (one: number, other: number): [Candidate, Candidate] => [candidate(`${one}`), candidate(`${other}`)];
@@ -55,22 +70,46 @@ describe("the queue of pairs", () => {
 
   it("votes for the side that was chosen", () => {
     expect(voteOf({ pair: pair(1, 2), verdict: "left" })).toEqual({ winner_id: "1", loser_id: "2", verdict: "winner" });
-    expect(voteOf({ pair: pair(1, 2), verdict: "right" })).toEqual({ winner_id: "2", loser_id: "1", verdict: "winner" });
+    expect(voteOf({ pair: pair(1, 2), verdict: "right" })).toEqual({
+      winner_id: "2",
+      loser_id: "1",
+      verdict: "winner",
+    });
     expect(voteOf({ pair: pair(1, 2), verdict: "both" }).verdict).toBe("both");
-    expect(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "u", "x"].map(actionOf)).toEqual(["left", "right", "both", "neither", "undo", undefined]);
+    expect(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "u", "x"].map(actionOf)).toEqual([
+      "left",
+      "right",
+      "both",
+      "neither",
+      "undo",
+      undefined,
+    ]);
   });
 });
 
 describe("the URL of runs", () => {
   it("keeps what it knows and forgets the rest", () => {
-    expect(readSearch({ tab: "compare", step: "glow", candidate: "c", status: "rejected" })).toEqual({ tab: "compare", step: "glow", candidate: "c", status: "rejected" });
-    expect(readSearch({ tab: "tree", step: 7, candidate: "", status: "odd" })).toEqual({ tab: undefined, step: undefined, candidate: undefined, status: undefined });
+    expect(readSearch({ tab: "compare", step: "glow", candidate: "c", status: "rejected" })).toEqual({
+      tab: "compare",
+      step: "glow",
+      candidate: "c",
+      status: "rejected",
+    });
+    expect(readSearch({ tab: "tree", step: 7, candidate: "", status: "odd" })).toEqual({
+      tab: undefined,
+      step: undefined,
+      candidate: undefined,
+      status: undefined,
+    });
     expect(readRuns({ status: "paused", pipeline: "trees" })).toEqual({ status: "paused", pipeline: "trees" });
     expect(isFiltered(readRuns({ status: "odd" }))).toBe(false);
   });
 
   it("compares the last step in which there are two", () => {
-    const steps = ["a", "b", "c"].map((slug, place) => ({ step: { slug } as Schemas["Step"], active: [4, 2, 1][place] ?? 0 }));
+    const steps = ["a", "b", "c"].map((slug, place) => ({
+      step: { slug } as Schemas["Step"],
+      active: [4, 2, 1][place] ?? 0,
+    }));
     expect(comparedStep(steps, undefined)).toBe("b");
     expect(comparedStep(steps, "a")).toBe("a");
     expect(comparedStep(steps, "gone")).toBe("b");
@@ -90,18 +129,31 @@ describe("states of runs", () => {
 });
 
 describe("news of a run", () => {
-  const node = (number: number, values: Partial<TreeNode> = {}) => ({ id: `c${number}`, number, parent_id: null, child_count: 0, in_flight: 0, ...values }) as TreeNode;
+  const node = (number: number, values: Partial<TreeNode> = {}) =>
+    ({ id: `c${number}`, number, parent_id: null, child_count: 0, in_flight: 0, ...values }) as TreeNode;
 
   it("are put into the tree that is known", () => {
-    const tree = appended([node(1, { in_flight: 1 }), node(2)], [node(2), node(3, { parent_id: "c1" }), node(4, { parent_id: "c1", rejection: "surplus" })]);
+    const tree = appended(
+      [node(1, { in_flight: 1 }), node(2)],
+      [node(2), node(3, { parent_id: "c1" }), node(4, { parent_id: "c1", rejection: "surplus" })],
+    );
     expect(tree.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
     expect(tree[0]).toMatchObject({ child_count: 1, in_flight: 0 });
   });
 
   it("are noticed by what the run says", () => {
-    const run = { status: "active", candidates: 3, spent: 3, budget: 9, updated_at: "t", steps: [{ active: 1, in_flight: 1, approved: true }] } as Run;
+    const run = {
+      status: "active",
+      candidates: 3,
+      spent: 3,
+      budget: 9,
+      updated_at: "t",
+      steps: [{ active: 1, in_flight: 1, approved: true }],
+    } as Run;
     expect(fingerprint(run)).toBe(fingerprint({ ...run }));
-    expect(fingerprint({ ...run, steps: [{ ...run.steps[0], in_flight: 0 } as Run["steps"][number]] })).not.toBe(fingerprint(run));
+    expect(fingerprint({ ...run, steps: [{ ...run.steps[0], in_flight: 0 } as Run["steps"][number]] })).not.toBe(
+      fingerprint(run),
+    );
   });
 });
 
@@ -109,7 +161,9 @@ describe("candidates", () => {
   it("were asked for by a prompt, or by values", () => {
     expect(promptOf({ lineage: { prompt: "dunes" }, payload: null })).toBe("dunes");
     expect(promptOf({ lineage: {}, payload: { prompt: "hills" } })).toBe("hills");
-    expect(promptOf({ lineage: { prompt: null, values: { strength: 0.4, deep: { a: 1 } } }, payload: null })).toBe("strength 0.4");
+    expect(promptOf({ lineage: { prompt: null, values: { strength: 0.4, deep: { a: 1 } } }, payload: null })).toBe(
+      "strength 0.4",
+    );
     expect(promptOf({ lineage: {}, payload: null })).toBeNull();
   });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fieldsOf, initialOf, payloadOf, problemsOf, resolved, withValue, type Schema } from "@/parts/form/schema";
+import { fieldsOf, initialOf, payloadOf, problemsOf, resolved, type Schema, withValue } from "@/parts/form/schema";
 
 const schema: Schema = {
   type: "object",
@@ -9,9 +9,19 @@ const schema: Schema = {
     tone: { anyOf: [{ type: "string" }, { type: "null" }], default: null },
     product: { $ref: "#/$defs/Product" },
     kind: { const: "copy" },
-    params: { type: "object", properties: { steps: { type: "integer", default: 8, minimum: 1 }, image: { type: "string" } }, required: ["image"] },
+    params: {
+      type: "object",
+      properties: { steps: { type: "integer", default: 8, minimum: 1 }, image: { type: "string" } },
+      required: ["image"],
+    },
   },
-  $defs: { Product: { type: "object", required: ["title"], properties: { title: { type: "string" }, images: { type: "array", items: { type: "string" } } } } },
+  $defs: {
+    Product: {
+      type: "object",
+      required: ["title"],
+      properties: { title: { type: "string" }, images: { type: "array", items: { type: "string" } } },
+    },
+  },
 };
 
 test("references and “or null” are resolved", () => {
@@ -26,7 +36,13 @@ test("references and “or null” are resolved", () => {
 });
 
 test("a form starts with defaults and constants", () => {
-  expect(initialOf(schema, schema)).toEqual({ product: {}, kind: "copy", style: "plain", tone: null, params: { steps: 8 } });
+  expect(initialOf(schema, schema)).toEqual({
+    product: {},
+    kind: "copy",
+    style: "plain",
+    tone: null,
+    params: { steps: 8 },
+  });
 });
 
 test("what is left empty is left out, and so is an object of defaults", () => {
@@ -38,5 +54,9 @@ test("what is left empty is left out, and so is an object of defaults", () => {
 test("problems are named by path", () => {
   expect(problemsOf(schema, schema, initialOf(schema, schema))).toEqual({ "product.title": { is: "required" } });
   const value = { product: { title: "Lamp" }, kind: "copy", style: "much too long", params: { steps: 0.5 } };
-  expect(problemsOf(schema, schema, value)).toEqual({ style: { is: "tooLong", most: 10 }, "params.image": { is: "required" }, "params.steps": { is: "atLeast", least: 1 } });
+  expect(problemsOf(schema, schema, value)).toEqual({
+    style: { is: "tooLong", most: 10 },
+    "params.image": { is: "required" },
+    "params.steps": { is: "atLeast", least: 1 },
+  });
 });

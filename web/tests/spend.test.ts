@@ -11,7 +11,10 @@ test("small amounts keep the digits that matter, and an unknown price is no amou
 });
 
 test("costs are shown where the price of a provider is known", () => {
-  const of = (price: number | null) => ({ currency: "USD", providers: [{ provider: "replicate", price_per_call: price, last_24h: none, last_30d: none }] });
+  const of = (price: number | null) => ({
+    currency: "USD",
+    providers: [{ provider: "replicate", price_per_call: price, last_24h: none, last_30d: none }],
+  });
   expect(hasPrices(of(0))).toBe(true);
   expect(hasPrices(of(null))).toBe(false);
 });

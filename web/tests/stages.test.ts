@@ -4,18 +4,33 @@ import { roughly, secondsLeft, stageOf, stagesOf, stepOf } from "@/parts/job/sta
 const submitted_at = "2026-01-01T00:00:00Z";
 const at = (seconds: number) => Date.parse(submitted_at) + seconds * 1000;
 const time = (seconds: number) => new Date(at(seconds)).toISOString();
-const progress = (message: string | null, seconds: number, elapsed: number) => ({ job_id: "1", percent: 50, message, elapsed_ms: elapsed * 1000, updated_at: time(seconds) });
+const progress = (message: string | null, seconds: number, elapsed: number) => ({
+  job_id: "1",
+  percent: 50,
+  message,
+  elapsed_ms: elapsed * 1000,
+  updated_at: time(seconds),
+});
 
 describe("the stages of a job", () => {
   it("waits until it is taken", () => {
-    expect(stagesOf({ status: "queued", submitted_at, started_at: null, progress: null }, at(7))[0]).toEqual({ name: "queued", state: "now", seconds: 7 });
+    expect(stagesOf({ status: "queued", submitted_at, started_at: null, progress: null }, at(7))[0]).toEqual({
+      name: "queued",
+      state: "now",
+      seconds: 7,
+    });
   });
   it("prepares until its worker says something", () => {
     expect(stageOf({ status: "processing", progress: null })).toBe("preparing");
     expect(stageOf({ status: "processing", progress: { job_id: "1", updated_at: submitted_at } })).toBe("preparing");
   });
   it("tells how long each took", () => {
-    const job = { status: "processing" as const, submitted_at, started_at: time(2), progress: progress("KSampler 1/2", 10, 5) };
+    const job = {
+      status: "processing" as const,
+      submitted_at,
+      started_at: time(2),
+      progress: progress("KSampler 1/2", 10, 5),
+    };
     expect(stagesOf(job, at(12)).map((stage) => [stage.state, stage.seconds])).toEqual([
       ["done", 2],
       ["done", 3],
@@ -24,7 +39,12 @@ describe("the stages of a job", () => {
     ]);
   });
   it("saves once the worker uploads", () => {
-    const job = { status: "processing" as const, submitted_at, started_at: time(2), progress: progress("Uploading the result", 10, 5) };
+    const job = {
+      status: "processing" as const,
+      submitted_at,
+      started_at: time(2),
+      progress: progress("Uploading the result", 10, 5),
+    };
     expect(stagesOf(job, at(11)).map((stage) => stage.seconds)).toEqual([2, 3, 5, 1]);
   });
 });

@@ -17,5 +17,14 @@ test("times are relative, in the largest unit that fits", () => {
 });
 
 test("durations get coarser as they grow", () => {
-  expect([0, 0.02, 0.31, 12.6, 59.4, 72, 3_599.6, 7_500].map(duration)).toEqual(["0 s", "< 0.1 s", "0.3 s", "13 s", "59 s", "1 m 12 s", "1 h 0 m", "2 h 5 m"]);
+  expect([0, 0.02, 0.31, 12.6, 59.4, 72, 3_599.6, 7_500].map(duration)).toEqual([
+    "0 s",
+    "< 0.1 s",
+    "0.3 s",
+    "13 s",
+    "59 s",
+    "1 m 12 s",
+    "1 h 0 m",
+    "2 h 5 m",
+  ]);
 });

@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { failedNodeOf, marksOf, nodeSpans, timesOf } from "@/pages/operate-job/node-marks";
-import { MOST_NODES, nodesIn, rangeOf, rowsOf, shortDuration, ticksOf, type Span, type Waterfall } from "@/pages/operate-job/waterfall";
+import {
+  MOST_NODES,
+  nodesIn,
+  rangeOf,
+  rowsOf,
+  type Span,
+  shortDuration,
+  ticksOf,
+  type Waterfall,
+} from "@/pages/operate-job/waterfall";
 import { readGraph } from "@/parts/graph/graph";
 
 const START = Date.parse("2026-03-04T12:00:00Z");
@@ -80,7 +89,13 @@ describe("the waterfall of a job", () => {
   });
 
   it("shows the longest nodes of many until all are asked for", () => {
-    const nodes = Array.from({ length: 200 }, (_, index) => span(`n${index}`, "node", index, index + (index === 70 ? 9 : 0.1), { parent_id: "a", attempt: 1, name: String(index) }));
+    const nodes = Array.from({ length: 200 }, (_, index) =>
+      span(`n${index}`, "node", index, index + (index === 70 ? 9 : 0.1), {
+        parent_id: "a",
+        attempt: 1,
+        name: String(index),
+      }),
+    );
     const many = waterfall([span("a", "attempt", 0, 300, { attempt: 1 }), ...nodes]);
     const range = rangeOf(many, undefined);
     const rows = rowsOf(many, range, null, false);
@@ -103,7 +118,17 @@ describe("the waterfall of a job", () => {
   });
 
   it("writes durations from milliseconds to days", () => {
-    expect([0, 40, 300, 1_000, 12_600, 60_000, 72_000, 7_500_000, 273_600_000].map(shortDuration)).toEqual(["0", "40 ms", "300 ms", "1 s", "12.6 s", "1 m", "1 m 12 s", "2 h 5 m", "3 d 4 h"]);
+    expect([0, 40, 300, 1_000, 12_600, 60_000, 72_000, 7_500_000, 273_600_000].map(shortDuration)).toEqual([
+      "0",
+      "40 ms",
+      "300 ms",
+      "1 s",
+      "12.6 s",
+      "1 m",
+      "1 m 12 s",
+      "2 h 5 m",
+      "3 d 4 h",
+    ]);
   });
 });
 
@@ -123,6 +148,12 @@ describe("times of nodes on the graph", () => {
     const marks = marksOf(new Map(), "4", "5");
     expect(marks.get("4")).toMatchObject({ isRunning: true, tone: "run" });
     expect(marks.get("5")).toMatchObject({ tone: "bad" });
-    expect([{ node_id: 7 }, { node_id: "7" }, { node_id: {} }, null, "x"].map(failedNodeOf)).toEqual(["7", "7", null, null, null]);
+    expect([{ node_id: 7 }, { node_id: "7" }, { node_id: {} }, null, "x"].map(failedNodeOf)).toEqual([
+      "7",
+      "7",
+      null,
+      null,
+      null,
+    ]);
   });
 });

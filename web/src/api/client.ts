@@ -23,7 +23,15 @@ async function send(request: Request): Promise<Response> {
   const token = knownCsrfToken() ?? (await freshCsrfToken());
   const response = await reach(withToken(request, token));
   // The user signed in again in another tab, so the cookie is of a new session and the token of the old one.
-  if (response.status === 403 && (await response.clone().json().catch(() => null))?.code === "csrf_failed") {
+  if (
+    response.status === 403 &&
+    (
+      await response
+        .clone()
+        .json()
+        .catch(() => null)
+    )?.code === "csrf_failed"
+  ) {
     return checked(await reach(withToken(again, await freshCsrfToken())), path);
   }
   return checked(response, path);

@@ -17,11 +17,8 @@ export function connectionState(): ConnectionState {
 }
 
 export function useConnection(): ConnectionState {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    connectionState,
-  );
+  return useSyncExternalStore((listener) => {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, connectionState);
 }

@@ -46,7 +46,8 @@ export const keys = {
   candidate: (id: string) => ["candidates", id] as const,
   lineage: (id: string) => ["candidates", id, "lineage"] as const,
   branch: (id: string) => ["candidates", id, "branch"] as const,
-  statistics: (range: string, workflow: string | undefined) => ["operate", "statistics", range, workflow ?? null] as const,
+  statistics: (range: string, workflow: string | undefined) =>
+    ["operate", "statistics", range, workflow ?? null] as const,
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
   tenantNames: ["operate", "tenants", "names"] as const,
@@ -66,7 +67,8 @@ export const keys = {
   workflow: (slug: string) => ["operate", "workflows", "one", slug] as const,
   workflowVersions: (slug: string) => ["operate", "workflows", "one", slug, "versions"] as const,
   workflowWorkers: (slug: string) => ["operate", "workflows", "one", slug, "workers"] as const,
-  workflowVersion: (slug: string, version: number) => ["operate", "workflows", "one", slug, "versions", version] as const,
+  workflowVersion: (slug: string, version: number) =>
+    ["operate", "workflows", "one", slug, "versions", version] as const,
   proposal: (graph: number) => ["operate", "proposals", graph] as const,
   allEffectRecords: ["operate", "effects"] as const,
   effectRecords: (workflow: string | undefined) => ["operate", "effects", "list", workflow ?? null] as const,

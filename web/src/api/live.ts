@@ -1,6 +1,7 @@
 // What happens to jobs, brought into the responses that pages show: rows change in place, lists are asked again.
-import { useEffect } from "react";
+
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
 import { keys } from "./keys";
 import type { ServerEvent } from "./sse";
 import { followJobs } from "./stream";
@@ -37,14 +38,21 @@ export function startLiveUpdates(client: QueryClient, person: string): () => voi
     refresh(keys.wallet);
     for (const catcher of catchers) catcher();
   };
-  return followJobs(person, { onEvent: (event) => apply(client, event, refresh), onOpen: refreshAll, onPoll: refreshAll });
+  return followJobs(person, {
+    onEvent: (event) => apply(client, event, refresh),
+    onOpen: refreshAll,
+    onPoll: refreshAll,
+  });
 }
 
 function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly unknown[]) => void): void {
   switch (event.name) {
     case "progress": {
       const progress = JSON.parse(event.data) as JobProgress;
-      change(client, progress.job_id, (job) => ({ ...job, progress: { ...job.progress, ...progress, preview_url: job.progress?.preview_url } }));
+      change(client, progress.job_id, (job) => ({
+        ...job,
+        progress: { ...job.progress, ...progress, preview_url: job.progress?.preview_url },
+      }));
       return;
     }
     case "preview": {
@@ -85,7 +93,9 @@ function change(client: QueryClient, id: string, update: (job: Job) => Job): voi
 /** In every list that shows it: the row stays where it is. */
 export function changeListed(client: QueryClient, id: string, update: (job: Listed) => Listed): void {
   const inPage = (page: JobPage): JobPage =>
-    page.items.some((job) => job.id === id) ? { ...page, items: page.items.map((job) => (job.id === id ? update(job) : job)) } : page;
+    page.items.some((job) => job.id === id)
+      ? { ...page, items: page.items.map((job) => (job.id === id ? update(job) : job)) }
+      : page;
   for (const queryKey of [keys.jobLists, keys.libraries]) {
     client.setQueriesData<JobPage | InfiniteData<JobPage>>({ queryKey }, (found) => {
       if (found === undefined) return found;
@@ -113,7 +123,9 @@ function gathered(client: QueryClient): (key: readonly unknown[]) => void {
 
 /** A first answer that is still on its way may be older than what has happened: it is waited for, and asked for again. */
 export async function askAgain(client: QueryClient, queryKey: readonly unknown[]): Promise<void> {
-  const first = client.getQueryCache().findAll({ queryKey, fetchStatus: "fetching", predicate: (query) => query.state.data === undefined });
+  const first = client
+    .getQueryCache()
+    .findAll({ queryKey, fetchStatus: "fetching", predicate: (query) => query.state.data === undefined });
   await client.invalidateQueries({ queryKey });
   for (const query of first) void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
 }

@@ -38,7 +38,9 @@ export const effectsQuery = () =>
       const effects: Effect[] = [];
       let cursor: string | undefined;
       for (let page = 0; page < MOST_PAGES; page += 1) {
-        const found = await data(api.GET("/api/effects", { params: { query: { cursor, limit: EFFECTS_PER_PAGE } }, signal }));
+        const found = await data(
+          api.GET("/api/effects", { params: { query: { cursor, limit: EFFECTS_PER_PAGE } }, signal }),
+        );
         effects.push(...found.items);
         cursor = found.next_cursor ?? undefined;
         if (cursor === undefined) break;
@@ -51,7 +53,8 @@ export const effectsQuery = () =>
 export const effectQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.effect(slug),
-    queryFn: async ({ signal }): Promise<Effect> => data(api.GET("/api/effects/{effect}", { params: { path: { effect: slug } }, signal })),
+    queryFn: async ({ signal }): Promise<Effect> =>
+      data(api.GET("/api/effects/{effect}", { params: { path: { effect: slug } }, signal })),
     staleTime: 10_000,
   });
 

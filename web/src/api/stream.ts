@@ -2,10 +2,10 @@
 // It is opened again after sleep, network loss or a restart, from where it was. A hidden tab does neither.
 //
 // Read with fetch and not with EventSource, which cannot say why a stream was refused (429: poll instead).
-import { connectionState, setConnection, type ConnectionState } from "./connection";
+import { type ConnectionState, connectionState, setConnection } from "./connection";
 import { announceSessionEnd } from "./session";
 import { EventParser, type ServerEvent } from "./sse";
-import { Tabs, type News } from "./tabs";
+import { type News, Tabs } from "./tabs";
 
 const URL = "/api/ai-jobs/stream";
 // The server says something at least every 15 seconds. A laptop that slept has a connection that only looks open.
@@ -173,7 +173,8 @@ class Follower {
   }
 
   async #untilVisible(): Promise<void> {
-    while (document.visibilityState === "hidden" && !this.#stopped.aborted) await pause(null, this.#stopped, ["visibilitychange"]);
+    while (document.visibilityState === "hidden" && !this.#stopped.aborted)
+      await pause(null, this.#stopped, ["visibilitychange"]);
   }
 }
 

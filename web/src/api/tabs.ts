@@ -7,8 +7,18 @@ import type { ConnectionState } from "./connection";
 import type { ServerEvent } from "./sse";
 
 /** What the tab that holds the stream passes on. */
-export type News = { kind: "event"; event: ServerEvent } | { kind: "open" } | { kind: "poll" } | { kind: "state"; state: ConnectionState };
-type Message = { from: string } & (News | { kind: "who" } | { kind: "asking" } | { kind: "here"; state: ConnectionState } | { kind: "left" });
+export type News =
+  | { kind: "event"; event: ServerEvent }
+  | { kind: "open" }
+  | { kind: "poll" }
+  | { kind: "state"; state: ConnectionState };
+type Message = { from: string } & (
+  | News
+  | { kind: "who" }
+  | { kind: "asking" }
+  | { kind: "here"; state: ConnectionState }
+  | { kind: "left" }
+);
 
 // A tab on a busy machine may take longer: then two hold a stream for a moment, until one of them hears of the other.
 const ANSWER_MS = 200;
@@ -112,7 +122,9 @@ export class Tabs {
     });
   }
 
-  #send(message: News | { kind: "who" } | { kind: "asking" } | { kind: "here"; state: ConnectionState } | { kind: "left" }): void {
+  #send(
+    message: News | { kind: "who" } | { kind: "asking" } | { kind: "here"; state: ConnectionState } | { kind: "left" },
+  ): void {
     this.#channel.postMessage({ ...message, from: this.#id } satisfies Message);
   }
 }

@@ -38,5 +38,8 @@ async function readText(url: string, signal: AbortSignal): Promise<ReadText> {
   }
   const bytes = new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
   // The last character may be cut.
-  return { text: new TextDecoder().decode(bytes.subarray(0, MOST_BYTES)).replace(size > MOST_BYTES ? /\uFFFD+$/ : "", ""), isWhole: size <= MOST_BYTES };
+  return {
+    text: new TextDecoder().decode(bytes.subarray(0, MOST_BYTES)).replace(size > MOST_BYTES ? /\uFFFD+$/ : "", ""),
+    isWhole: size <= MOST_BYTES,
+  };
 }

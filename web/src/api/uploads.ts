@@ -35,7 +35,9 @@ export class Upload {
   async run(onSent: (sent: Sent) => void, signal: AbortSignal): Promise<StoredFile> {
     const created = await this.#address(signal);
     await put(created, this.file, onSent, signal);
-    return data(api.POST("/api/videos/uploads/{file_id}/confirm", { params: { path: { file_id: created.file.id } }, signal }));
+    return data(
+      api.POST("/api/videos/uploads/{file_id}/confirm", { params: { path: { file_id: created.file.id } }, signal }),
+    );
   }
 
   async #address(signal: AbortSignal): Promise<CreatedUpload> {
@@ -48,7 +50,12 @@ export class Upload {
 }
 
 // XMLHttpRequest, because fetch does not say how much of a body was sent.
-export function put(created: Pick<CreatedUpload, "upload">, file: File, onSent: (sent: Sent) => void, signal: AbortSignal): Promise<void> {
+export function put(
+  created: Pick<CreatedUpload, "upload">,
+  file: File,
+  onSent: (sent: Sent) => void,
+  signal: AbortSignal,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     const abort = () => request.abort();
@@ -57,7 +64,8 @@ export function put(created: Pick<CreatedUpload, "upload">, file: File, onSent: 
       if (!FORBIDDEN.has(name.toLowerCase())) request.setRequestHeader(name, value);
     }
     request.upload.onprogress = (event) => onSent({ loaded: event.loaded, total: event.total || file.size });
-    request.onload = () => (request.status >= 200 && request.status < 300 ? resolve() : reject(new UploadBroken(request.status)));
+    request.onload = () =>
+      request.status >= 200 && request.status < 300 ? resolve() : reject(new UploadBroken(request.status));
     request.onerror = () => reject(navigator.onLine ? new UploadBroken(null) : new NetworkError());
     request.onabort = () => reject(signal.reason ?? new DOMException("Aborted", "AbortError"));
     request.onloadend = () => signal.removeEventListener("abort", abort);

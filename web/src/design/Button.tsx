@@ -1,6 +1,6 @@
-import type { ComponentProps, ReactNode } from "react";
-import { Slot } from "radix-ui";
 import { LoaderCircle } from "lucide-react";
+import { Slot } from "radix-ui";
+import type { ComponentProps, ReactNode } from "react";
 import { classes } from "./classes";
 
 type Look = "go" | "plain" | "quiet" | "danger";
@@ -28,7 +28,17 @@ interface Props extends ComponentProps<"button"> {
   asChild?: boolean;
 }
 
-export function Button({ look = "plain", size = "m", icon, busy = false, asChild, className, children, disabled, ...rest }: Props) {
+export function Button({
+  look = "plain",
+  size = "m",
+  icon,
+  busy = false,
+  asChild,
+  className,
+  children,
+  disabled,
+  ...rest
+}: Props) {
   const style = classes(
     "inline-flex items-center justify-center rounded-s border font-[550] whitespace-nowrap select-none",
     "transition-colors duration-100 disabled:opacity-50 active:translate-y-px",

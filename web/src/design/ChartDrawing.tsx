@@ -3,9 +3,9 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useTheme } from "@/parts/theme";
 import type { Tone } from "./Badge";
-import { alone, stepsFor } from "./chart-values";
 import { CHART_HEIGHT, type ChartLine, type ChartProps } from "./Chart";
 import { ChartLegend } from "./ChartLegend";
+import { alone, stepsFor } from "./chart-values";
 
 const COLOURS: Record<Tone, string> = { plain: "--muted", ok: "--ok", warn: "--warn", bad: "--bad", run: "--run" };
 
@@ -24,7 +24,11 @@ export default function ChartDrawing({ label, times, lines, format, height = CHA
     if (element === null) return;
     const draw = () => {
       chart.current?.destroy();
-      const drawn = new uPlot(options(element.clientWidth, height, latest.current.lines, format, setHovered), table(latest.current.times, latest.current.lines), element);
+      const drawn = new uPlot(
+        options(element.clientWidth, height, latest.current.lines, format, setHovered),
+        table(latest.current.times, latest.current.lines),
+        element,
+      );
       chart.current = drawn;
     };
     draw();
@@ -52,14 +56,29 @@ function table(times: readonly number[], lines: readonly ChartLine[]): uPlot.Ali
   return [[...times], ...lines.map((line) => [...line.values])] as uPlot.AlignedData;
 }
 
-function options(width: number, height: number, lines: readonly ChartLine[], format: (value: number) => string, onHover: (step: number | null) => void): uPlot.Options {
+function options(
+  width: number,
+  height: number,
+  lines: readonly ChartLine[],
+  format: (value: number) => string,
+  onHover: (step: number | null) => void,
+): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.getPropertyValue("--font")}`;
   const right = lines.find((line) => line.format !== undefined)?.format;
-  const range = (_: uPlot, least: number, most: number): uPlot.Range.MinMax => [Math.min(0, least), most > 0 ? most * 1.1 : 1];
-  const incrs = (isRight: boolean) => (chart: uPlot) => stepsFor(chart.data.slice(1).filter((_, index) => (lines[index]?.format !== undefined) === isRight));
-  const axis = { stroke: colour("--muted"), font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+  const range = (_: uPlot, least: number, most: number): uPlot.Range.MinMax => [
+    Math.min(0, least),
+    most > 0 ? most * 1.1 : 1,
+  ];
+  const incrs = (isRight: boolean) => (chart: uPlot) =>
+    stepsFor(chart.data.slice(1).filter((_, index) => (lines[index]?.format !== undefined) === isRight));
+  const axis = {
+    stroke: colour("--muted"),
+    font,
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { show: false },
+  };
   return {
     width,
     height,
@@ -72,7 +91,20 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
     axes: [
       { ...axis, size: 30, space: 64, values: (_, at) => at.map((second, index) => timeLabel(second, at, index)) },
       { ...axis, size: 56, space: 32, incrs: incrs(false), values: (_, at) => at.map((value) => format(value)) },
-      ...(right ? [{ ...axis, scale: "right", side: 1 as const, size: 56, space: 32, grid: { show: false }, incrs: incrs(true), values: (_: uPlot, at: number[]) => at.map((value) => right(value)) }] : []),
+      ...(right
+        ? [
+            {
+              ...axis,
+              scale: "right",
+              side: 1 as const,
+              size: 56,
+              space: 32,
+              grid: { show: false },
+              incrs: incrs(true),
+              values: (_: uPlot, at: number[]) => at.map((value) => right(value)),
+            },
+          ]
+        : []),
     ],
     series: [
       {},
@@ -83,7 +115,12 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
         width: 1.6,
         dash: line.isDashed ? [4, 4] : undefined,
         // A value between two gaps does not make a line.
-        points: { show: false, size: 5, fill: colour(COLOURS[line.tone]), filter: (chart: uPlot, index: number) => alone(chart.data[index] ?? []) },
+        points: {
+          show: false,
+          size: 5,
+          fill: colour(COLOURS[line.tone]),
+          filter: (chart: uPlot, index: number) => alone(chart.data[index] ?? []),
+        },
         spanGaps: false,
       })),
     ],
@@ -94,8 +131,13 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
 function timeLabel(second: number, all: readonly number[], index: number): string {
   const at = new Date(second * 1000);
   const step = (all[1] ?? second) - (all[0] ?? second);
-  if (step >= 86_400 || (index === 0 && step >= 43_200)) return at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
-  return at.toLocaleTimeString(undefined, { hour: "numeric", minute: "2-digit", second: step < 60 ? "2-digit" : undefined });
+  if (step >= 86_400 || (index === 0 && step >= 43_200))
+    return at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
+  return at.toLocaleTimeString(undefined, {
+    hour: "numeric",
+    minute: "2-digit",
+    second: step < 60 ? "2-digit" : undefined,
+  });
 }
 
 function summary(lines: readonly ChartLine[], format: (value: number) => string): string {

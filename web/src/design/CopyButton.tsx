@@ -20,14 +20,26 @@ export function CopyButton({ text, label, word }: Props) {
     return () => clearTimeout(timer);
   }, [outcome]);
   // A browser may refuse, for example without the permission to use the clipboard.
-  const copy = () => void copyText(text).then(() => setOutcome("copied"), () => setOutcome("notCopied"));
+  const copy = () =>
+    void copyText(text).then(
+      () => setOutcome("copied"),
+      () => setOutcome("notCopied"),
+    );
   return (
     <Button
       look={word ? "plain" : "quiet"}
       size={word ? "s" : "icon"}
       aria-label={outcome ? frameTexts[outcome] : label}
       onClick={copy}
-      icon={outcome === "copied" ? <Check size={15} className="text-ok" /> : outcome === "notCopied" ? <X size={15} className="text-bad" /> : <Copy size={15} />}
+      icon={
+        outcome === "copied" ? (
+          <Check size={15} className="text-ok" />
+        ) : outcome === "notCopied" ? (
+          <X size={15} className="text-bad" />
+        ) : (
+          <Copy size={15} />
+        )
+      }
     >
       {word && (outcome ? frameTexts[outcome] : word)}
     </Button>

@@ -1,6 +1,6 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
-import { useRef, type ReactNode } from "react";
+import { type ReactNode, useRef } from "react";
 import { frameTexts } from "@/texts/frame";
 import { Button } from "./Button";
 import { classes } from "./classes";
@@ -37,7 +37,13 @@ export function Dialog({ open, onOpenChange, title, text, actions, wide = false,
               {text !== undefined && <Radix.Description className="text-muted">{text}</Radix.Description>}
             </div>
             <Radix.Close asChild>
-              <Button look="quiet" size="icon" aria-label={frameTexts.close} className="-mt-1.5 -mr-2 shrink-0" icon={<X size={18} />} />
+              <Button
+                look="quiet"
+                size="icon"
+                aria-label={frameTexts.close}
+                className="-mt-1.5 -mr-2 shrink-0"
+                icon={<X size={18} />}
+              />
             </Radix.Close>
           </div>
           {children}

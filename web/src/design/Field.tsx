@@ -1,4 +1,4 @@
-import { createContext, useContext, useId, type ReactNode } from "react";
+import { createContext, type ReactNode, useContext, useId } from "react";
 import { commonTexts } from "@/texts/common";
 import { classes } from "./classes";
 

@@ -15,7 +15,12 @@ export function Menu({ trigger, children, align = "end", defaultOpen }: Props) {
     <DropdownMenu.Root defaultOpen={defaultOpen}>
       <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
       <DropdownMenu.Portal>
-        <DropdownMenu.Content align={align} sideOffset={6} collisionPadding={8} className="appear z-50 min-w-44 rounded-m border bg-panel p-1 shadow-high">
+        <DropdownMenu.Content
+          align={align}
+          sideOffset={6}
+          collisionPadding={8}
+          className="appear z-50 min-w-44 rounded-m border bg-panel p-1 shadow-high"
+        >
           {children}
         </DropdownMenu.Content>
       </DropdownMenu.Portal>

@@ -13,7 +13,12 @@ interface Props {
 
 export function PageHead({ title, text, above, actions, isTight = false }: Props) {
   return (
-    <div className={classes("mb-6 flex gap-4", isTight ? "items-start justify-between md:items-end" : "flex-col lg:flex-row lg:items-end lg:justify-between")}>
+    <div
+      className={classes(
+        "mb-6 flex gap-4",
+        isTight ? "items-start justify-between md:items-end" : "flex-col lg:flex-row lg:items-end lg:justify-between",
+      )}
+    >
       <div className="min-w-0">
         {above !== undefined && <div className="mb-2">{above}</div>}
         {/* A long name is cut; it is whole in its tooltip and in the title of the tab. */}
@@ -22,7 +27,9 @@ export function PageHead({ title, text, above, actions, isTight = false }: Props
         </h1>
         {text !== undefined && <p className="mt-1 text-muted">{text}</p>}
       </div>
-      {actions !== undefined && <div className={classes("flex shrink-0 gap-2", isTight ? "justify-end" : "flex-wrap")}>{actions}</div>}
+      {actions !== undefined && (
+        <div className={classes("flex shrink-0 gap-2", isTight ? "justify-end" : "flex-wrap")}>{actions}</div>
+      )}
     </div>
   );
 }

@@ -7,7 +7,14 @@ interface Props {
 export function Progress({ percent, label }: Props) {
   const shown = percent === null ? null : Math.min(100, Math.max(0, percent));
   return (
-    <div role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={shown ?? undefined} className="h-1.5 overflow-hidden rounded-full bg-line">
+    <div
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={shown ?? undefined}
+      className="h-1.5 overflow-hidden rounded-full bg-line"
+    >
       {shown === null ? (
         <div className="h-full w-1/3 animate-[indeterminate_1.4s_ease-in-out_infinite] rounded-full bg-run" />
       ) : (

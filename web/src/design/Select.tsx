@@ -21,7 +21,11 @@ interface Props<Value extends string> {
 export function Select<Value extends string>({ value, choices, onChange, label, disabled, className }: Props<Value>) {
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)} disabled={disabled}>
-      <Radix.Trigger className={classes("control flex items-center justify-between gap-2 text-left", className)} aria-label={label} {...useFieldProps()}>
+      <Radix.Trigger
+        className={classes("control flex items-center justify-between gap-2 text-left", className)}
+        aria-label={label}
+        {...useFieldProps()}
+      >
         <span className="truncate">
           <Radix.Value />
         </span>
@@ -30,7 +34,11 @@ export function Select<Value extends string>({ value, choices, onChange, label, 
         </Radix.Icon>
       </Radix.Trigger>
       <Radix.Portal>
-        <Radix.Content position="popper" sideOffset={4} className="appear z-50 max-h-80 min-w-(--radix-select-trigger-width) overflow-hidden rounded-m border bg-panel shadow-high">
+        <Radix.Content
+          position="popper"
+          sideOffset={4}
+          className="appear z-50 max-h-80 min-w-(--radix-select-trigger-width) overflow-hidden rounded-m border bg-panel shadow-high"
+        >
           <Radix.Viewport className="p-1">
             {choices.map((choice) => (
               <Radix.Item

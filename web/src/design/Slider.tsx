@@ -28,7 +28,12 @@ export function Slider({ value, min, max, step = 1, onChange, label, valueText, 
       <Radix.Track className="relative h-1.5 grow rounded-full bg-line">
         <Radix.Range className="absolute h-full rounded-full bg-accent" />
       </Radix.Track>
-      <Radix.Thumb aria-label={label} aria-valuetext={valueText} {...field} className="block size-4 touch:size-6 rounded-full border-2 border-accent bg-panel shadow-panel transition-transform hover:scale-110" />
+      <Radix.Thumb
+        aria-label={label}
+        aria-valuetext={valueText}
+        {...field}
+        className="block size-4 touch:size-6 rounded-full border-2 border-accent bg-panel shadow-panel transition-transform hover:scale-110"
+      />
     </Radix.Root>
   );
 }

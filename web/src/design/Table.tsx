@@ -40,7 +40,16 @@ export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Pro
         <thead className={classes(stacked("head"))}>
           <tr>
             {columns.map((column, index) => (
-              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 max-sm:px-3 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", index === 0 && FIRST, column.className)}>
+              <th
+                key={column.name}
+                scope="col"
+                className={classes(
+                  "border-b px-4 py-2.5 max-sm:px-3 font-medium whitespace-nowrap text-muted",
+                  column.right ? "text-right" : "text-left",
+                  index === 0 && FIRST,
+                  column.className,
+                )}
+              >
                 {column.head ?? column.name}
               </th>
             ))}
@@ -48,9 +57,24 @@ export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Pro
         </thead>
         <tbody className={classes("num", stacked("table"))}>
           {rows.map((row) => (
-            <tr key={rowKey(row)} className={classes("border-b transition-colors duration-100 last:border-0 hover:bg-hover", stacked("row"))}>
+            <tr
+              key={rowKey(row)}
+              className={classes(
+                "border-b transition-colors duration-100 last:border-0 hover:bg-hover",
+                stacked("row"),
+              )}
+            >
               {columns.map((column, index) => (
-                <td key={column.name} data-name={stacks ? column.name : undefined} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className, stacked(index === 0 ? "first" : "cell"))}>
+                <td
+                  key={column.name}
+                  data-name={stacks ? column.name : undefined}
+                  className={classes(
+                    "px-4 py-2.5 max-sm:px-3",
+                    column.right && "text-right",
+                    column.className,
+                    stacked(index === 0 ? "first" : "cell"),
+                  )}
+                >
                   {column.cell(row)}
                 </td>
               ))}

@@ -4,5 +4,12 @@ import { useFieldProps } from "./Field";
 
 /** It grows with its text. */
 export function Textarea({ className, rows = 3, ...rest }: ComponentProps<"textarea">) {
-  return <textarea rows={rows} className={classes("control min-h-19 field-sizing-content resize-y leading-relaxed max-h-96", className)} {...useFieldProps()} {...rest} />;
+  return (
+    <textarea
+      rows={rows}
+      className={classes("control min-h-19 field-sizing-content resize-y leading-relaxed max-h-96", className)}
+      {...useFieldProps()}
+      {...rest}
+    />
+  );
 }

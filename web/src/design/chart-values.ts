@@ -6,15 +6,23 @@ const STEPS = steps([1, 2, 2.5, 5], -4);
 
 /** How far apart the marks of the axis may be. Where all values are whole they are counts: one and a half jobs cannot wait. */
 export function stepsFor(lines: readonly Values[]): number[] {
-  return lines.every((values) => Array.from(values).every((value) => value === null || value === undefined || Number.isInteger(value))) ? WHOLE_STEPS : STEPS;
+  return lines.every((values) =>
+    Array.from(values).every((value) => value === null || value === undefined || Number.isInteger(value)),
+  )
+    ? WHOLE_STEPS
+    : STEPS;
 }
 
 /** The places of values between two gaps, which do not make a line. */
 export function alone(values: Values): number[] {
   const isThere = (index: number) => values[index] !== null && values[index] !== undefined;
-  return Array.from({ length: values.length }, (_, index) => index).filter((index) => isThere(index) && !isThere(index - 1) && !isThere(index + 1));
+  return Array.from({ length: values.length }, (_, index) => index).filter(
+    (index) => isThere(index) && !isThere(index - 1) && !isThere(index + 1),
+  );
 }
 
 function steps(firsts: readonly number[], least: number): number[] {
-  return Array.from({ length: 13 - least }, (_, power) => firsts.map((first) => Number(`${first}e${power + least}`))).flat();
+  return Array.from({ length: 13 - least }, (_, power) =>
+    firsts.map((first) => Number(`${first}e${power + least}`)),
+  ).flat();
 }

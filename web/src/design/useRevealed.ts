@@ -1,4 +1,4 @@
-import { useEffect, useRef, type RefObject } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 import { reveal } from "./reveal";
 
 /** For a row of entries that is wider than a narrow screen: the chosen one can be seen, also after the screen was turned or a

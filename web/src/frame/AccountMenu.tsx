@@ -3,7 +3,7 @@ import { CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun } from "lucide-re
 import { meQuery } from "@/api/queries";
 import { Button } from "@/design/Button";
 import { Menu, MenuItem, MenuLine } from "@/design/Menu";
-import { setTheme, useTheme, type Theme } from "@/parts/theme";
+import { setTheme, type Theme, useTheme } from "@/parts/theme";
 import { commonTexts } from "@/texts/common";
 import { frameTexts } from "@/texts/frame";
 import type { AccountMenuProps } from "./AccountButton";
@@ -18,7 +18,10 @@ export default function AccountMenu({ onKeys, withConnection = false }: AccountM
   const theme = useTheme();
   const signOut = useSignOut();
   return (
-    <Menu defaultOpen trigger={<Button look="quiet" size="icon" aria-label={frameTexts.account} icon={<CircleUserRound size={18} />} />}>
+    <Menu
+      defaultOpen
+      trigger={<Button look="quiet" size="icon" aria-label={frameTexts.account} icon={<CircleUserRound size={18} />} />}
+    >
       {withConnection && <Connection />}
       {me.data && (
         <div className="max-w-64 px-2.5 py-1.5">
@@ -32,7 +35,9 @@ export default function AccountMenu({ onKeys, withConnection = false }: AccountM
         return (
           <MenuItem key={each} onSelect={() => setTheme(each)} icon={<Icon size={15} aria-hidden />}>
             <span className="grow">{frameTexts.themes[each]}</span>
-            {theme === each && <span className="size-1.5 rounded-full bg-accent" role="img" aria-label={commonTexts.chosen} />}
+            {theme === each && (
+              <span className="size-1.5 rounded-full bg-accent" role="img" aria-label={commonTexts.chosen} />
+            )}
           </MenuItem>
         );
       })}

@@ -19,7 +19,10 @@ export function AlertBanner() {
   if (first === undefined || isOverview) return null;
   const tone = first.severity === "critical" ? "bg-bad-soft text-bad" : "bg-warn-soft text-warn";
   return (
-    <section aria-label={operateTexts.banner.label} className={`flex items-center gap-3 border-b px-4 py-2 text-s md:px-8 ${tone}`}>
+    <section
+      aria-label={operateTexts.banner.label}
+      className={`flex items-center gap-3 border-b px-4 py-2 text-s md:px-8 ${tone}`}
+    >
       <TriangleAlert size={16} aria-hidden className="shrink-0" />
       <p className="min-w-0 grow truncate" title={first.message}>
         <strong className="font-[550]">{operateTexts.severity[first.severity]}:</strong> {first.message}{" "}

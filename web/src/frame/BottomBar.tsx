@@ -14,7 +14,10 @@ export function BottomBar() {
   // Six fit into the width of a small phone. The account has a button at the top, too.
   const places = operate.length > 0 ? [...PLACES.filter((place) => place !== ACCOUNT), ...operate] : PLACES;
   return (
-    <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid auto-cols-fr grid-flow-col border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
+    <nav
+      aria-label={frameTexts.navigation}
+      className="fixed inset-x-0 bottom-0 z-20 grid auto-cols-fr grid-flow-col border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden"
+    >
       {places.map((place) => (
         <Link
           key={place.to}

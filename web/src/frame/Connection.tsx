@@ -1,4 +1,4 @@
-import { useConnection, type ConnectionState } from "@/api/connection";
+import { type ConnectionState, useConnection } from "@/api/connection";
 import { frameTexts } from "@/texts/frame";
 
 const DOTS: Record<ConnectionState, string> = {

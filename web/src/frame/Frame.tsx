@@ -25,7 +25,10 @@ export function Frame() {
   useShortcuts({ onPalette: () => setPaletteOpen((open) => !open), onKeys: () => setKeysShown(true) });
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[224px_minmax(0,1fr)]">
-      <a href="#content" className="sr-only z-50 rounded-s bg-panel px-3 py-2 focus:not-sr-only focus:fixed focus:top-2 focus:left-2">
+      <a
+        href="#content"
+        className="sr-only z-50 rounded-s bg-panel px-3 py-2 focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
+      >
         {frameTexts.skip}
       </a>
       <Sidebar onKeys={() => setKeysShown(true)} />
@@ -33,7 +36,11 @@ export function Frame() {
         <ReconnectingBar />
         <AlertBanner />
         <TopBar onSearch={() => setPaletteOpen(true)} />
-        <main id="content" tabIndex={-1} className="mx-auto w-full max-w-page grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12 2xl:max-w-wide">
+        <main
+          id="content"
+          tabIndex={-1}
+          className="mx-auto w-full max-w-page grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12 2xl:max-w-wide"
+        >
           <Outlet />
         </main>
       </div>

@@ -1,4 +1,4 @@
-import { lazy, Suspense, useEffect, useState, type CSSProperties } from "react";
+import { type CSSProperties, lazy, Suspense, useEffect, useState } from "react";
 import { onFirstMessage } from "@/parts/notify";
 import { useTheme } from "@/parts/theme";
 
@@ -19,7 +19,14 @@ export function Messages() {
   if (!isNeeded) return null;
   return (
     <Suspense fallback={null}>
-      <Toaster theme={theme} position="bottom-right" mobileOffset={{ bottom: 72 }} closeButton style={LOOK} toastOptions={{ className: "num" }} />
+      <Toaster
+        theme={theme}
+        position="bottom-right"
+        mobileOffset={{ bottom: 72 }}
+        closeButton
+        style={LOOK}
+        toastOptions={{ className: "num" }}
+      />
     </Suspense>
   );
 }

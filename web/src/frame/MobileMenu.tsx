@@ -11,7 +11,10 @@ export function MobileMenu() {
   return (
     <div className="flex items-center gap-1">
       {data && (
-        <Link to="/account" className="num flex min-h-9 items-center gap-1.5 rounded-full border bg-panel px-2.5 text-xs font-[550] whitespace-nowrap touch:min-h-10">
+        <Link
+          to="/account"
+          className="num flex min-h-9 items-center gap-1.5 rounded-full border bg-panel px-2.5 text-xs font-[550] whitespace-nowrap touch:min-h-10"
+        >
           <ConnectionDot />
           {formatTokens(data.balance)}
         </Link>

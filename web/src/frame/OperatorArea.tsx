@@ -12,7 +12,14 @@ export function OperatorArea() {
   const { data } = useQuery(meQuery);
   const { pathname } = useLocation();
   if (data && !mayOpen(data.role, pathname)) {
-    return <Empty isPage icon={<ShieldAlert size={20} />} title={operateTexts.notAllowed} text={operateTexts.notAllowedText} />;
+    return (
+      <Empty
+        isPage
+        icon={<ShieldAlert size={20} />}
+        title={operateTexts.notAllowed}
+        text={operateTexts.notAllowedText}
+      />
+    );
   }
   return (
     <>

@@ -1,4 +1,4 @@
-import { useRouter, type ErrorComponentProps } from "@tanstack/react-router";
+import { type ErrorComponentProps, useRouter } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
 import { useEffect } from "react";
 import { ApiError, NetworkError } from "@/api/problems";

@@ -9,10 +9,10 @@ import { setTheme, useTheme } from "@/parts/theme";
 import { frameTexts, paletteTexts } from "@/texts/frame";
 import type { PaletteProps } from "./CommandPalette";
 import { ACCOUNT, ACCOUNT_SECTIONS } from "./navigation";
-import { usePlaces } from "./usePlaces";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 import { PaletteJobs } from "./PaletteJobs";
 import { rankOf } from "./palette-rank";
+import { usePlaces } from "./usePlaces";
 import { useSignOut } from "./useSignOut";
 
 const NEXT_THEME = { system: "dark", dark: "light", light: "system" } as const;
@@ -48,7 +48,12 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
               <Command.Empty className="px-3 py-8 text-center text-muted">{paletteTexts.nothing}</Command.Empty>
               <PaletteGroup heading={paletteTexts.pages}>
                 {places.map((place) => (
-                  <PaletteItem key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
+                  <PaletteItem
+                    key={place.to}
+                    value={place.label}
+                    icon={<place.icon size={16} />}
+                    onSelect={run(() => navigate({ to: place.to }))}
+                  >
                     {place.label}
                     {place.key && (
                       <span className="ml-auto flex gap-1 touch:hidden">
@@ -59,7 +64,12 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
                   </PaletteItem>
                 ))}
                 {ACCOUNT_SECTIONS.map(({ tab, label }) => (
-                  <PaletteItem key={tab} value={`${ACCOUNT.label} ${label}`} icon={<ACCOUNT.icon size={16} />} onSelect={run(() => navigate({ to: "/account", search: { tab } }))}>
+                  <PaletteItem
+                    key={tab}
+                    value={`${ACCOUNT.label} ${label}`}
+                    icon={<ACCOUNT.icon size={16} />}
+                    onSelect={run(() => navigate({ to: "/account", search: { tab } }))}
+                  >
                     {label}
                   </PaletteItem>
                 ))}
@@ -80,7 +90,11 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
               )}
               <PaletteJobs typed={typed} onChoose={run} />
               <PaletteGroup heading={paletteTexts.actions}>
-                <PaletteItem value={frameTexts.theme} icon={<SunMoon size={16} />} onSelect={run(() => setTheme(NEXT_THEME[theme]))}>
+                <PaletteItem
+                  value={frameTexts.theme}
+                  icon={<SunMoon size={16} />}
+                  onSelect={run(() => setTheme(NEXT_THEME[theme]))}
+                >
                   {frameTexts.theme}: {frameTexts.themes[NEXT_THEME[theme]]}
                 </PaletteItem>
                 <PaletteItem value={frameTexts.keys} icon={<Keyboard size={16} />} onSelect={run(onKeys)}>

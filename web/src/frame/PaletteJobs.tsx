@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { ListVideo } from "lucide-react";
 import { useDeferredValue } from "react";
-import { foundJobsQuery, isJobId } from "./found-jobs";
-import { Time } from "@/design/Time";
 import { StatusBadge } from "@/design/StatusBadge";
+import { Time } from "@/design/Time";
 import { paletteTexts } from "@/texts/frame";
+import { foundJobsQuery, isJobId } from "./found-jobs";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 
 /** Jobs whose prompt, effect or file has the words, and the job of an id. */
@@ -27,7 +27,13 @@ export function PaletteJobs({ typed, onChoose }: { typed: string; onChoose: (act
   return (
     <PaletteGroup heading={paletteTexts.jobs}>
       {data.map((job) => (
-        <PaletteItem key={job.id} value={`job ${job.id}`} found={typed} icon={<ListVideo size={16} />} onSelect={open(job.id)}>
+        <PaletteItem
+          key={job.id}
+          value={`job ${job.id}`}
+          found={typed}
+          icon={<ListVideo size={16} />}
+          onSelect={open(job.id)}
+        >
           <span className="grid min-w-0 grow py-1">
             <span className="truncate">{job.prompt || job.input_name || job.title}</span>
             <span className="text-xs text-muted">

@@ -15,7 +15,14 @@ export function ReconnectingBar() {
   }, [isLost]);
   return (
     // Above the page and not in it: nothing moves when it comes and goes.
-    <div role="status" className={isShown ? "appear pointer-events-none fixed inset-x-4 top-15 z-20 mx-auto w-fit max-w-2xl rounded-m border bg-warn-soft px-4 py-2 text-center text-s text-warn shadow-high" : "sr-only"}>
+    <div
+      role="status"
+      className={
+        isShown
+          ? "appear pointer-events-none fixed inset-x-4 top-15 z-20 mx-auto w-fit max-w-2xl rounded-m border bg-warn-soft px-4 py-2 text-center text-s text-warn shadow-high"
+          : "sr-only"
+      }
+    >
       {isShown && (
         <>
           <strong className="font-[550]">{frameTexts.reconnecting}</strong> {frameTexts.reconnectingText}

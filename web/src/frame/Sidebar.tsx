@@ -19,7 +19,10 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
     reveal(list.current, "[aria-current]");
   }, [pathname, operate.length]);
   return (
-    <nav aria-label={frameTexts.navigation} className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex">
+    <nav
+      aria-label={frameTexts.navigation}
+      className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex"
+    >
       <Brand />
       {/* Operators have more pages than a low window has room for. */}
       <div ref={list} className="-mx-3 min-h-0 grow overflow-y-auto px-3 pb-2">

@@ -14,7 +14,10 @@ export function WalletBox() {
   const held = wallet.data && (wallet.data.held ?? 0);
   const delta = useDelta(balance);
   return (
-    <Link to="/account" className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover">
+    <Link
+      to="/account"
+      className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover"
+    >
       <span className="block text-s text-muted">{frameTexts.wallet}</span>
       {balance !== undefined ? (
         <span className="flex items-baseline gap-2">

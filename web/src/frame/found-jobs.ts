@@ -13,7 +13,8 @@ export function isJobId(text: string): boolean {
 export const foundJobsQuery = (words: string) =>
   queryOptions({
     queryKey: ["jobs", "found", words],
-    queryFn: async ({ signal }) => (await data(api.GET("/api/library/jobs", { params: { query: { q: words, limit: SHOWN } }, signal }))).items,
+    queryFn: async ({ signal }) =>
+      (await data(api.GET("/api/library/jobs", { params: { query: { q: words, limit: SHOWN } }, signal }))).items,
     enabled: words.length >= FEWEST_SIGNS && words.length <= MOST_SIGNS && !isJobId(words),
     placeholderData: keepPreviousData,
     retry: false,

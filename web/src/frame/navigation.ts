@@ -1,4 +1,26 @@
-import { Activity, Boxes, Building2, Cpu, GitFork, HeartPulse, ImagePlus, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, Store, UserRound, UsersRound, Waypoints, Workflow, type LucideIcon } from "lucide-react";
+import {
+  Activity,
+  Boxes,
+  Building2,
+  Cpu,
+  GitFork,
+  HeartPulse,
+  ImagePlus,
+  Images,
+  ListTree,
+  ListVideo,
+  type LucideIcon,
+  Plug,
+  Scale,
+  ScrollText,
+  SlidersHorizontal,
+  Sparkles,
+  Store,
+  UserRound,
+  UsersRound,
+  Waypoints,
+  Workflow,
+} from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";

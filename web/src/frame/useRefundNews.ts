@@ -17,7 +17,10 @@ export function useRefundNews(): void {
     async (id: string, why: string) => {
       const amount = await refundOf(id);
       if (amount <= 0) return;
-      const action = path === `/jobs/${id}` ? undefined : { label: frameTexts.showJob, onClick: () => void navigate({ to: "/jobs/$id", params: { id } }) };
+      const action =
+        path === `/jobs/${id}`
+          ? undefined
+          : { label: frameTexts.showJob, onClick: () => void navigate({ to: "/jobs/$id", params: { id } }) };
       void notify(frameTexts.cameBack(formatTokens(amount)), { id: `refund-${id}`, description: why, action });
     },
     [navigate, path],
@@ -37,6 +40,8 @@ export function useRefundNews(): void {
 
 /** The amount that the wallet got back for a job. The price of the job can be higher: a canceled job may have spent tokens. */
 async function refundOf(id: string): Promise<number> {
-  const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: NEWEST } } })).catch(() => null);
+  const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: NEWEST } } })).catch(
+    () => null,
+  );
   return page?.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id)?.amount ?? 0;
 }

@@ -43,5 +43,9 @@ export function useShortcuts(handlers: Handlers): void {
 }
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || target.closest("input, textarea, select, [role=dialog], [role=menu], [role=listbox]") !== null);
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      target.closest("input, textarea, select, [role=dialog], [role=menu], [role=listbox]") !== null)
+  );
 }

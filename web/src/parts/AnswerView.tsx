@@ -1,5 +1,5 @@
 import { Table } from "@/design";
-import { labelOf, type Answer, type Table as Rows } from "@/parts/job/answers";
+import { type Answer, labelOf, type Table as Rows } from "@/parts/job/answers";
 import { jobTexts } from "@/texts/job";
 import { Reading } from "./Reading";
 
@@ -9,7 +9,11 @@ const LONG_TEXT = 80;
 export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: boolean }) {
   switch (answer.form) {
     case "text":
-      return isTop || answer.text.length > LONG_TEXT || answer.text.includes("\n") ? <Reading text={answer.text} /> : <span className="break-words">{answer.text}</span>;
+      return isTop || answer.text.length > LONG_TEXT || answer.text.includes("\n") ? (
+        <Reading text={answer.text} />
+      ) : (
+        <span className="break-words">{answer.text}</span>
+      );
     case "list":
       return (
         <ul className="grid list-disc gap-1 pl-5">

@@ -6,7 +6,12 @@ export function Art({ name, className }: { name: string; className?: string }) {
   const art = useMemo(() => artOf(name), [name]);
   const sky = useId();
   return (
-    <svg viewBox={`0 0 ${ART_WIDTH} ${ART_HEIGHT}`} preserveAspectRatio="xMidYMid slice" className={className} aria-hidden="true">
+    <svg
+      viewBox={`0 0 ${ART_WIDTH} ${ART_HEIGHT}`}
+      preserveAspectRatio="xMidYMid slice"
+      className={className}
+      aria-hidden="true"
+    >
       <defs>
         <linearGradient id={sky} x1="0" y1="0" x2="0" y2="1">
           <stop offset="0" stopColor={art.sky[0]} />

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 import type { ReactNode } from "react";
-import { rememberedSearch, type List } from "./list-search";
+import { type List, rememberedSearch } from "./list-search";
 
 interface Props {
   to: List;
@@ -15,7 +15,11 @@ export function BackLink({ to, label, children }: Props) {
   return (
     <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
       {/* Each list reads its own parameters, and leaves out what makes no sense to it. */}
-      <Link to={to} search={rememberedSearch(to) as never} className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
+      <Link
+        to={to}
+        search={rememberedSearch(to) as never}
+        className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11"
+      >
         <ArrowLeft size={14} aria-hidden />
         {label}
       </Link>

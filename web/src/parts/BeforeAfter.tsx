@@ -1,7 +1,7 @@
-import { useEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from "react";
 import { ChevronsLeftRight, Maximize2 } from "lucide-react";
+import { type KeyboardEvent, type PointerEvent, type RefObject, useEffect, useRef, useState } from "react";
 import { mediaTexts } from "@/texts/media";
-import { ratioOf, type Media } from "./media";
+import { type Media, ratioOf } from "./media";
 import { MediaBox } from "./player/MediaBox";
 import { PlayerControls } from "./player/PlayerControls";
 import { play, usePlayback, wantsLessMotion } from "./player/usePlayback";
@@ -58,7 +58,9 @@ export function BeforeAfter({ before, after, isExample = false, maxHeight }: Pro
       <div
         ref={stage}
         onPointerDown={onPointerDown}
-        onPointerMove={(event) => event.buttons === 1 && stage.current?.hasPointerCapture(event.pointerId) && drag(event)}
+        onPointerMove={(event) =>
+          event.buttons === 1 && stage.current?.hasPointerCapture(event.pointerId) && drag(event)
+        }
         className="absolute inset-0 cursor-ew-resize touch-pan-y select-none"
       >
         <Layer media={after} video={leader} label={mediaTexts.after} loop />
@@ -71,7 +73,10 @@ export function BeforeAfter({ before, after, isExample = false, maxHeight }: Pro
         <Tag side="right" isShown={share < 86}>
           {mediaTexts.after}
         </Tag>
-        <div className="pointer-events-none absolute inset-y-0 w-0.5 -translate-x-1/2 bg-white shadow-[0_0_0_1px_rgb(0_0_0/0.25)]" style={{ left: `${share}%` }} />
+        <div
+          className="pointer-events-none absolute inset-y-0 w-0.5 -translate-x-1/2 bg-white shadow-[0_0_0_1px_rgb(0_0_0/0.25)]"
+          style={{ left: `${share}%` }}
+        />
         <div
           role="slider"
           tabIndex={0}
@@ -88,7 +93,10 @@ export function BeforeAfter({ before, after, isExample = false, maxHeight }: Pro
         </div>
       </div>
       {!isVideo && !isExample && (
-        <Zoom media={after} className="absolute right-3 bottom-3 grid size-9 place-items-center rounded-s bg-black/60 text-white transition-colors duration-100 hover:bg-black/80 touch:size-11">
+        <Zoom
+          media={after}
+          className="absolute right-3 bottom-3 grid size-9 place-items-center rounded-s bg-black/60 text-white transition-colors duration-100 hover:bg-black/80 touch:size-11"
+        >
           <Maximize2 size={16} aria-hidden />
         </Zoom>
       )}
@@ -96,10 +104,32 @@ export function BeforeAfter({ before, after, isExample = false, maxHeight }: Pro
   );
 }
 
-function Layer({ media, video, label, loop = false }: { media: Media; video: RefObject<HTMLVideoElement | null>; label: string; loop?: boolean }) {
+function Layer({
+  media,
+  video,
+  label,
+  loop = false,
+}: {
+  media: Media;
+  video: RefObject<HTMLVideoElement | null>;
+  label: string;
+  loop?: boolean;
+}) {
   const style = "pointer-events-none absolute inset-0 size-full object-contain";
   if (media.kind !== "video") return <img src={media.url} alt={label} className={style} draggable={false} />;
-  return <video ref={video} src={media.url} poster={media.poster ?? undefined} aria-label={label} className={style} muted playsInline loop={loop} preload="auto" />;
+  return (
+    <video
+      ref={video}
+      src={media.url}
+      poster={media.poster ?? undefined}
+      aria-label={label}
+      className={style}
+      muted
+      playsInline
+      loop={loop}
+      preload="auto"
+    />
+  );
 }
 
 function Tag({ side, isShown, children }: { side: "left" | "right"; isShown: boolean; children: string }) {

@@ -24,9 +24,24 @@ export function CandidateThumb({ candidate, alt, isDim = false, className }: Pro
   return (
     <span className={classes("relative grid place-items-center overflow-hidden bg-hover text-muted", className)}>
       {still ? (
-        <img src={still} alt={alt} loading="lazy" decoding="async" draggable={false} className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")} />
+        <img
+          src={still}
+          alt={alt}
+          loading="lazy"
+          decoding="async"
+          draggable={false}
+          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")}
+        />
       ) : file?.url && kindOf(file.mime_type) === "video" ? (
-        <video src={`${file.url}#t=0.1`} muted playsInline preload="metadata" tabIndex={-1} aria-label={alt} className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")} />
+        <video
+          src={`${file.url}#t=0.1`}
+          muted
+          playsInline
+          preload="metadata"
+          tabIndex={-1}
+          aria-label={alt}
+          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")}
+        />
       ) : (
         <ImageOff size={18} role="img" aria-label={alt} />
       )}

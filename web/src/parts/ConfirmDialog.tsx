@@ -21,7 +21,18 @@ interface Props {
 }
 
 /** Asks before something is done, and shows a refusal where the question was. */
-export function ConfirmDialog({ title, text, action, keep = commonTexts.cancel, danger = false, busy, error, onConfirm, onClose, children }: Props) {
+export function ConfirmDialog({
+  title,
+  text,
+  action,
+  keep = commonTexts.cancel,
+  danger = false,
+  busy,
+  error,
+  onConfirm,
+  onClose,
+  children,
+}: Props) {
   return (
     <Dialog
       open

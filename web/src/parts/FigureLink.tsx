@@ -13,12 +13,16 @@ type Props = {
 
 /** A figure that leads to the list behind it. */
 export function FigureLink({ label, children, isWhole = false, ...place }: Props) {
-  const look = isWhole ? "after:absolute after:inset-0 after:rounded-m hover:underline" : "relative z-1 underline decoration-line-strong underline-offset-3 hover:decoration-text";
+  const look = isWhole
+    ? "after:absolute after:inset-0 after:rounded-m hover:underline"
+    : "relative z-1 underline decoration-line-strong underline-offset-3 hover:decoration-text";
   const shared = { "aria-label": `${children}: ${label}`, title: label, className: `underline-offset-3 ${look}` };
   const content = (
     <>
       {children}
-      {isWhole && <ChevronRight size={16} strokeWidth={1.8} aria-hidden className="absolute top-5 right-3.5 text-muted" />}
+      {isWhole && (
+        <ChevronRight size={16} strokeWidth={1.8} aria-hidden className="absolute top-5 right-3.5 text-muted" />
+      )}
     </>
   );
   return place.to === "/operate/jobs" ? (

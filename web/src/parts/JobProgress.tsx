@@ -2,7 +2,7 @@ import { Check } from "lucide-react";
 import type { Job } from "@/api/types";
 import { classes, duration } from "@/design";
 import { jobTexts } from "@/texts/job";
-import { stagesOf, type Stage } from "./job/stages";
+import { type Stage, stagesOf } from "./job/stages";
 
 interface Props {
   job: Job;
@@ -19,14 +19,21 @@ export function JobProgress({ job, isMedia, now }: Props) {
         <li
           key={stage.name}
           aria-current={stage.state === "now" ? "step" : undefined}
-          className={classes("grid min-h-11 grid-cols-[22px_1fr_auto] items-center gap-2.5 border-t py-2 first:border-0", stage.state === "next" && "text-muted")}
+          className={classes(
+            "grid min-h-11 grid-cols-[22px_1fr_auto] items-center gap-2.5 border-t py-2 first:border-0",
+            stage.state === "next" && "text-muted",
+          )}
         >
           <Dot stage={stage} />
           <span>
-            <span className={stage.state === "now" ? "font-[550]" : undefined}>{stage.name === "rendering" && !isMedia ? jobTexts.working : jobTexts.stages[stage.name]}</span>
+            <span className={stage.state === "now" ? "font-[550]" : undefined}>
+              {stage.name === "rendering" && !isMedia ? jobTexts.working : jobTexts.stages[stage.name]}
+            </span>
             {stage.name === "queued" && stage.state === "now" && <Waiting job={job} />}
           </span>
-          <span className="text-s text-muted">{stage.seconds === null ? "" : duration(stage.state === "now" ? Math.floor(stage.seconds) : stage.seconds)}</span>
+          <span className="text-s text-muted">
+            {stage.seconds === null ? "" : duration(stage.state === "now" ? Math.floor(stage.seconds) : stage.seconds)}
+          </span>
         </li>
       ))}
     </ol>
@@ -35,7 +42,8 @@ export function JobProgress({ job, isMedia, now }: Props) {
 
 function Waiting({ job }: { job: Job }) {
   if (!job.queue_position) return null;
-  const text = job.queue_position === 1 ? jobTexts.next : jobTexts.position(job.queue_position_text ?? String(job.queue_position));
+  const text =
+    job.queue_position === 1 ? jobTexts.next : jobTexts.position(job.queue_position_text ?? String(job.queue_position));
   return <span className="block text-s text-muted">{text}</span>;
 }
 
@@ -50,7 +58,10 @@ function Dot({ stage }: { stage: Stage }) {
   return (
     <span
       aria-hidden
-      className={classes("grid size-4.5 place-items-center rounded-full border-2", stage.state === "now" ? "border-run shadow-[0_0_0_4px_var(--run-soft)]" : "border-line")}
+      className={classes(
+        "grid size-4.5 place-items-center rounded-full border-2",
+        stage.state === "now" ? "border-run shadow-[0_0_0_4px_var(--run-soft)]" : "border-line",
+      )}
     >
       {stage.state === "now" && <span className="size-2 animate-pulse rounded-full bg-run" />}
     </span>

@@ -18,16 +18,45 @@ export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "
   const Icon = job.medium ? ICONS[job.medium] : Sparkles;
   const isDim = !job.output;
   return (
-    <span onPointerEnter={() => setOver(true)} onPointerLeave={() => setOver(false)} className="relative grid h-13 w-21 shrink-0 place-items-center overflow-hidden rounded-s border bg-hover text-muted">
+    <span
+      onPointerEnter={() => setOver(true)}
+      onPointerLeave={() => setOver(false)}
+      className="relative grid h-13 w-21 shrink-0 place-items-center overflow-hidden rounded-s border bg-hover text-muted"
+    >
       {still ? (
-        <img src={still} alt="" loading="lazy" decoding="async" className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")} />
+        <img
+          src={still}
+          alt=""
+          loading="lazy"
+          decoding="async"
+          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")}
+        />
       ) : file?.url && kindOf(file.mime_type) === "video" ? (
         // Where no posters are made, the browser's first frame.
-        <video src={`${file.url}#t=0.1`} muted playsInline preload="metadata" tabIndex={-1} aria-hidden className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")} />
+        <video
+          src={`${file.url}#t=0.1`}
+          muted
+          playsInline
+          preload="metadata"
+          tabIndex={-1}
+          aria-hidden
+          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")}
+        />
       ) : (
         <Icon size={20} strokeWidth={1.6} aria-hidden />
       )}
-      {isOver && clip && !wantsLessMotion && <video src={clip} muted autoPlay loop playsInline aria-hidden tabIndex={-1} className="absolute inset-0 size-full object-cover" />}
+      {isOver && clip && !wantsLessMotion && (
+        <video
+          src={clip}
+          muted
+          autoPlay
+          loop
+          playsInline
+          aria-hidden
+          tabIndex={-1}
+          className="absolute inset-0 size-full object-cover"
+        />
+      )}
     </span>
   );
 }

@@ -4,8 +4,8 @@ import { useRef } from "react";
 import { textQuery } from "@/api/texts";
 import { Skeleton } from "@/design";
 import { mediaTexts } from "@/texts/media";
+import { type Media, ratioOf } from "./media";
 import { ImageView } from "./player/ImageView";
-import { ratioOf, type Media } from "./media";
 import { MediaBox } from "./player/MediaBox";
 import { PlayerControls } from "./player/PlayerControls";
 import { usePlayback } from "./player/usePlayback";
@@ -64,7 +64,12 @@ function VideoPlayer({ media, maxHeight, loop }: { media: Media; maxHeight?: str
   const video = useRef<HTMLVideoElement>(null);
   const playback = usePlayback(video, media.url);
   return (
-    <MediaBox ref={box} ratio={ratioOf(media)} maxHeight={maxHeight} controls={<PlayerControls playback={playback} container={box} />}>
+    <MediaBox
+      ref={box}
+      ratio={ratioOf(media)}
+      maxHeight={maxHeight}
+      controls={<PlayerControls playback={playback} container={box} />}
+    >
       <video
         ref={video}
         src={media.url}
@@ -76,7 +81,11 @@ function VideoPlayer({ media, maxHeight, loop }: { media: Media; maxHeight?: str
         preload="metadata"
         className="absolute inset-0 size-full object-contain"
       />
-      {playback.hasFailed && <p className="absolute inset-0 grid place-items-center bg-black/70 p-6 text-center text-white">{mediaTexts.cannotPlay}</p>}
+      {playback.hasFailed && (
+        <p className="absolute inset-0 grid place-items-center bg-black/70 p-6 text-center text-white">
+          {mediaTexts.cannotPlay}
+        </p>
+      )}
     </MediaBox>
   );
 }

@@ -1,6 +1,6 @@
-import type { UseInfiniteQueryResult, InfiniteData } from "@tanstack/react-query";
+import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { Key, ReactNode } from "react";
-import { Button, Skeleton, Table, type Column } from "@/design";
+import { Button, type Column, Skeleton, Table } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { commonTexts } from "@/texts/common";
 
@@ -16,14 +16,19 @@ interface Props<Row> {
 /** A list that is read page by page: its rows, or why there are none. */
 export function PagedTable<Row>({ query, columns, rowKey, label, empty }: Props<Row>) {
   const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
-  if (query.isError && rows.length === 0) return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.isError && rows.length === 0)
+    return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
   if (query.isPending) return <Skeleton className="h-64" />;
   if (rows.length === 0) return <div className="panel">{empty}</div>;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <Table label={label} rows={rows} columns={columns} rowKey={rowKey} />
       {query.hasNextPage && (
-        <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+        <Button
+          className="justify-self-center"
+          busy={query.isFetchingNextPage}
+          onClick={() => void query.fetchNextPage()}
+        >
           {commonTexts.more}
         </Button>
       )}

@@ -32,7 +32,9 @@ export function ProblemPanel({ error, onRetry, isPage = false }: Props) {
             {problemTexts.tryAgain}
           </Button>
         )}
-        {problem?.request_id && <CopyButton text={problem.request_id} label={problemTexts.copyRequestId} word={problemTexts.copyRequestId} />}
+        {problem?.request_id && (
+          <CopyButton text={problem.request_id} label={problemTexts.copyRequestId} word={problemTexts.copyRequestId} />
+        )}
       </div>
     </div>
   );

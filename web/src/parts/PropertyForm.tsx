@@ -1,8 +1,8 @@
-import { labelOf, type FormValue, type FormValues, type Property } from "./form/values";
 import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
 import { Templatable } from "./form/Templatable";
+import { type FormValue, type FormValues, labelOf, type Property } from "./form/values";
+import { type FileValue, UploadField } from "./UploadField";
 import { acceptanceOf, type InstallationLimits } from "./upload/acceptance";
-import { UploadField, type FileValue } from "./UploadField";
 
 interface Props {
   /** Unlike that of every other form. */
@@ -21,16 +21,34 @@ interface Props {
 export function PropertyForm({ name, properties, values, onChange, problems, limits, onPending }: Props) {
   return properties.map((property) => {
     const { key, type } = property;
-    const shared = { label: labelOf(property), hint: property.description || undefined, required: property.required, error: problems[key] };
+    const shared = {
+      label: labelOf(property),
+      hint: property.description || undefined,
+      required: property.required,
+      error: problems[key],
+    };
     const value = values[key] ?? null;
     const change = (next: FormValue) => onChange(key, next);
     switch (type) {
       case "text":
-        return <TextField key={key} {...shared} value={typeof value === "string" ? value : ""} maxLength={property.limits.max_length} onChange={change} />;
+        return (
+          <TextField
+            key={key}
+            {...shared}
+            value={typeof value === "string" ? value : ""}
+            maxLength={property.limits.max_length}
+            onChange={change}
+          />
+        );
       case "number":
         return (
           <Templatable key={key} name={key} shared={shared} value={value} onChange={(next) => change(next ?? null)}>
-            <NumberField {...shared} value={typeof value === "number" ? value : null} limits={property.limits} onChange={change} />
+            <NumberField
+              {...shared}
+              value={typeof value === "number" ? value : null}
+              limits={property.limits}
+              onChange={change}
+            />
           </Templatable>
         );
       case "boolean":
@@ -42,7 +60,12 @@ export function PropertyForm({ name, properties, values, onChange, problems, lim
       case "choice":
         return (
           <Templatable key={key} name={key} shared={shared} value={value} onChange={(next) => change(next ?? null)}>
-            <ChoiceField {...shared} value={value as string | number | boolean | null} choices={property.limits.choices ?? []} onChange={change} />
+            <ChoiceField
+              {...shared}
+              value={value as string | number | boolean | null}
+              choices={property.limits.choices ?? []}
+              onChange={change}
+            />
           </Templatable>
         );
       default:

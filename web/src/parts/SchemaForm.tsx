@@ -3,9 +3,9 @@ import { formTexts } from "@/texts/form";
 import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
 import { JsonField } from "./form/JsonField";
 import { ListField } from "./form/ListField";
-import { fieldsOf, valueAt, type Json, type Path, type Schema, type SchemaField } from "./form/schema";
+import { fieldsOf, type Json, type Path, type Schema, type SchemaField, valueAt } from "./form/schema";
 import { Templatable } from "./form/Templatable";
-import { titled, type PlainValue } from "./form/values";
+import { type PlainValue, titled } from "./form/values";
 
 interface Props {
   schema: Schema;
@@ -28,8 +28,12 @@ export function SchemaForm({ schema, root = schema, path = [], value, onChange, 
   const count = fields.length <= MOST_AT_ONCE ? fields.length : Math.max(needed, MOST_AT_ONCE - 1);
   const shown = fields.slice(0, count);
   const rest = fields.slice(count);
-  const isProblemHidden = rest.some((field) => Object.keys(problems).some((name) => name.startsWith(field.path.join("."))));
-  const draw = (field: SchemaField) => <One key={field.path.join(".")} field={field} root={root} value={value} onChange={onChange} problems={problems} />;
+  const isProblemHidden = rest.some((field) =>
+    Object.keys(problems).some((name) => name.startsWith(field.path.join("."))),
+  );
+  const draw = (field: SchemaField) => (
+    <One key={field.path.join(".")} field={field} root={root} value={value} onChange={onChange} problems={problems} />
+  );
   return (
     <>
       {shown.map(draw)}
@@ -59,17 +63,33 @@ function One(props: { field: SchemaField } & Omit<Required<Props>, "schema" | "p
   if (!PLAIN.includes(field.kind)) return <Own {...props} />;
   const shared = sharedOf(field, problems);
   return (
-    <Templatable name={field.name} shared={shared} value={valueAt(value, field.path)} onChange={(next) => onChange(field.path, next)}>
+    <Templatable
+      name={field.name}
+      shared={shared}
+      value={valueAt(value, field.path)}
+      onChange={(next) => onChange(field.path, next)}
+    >
       <Own {...props} />
     </Templatable>
   );
 }
 
 function sharedOf(field: SchemaField, problems: Record<string, string>) {
-  return { label: labelOf(field), hint: field.schema.description?.replaceAll("`", ""), required: field.required, error: problems[field.path.join(".")] };
+  return {
+    label: labelOf(field),
+    hint: field.schema.description?.replaceAll("`", ""),
+    required: field.required,
+    error: problems[field.path.join(".")],
+  };
 }
 
-function Own({ field, root, value, onChange, problems }: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
+function Own({
+  field,
+  root,
+  value,
+  onChange,
+  problems,
+}: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
   const { schema, kind, path } = field;
   const shared = sharedOf(field, problems);
   const given = valueAt(value, path);
@@ -90,13 +110,32 @@ function Own({ field, root, value, onChange, problems }: { field: SchemaField } 
       );
     }
     case "number": {
-      const limits = { min: schema.minimum, max: schema.maximum, step: schema.multipleOf, integer: schema.type === "integer" };
-      return <NumberField {...shared} value={typeof given === "number" ? given : null} limits={limits} onChange={(next) => change(next ?? undefined)} />;
+      const limits = {
+        min: schema.minimum,
+        max: schema.maximum,
+        step: schema.multipleOf,
+        integer: schema.type === "integer",
+      };
+      return (
+        <NumberField
+          {...shared}
+          value={typeof given === "number" ? given : null}
+          limits={limits}
+          onChange={(next) => change(next ?? undefined)}
+        />
+      );
     }
     case "boolean":
       return <BooleanField {...shared} value={given === true} onChange={change} />;
     case "choice":
-      return <ChoiceField {...shared} value={(given ?? null) as PlainValue | null} choices={(schema.enum ?? [schema.const]) as PlainValue[]} onChange={change} />;
+      return (
+        <ChoiceField
+          {...shared}
+          value={(given ?? null) as PlainValue | null}
+          choices={(schema.enum ?? [schema.const]) as PlainValue[]}
+          onChange={change}
+        />
+      );
     case "list":
       return <ListField {...shared} value={Array.isArray(given) ? given.map(String) : []} onChange={change} />;
     case "object":

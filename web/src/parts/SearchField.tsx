@@ -34,7 +34,11 @@ export function SearchField({ label, value, onChange, className = "min-w-52 grow
   }, [typed, onChange]);
   return (
     <div className={classes("relative", className)}>
-      <Search size={16} className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" aria-hidden />
+      <Search
+        size={16}
+        className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted"
+        aria-hidden
+      />
       <Input
         ref={input}
         type="search"

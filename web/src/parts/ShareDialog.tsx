@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Button, Dialog, Field, Select, Switch } from "@/design";
 import { explain, fieldReason } from "@/api/problems";
+import { Button, Dialog, Field, Select, Switch } from "@/design";
 import { shareTexts } from "@/texts/share";
-import { ShareLinks } from "./share/ShareLinks";
 import { NewLink } from "./share/NewLink";
+import { ShareLinks } from "./share/ShareLinks";
 import { shareLinksQuery, useCreateLink } from "./share/shares";
 
 interface Props {
@@ -24,7 +24,8 @@ export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
   const [showsPrompt, setShowsPrompt] = useState(false);
   const links = useQuery(shareLinksQuery(jobId));
   const create = useCreateLink(jobId);
-  const submit = () => create.mutate({ expires_in_days: Number(days), show_input: showsInput, show_prompt: showsPrompt });
+  const submit = () =>
+    create.mutate({ expires_in_days: Number(days), show_input: showsInput, show_prompt: showsPrompt });
   const lifeReason = fieldReason(create.error, "expires_in_days");
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={shareTexts.title} text={shareTexts.text}>
@@ -35,7 +36,14 @@ export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
           <Field label={shareTexts.ends} error={lifeReason}>
             <Select value={days} choices={DAYS} onChange={setDays} />
           </Field>
-          {hasInput && <Option label={shareTexts.showInput} hint={shareTexts.showInputHint} isOn={showsInput} onChange={setShowsInput} />}
+          {hasInput && (
+            <Option
+              label={shareTexts.showInput}
+              hint={shareTexts.showInputHint}
+              isOn={showsInput}
+              onChange={setShowsInput}
+            />
+          )}
           {hasPrompt && <Option label={shareTexts.showPrompt} isOn={showsPrompt} onChange={setShowsPrompt} />}
           {create.error && !lifeReason && (
             <p role="alert" className="text-s text-bad">
@@ -52,7 +60,17 @@ export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
   );
 }
 
-function Option({ label, hint, isOn, onChange }: { label: string; hint?: string; isOn: boolean; onChange: (isOn: boolean) => void }) {
+function Option({
+  label,
+  hint,
+  isOn,
+  onChange,
+}: {
+  label: string;
+  hint?: string;
+  isOn: boolean;
+  onChange: (isOn: boolean) => void;
+}) {
   return (
     <div className="flex items-center justify-between gap-4">
       <div>

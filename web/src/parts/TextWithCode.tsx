@@ -3,5 +3,9 @@ import { Fragment } from "react";
 /** A text of the server that marks commands and settings with backticks, as in its documentation. */
 export function TextWithCode({ text }: { text: string }) {
   // Every second part was between backticks.
-  return text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : <Fragment key={index}>{part}</Fragment>));
+  return text
+    .split("`")
+    .map((part, index) =>
+      index % 2 === 1 ? <code key={index}>{part}</code> : <Fragment key={index}>{part}</Fragment>,
+    );
 }

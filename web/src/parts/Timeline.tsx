@@ -1,6 +1,6 @@
 import type { JobEvent } from "@/api/types";
-import type { Tone } from "@/design/Badge";
 import { absoluteTime, classes, duration, Skeleton } from "@/design";
+import type { Tone } from "@/design/Badge";
 import { byWhom, linesOf, titleOf, toneOf } from "./job/events";
 
 const DOTS: Record<Tone, string> = {
@@ -27,8 +27,13 @@ export function Timeline({ events }: { events: readonly JobEvent[] | undefined }
     <ol className="num">
       {linesOf(events).map(({ event, seconds }, index) => (
         <li key={event.seq} className="relative grid grid-cols-[14px_1fr_auto] gap-x-3 pb-4 last:pb-0">
-          {index < events.length - 1 && <span aria-hidden className="absolute top-4 bottom-[-5px] left-[6px] w-px bg-line" />}
-          <span aria-hidden className={classes("mt-1.5 size-2.5 justify-self-center rounded-full", DOTS[toneOf(event)])} />
+          {index < events.length - 1 && (
+            <span aria-hidden className="absolute top-4 bottom-[-5px] left-[6px] w-px bg-line" />
+          )}
+          <span
+            aria-hidden
+            className={classes("mt-1.5 size-2.5 justify-self-center rounded-full", DOTS[toneOf(event)])}
+          />
           <div className="min-w-0">
             <div>
               {titleOf(event)} {byWhom(event) && <span className="text-muted">{byWhom(event)}</span>}

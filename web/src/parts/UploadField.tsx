@@ -2,14 +2,14 @@ import { lazy, Suspense, useRef } from "react";
 import { hasStatus } from "@/api/problems";
 import { Field, Skeleton, useFieldProps } from "@/design";
 import { uploadTexts } from "@/texts/upload";
-import { mediaOf, type Media } from "./media";
-import { accepted, acceptOf, type Acceptance } from "./upload/acceptance";
+import { type Media, mediaOf } from "./media";
+import { type Acceptance, accepted, acceptOf } from "./upload/acceptance";
 import { DropZone } from "./upload/DropZone";
 import { FileRow } from "./upload/FileRow";
 import { useKeptFile } from "./upload/kept-files";
 import { useDropAndPaste } from "./upload/useDropAndPaste";
 import { useStoredFile } from "./upload/useStoredFile";
-import { useUpload, type FileValue } from "./upload/useUpload";
+import { type FileValue, useUpload } from "./upload/useUpload";
 
 export type { FileValue } from "./upload/useUpload";
 
@@ -32,7 +32,18 @@ interface Props {
 }
 
 /** A file that is uploaded straight to storage as soon as it is chosen. */
-export function UploadField({ name, label, hint, error, required, accepts, value, onChange, onPending, isMain = false }: Props) {
+export function UploadField({
+  name,
+  label,
+  hint,
+  error,
+  required,
+  accepts,
+  value,
+  onChange,
+  onPending,
+  isMain = false,
+}: Props) {
   const input = useRef<HTMLInputElement>(null);
   const { state, local, choose, retry, clear } = useUpload({ accepts, onChange, onPending, kept: useKeptFile(name) });
   const take = (file: File) => void choose(file);
@@ -43,16 +54,41 @@ export function UploadField({ name, label, hint, error, required, accepts, value
   const chosen = state.step === "checking" || state.step === "sending" || state.step === "failed" ? state : null;
   const isEmpty = chosen === null && value === null;
   const shown: Media | null = isLocal
-    ? { kind: accepts.kind, url: local.url, name: chosen?.file.name ?? value?.name, width: value?.width, height: value?.height, ...(chosen && "measured" in chosen ? chosen.measured : {}) }
+    ? {
+        kind: accepts.kind,
+        url: local.url,
+        name: chosen?.file.name ?? value?.name,
+        width: value?.width,
+        height: value?.height,
+        ...(chosen && "measured" in chosen ? chosen.measured : {}),
+      }
     : stored.data
       ? mediaOf(stored.data)
       : null;
-  const reason = state.step === "refused" ? state.reason : state.step === "failed" ? state.reason : isGone ? uploadTexts.gone : error;
+  const reason =
+    state.step === "refused"
+      ? state.reason
+      : state.step === "failed"
+        ? state.reason
+        : isGone
+          ? uploadTexts.gone
+          : error;
   return (
-    <Field label={label} hint={isEmpty ? (hint ?? accepted(accepts)) : hint} error={reason} required={required && isEmpty}>
+    <Field
+      label={label}
+      hint={isEmpty ? (hint ?? accepted(accepts)) : hint}
+      error={reason}
+      required={required && isEmpty}
+    >
       <Input ref={input} accept={acceptOf(accepts)} onFile={take} />
       {isEmpty || isGone ? (
-        <DropZone kind={accepts.kind} isOver={isOver} isMain={isMain} onFile={take} onChoose={() => input.current?.click()} />
+        <DropZone
+          kind={accepts.kind}
+          isOver={isOver}
+          isMain={isMain}
+          onFile={take}
+          onChoose={() => input.current?.click()}
+        />
       ) : (
         <div className="grid gap-2">
           {shown === null || state.step === "checking" ? (
@@ -62,14 +98,28 @@ export function UploadField({ name, label, hint, error, required, accepts, value
               <MediaPlayer key={shown.url} media={shown} maxHeight={isMain ? "17rem" : "10rem"} />
             </Suspense>
           )}
-          <FileRow state={state} value={value} onReplace={() => input.current?.click()} onRetry={retry} onClear={clear} />
+          <FileRow
+            state={state}
+            value={value}
+            onReplace={() => input.current?.click()}
+            onRetry={retry}
+            onClear={clear}
+          />
         </div>
       )}
     </Field>
   );
 }
 
-function Input({ ref, accept, onFile }: { ref: React.RefObject<HTMLInputElement | null>; accept: string; onFile: (file: File) => void }) {
+function Input({
+  ref,
+  accept,
+  onFile,
+}: {
+  ref: React.RefObject<HTMLInputElement | null>;
+  accept: string;
+  onFile: (file: File) => void;
+}) {
   return (
     <input
       ref={ref}

@@ -1,6 +1,6 @@
 import type { Effect } from "@/api/types";
 import { classes } from "@/design/classes";
-import { waitLine, type Readiness } from "./effects";
+import { type Readiness, waitLine } from "./effects";
 
 // A shape of its own each, for people who do not see the colour.
 const MARKS: Record<Readiness, string> = {

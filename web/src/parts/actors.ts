@@ -11,8 +11,15 @@ export type Payload = { [name: string]: Json };
 /** The one that is asked for by title, the one that such a payload is of, or the first that needs nothing but a prompt. */
 export function variantOf(actor: Actor, title: string | undefined, payload: Payload | null): Variant | null {
   const variants = actor.variants ?? [];
-  const isOf = (variant: Variant) => payload !== null && Object.entries(variant.values).every(([name, value]) => payload[name] === value);
-  return variants.find((each) => each.title === title) ?? variants.find(isOf) ?? variants.find((each) => !needsParameters(each)) ?? variants[0] ?? null;
+  const isOf = (variant: Variant) =>
+    payload !== null && Object.entries(variant.values).every(([name, value]) => payload[name] === value);
+  return (
+    variants.find((each) => each.title === title) ??
+    variants.find(isOf) ??
+    variants.find((each) => !needsParameters(each)) ??
+    variants[0] ??
+    null
+  );
 }
 
 function needsParameters(variant: Variant): boolean {
@@ -29,5 +36,7 @@ export function schemaOf(actor: Actor, variant: Variant | null): Schema | null {
 /** "lightbox: txt2img" as "Text to image · Lightbox". */
 export function variantLabel(title: string): string {
   const [provider = "", action = ""] = title.split(": ");
-  return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)].filter(Boolean).join(" · ");
+  return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)]
+    .filter(Boolean)
+    .join(" · ");
 }

@@ -33,11 +33,18 @@ export function waitLine(effect: Effect): WaitLine {
     case "provider_paused":
       return { text: effectTexts.paused, readiness: "waits" };
     case "queue":
-      return { text: wait.message.split(";")[0]!.replace(/\.$/, ""), sentence: wait.message.replace(/\.$/, ""), readiness: "waits" };
+      return {
+        text: wait.message.split(";")[0]!.replace(/\.$/, ""),
+        sentence: wait.message.replace(/\.$/, ""),
+        readiness: "waits",
+      };
     default: {
       const seconds = wait?.run_seconds ?? effect.last_processing_time_seconds;
       const total = seconds == null ? null : seconds + (wait?.wait_seconds ?? 0);
-      return { text: total === null ? effectTexts.readyToStart : effectTexts.readyIn(roughly(total)), readiness: "ready" };
+      return {
+        text: total === null ? effectTexts.readyToStart : effectTexts.readyIn(roughly(total)),
+        readiness: "ready",
+      };
     }
   }
 }
@@ -54,7 +61,8 @@ export function roughly(seconds: number): string {
 export function exampleMedia(shown: Shown | null | undefined, name: string): Media | null {
   if (!shown) return null;
   const size = { width: shown.width, height: shown.height, name };
-  if (shown.preview_url) return { kind: "video", url: shown.preview_url, poster: shown.thumbnails?.large ?? shown.poster_url, ...size };
+  if (shown.preview_url)
+    return { kind: "video", url: shown.preview_url, poster: shown.thumbnails?.large ?? shown.poster_url, ...size };
   const image = shown.thumbnails?.large ?? shown.poster_url;
   return image ? { kind: "image", url: image, ...size } : null;
 }
@@ -62,10 +70,15 @@ export function exampleMedia(shown: Shown | null | undefined, name: string): Med
 /** Names and descriptions with every word of the search in them, in any order. */
 export function matches(effect: Effect, search: string): boolean {
   const text = `${effect.name} ${effect.category ?? ""} ${effect.description} ${kindName(effect)}`.toLowerCase();
-  return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 /** Each once, in the order of the alphabet. */
 export function categoriesOf(effects: readonly Effect[]): string[] {
-  return [...new Set(effects.map((effect) => effect.category ?? "").filter((name) => name !== ""))].sort((a, b) => a.localeCompare(b));
+  return [...new Set(effects.map((effect) => effect.category ?? "").filter((name) => name !== ""))].sort((a, b) =>
+    a.localeCompare(b),
+  );
 }

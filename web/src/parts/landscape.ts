@@ -22,7 +22,10 @@ export function artOf(name: string): Art {
   };
   const ridges = Array.from({ length: RIDGES }, (_, index) => {
     const depth = index / (RIDGES - 1);
-    return { path: ridge(random, 0.52 + depth * 0.3, 22 - depth * 8), color: color(0.58 - depth * 0.38, 0.09 - depth * 0.04, hue + turn * (1 - depth)) };
+    return {
+      path: ridge(random, 0.52 + depth * 0.3, 22 - depth * 8),
+      color: color(0.58 - depth * 0.38, 0.09 - depth * 0.04, hue + turn * (1 - depth)),
+    };
   });
   return { sky, sun, ridges };
 }
@@ -32,7 +35,8 @@ function ridge(random: () => number, level: number, height: number): string {
   const points: string[] = [];
   for (let x = 0; x <= ART_WIDTH; x += 8) {
     const at = x / ART_WIDTH;
-    const wave = Math.sin(at * 4 + phases[0]!) * 0.6 + Math.sin(at * 9 + phases[1]!) * 0.3 + Math.sin(at * 21 + phases[2]!) * 0.1;
+    const wave =
+      Math.sin(at * 4 + phases[0]!) * 0.6 + Math.sin(at * 9 + phases[1]!) * 0.3 + Math.sin(at * 21 + phases[2]!) * 0.1;
     points.push(`${x},${(ART_HEIGHT * level - wave * height).toFixed(1)}`);
   }
   return `M0,${ART_HEIGHT} L${points.join(" L")} L${ART_WIDTH},${ART_HEIGHT} Z`;

@@ -21,7 +21,9 @@ const DIALOGS = ["new", "start"];
 export function rememberList(pathname: string, search: Search, storage: Storage = sessionStorage): void {
   const list = LISTS.find((each) => each === pathname);
   if (list === undefined) return;
-  const kept = Object.fromEntries(Object.entries(search).filter(([name, value]) => value !== undefined && !DIALOGS.includes(name)));
+  const kept = Object.fromEntries(
+    Object.entries(search).filter(([name, value]) => value !== undefined && !DIALOGS.includes(name)),
+  );
   try {
     storage.setItem(keyOf(list), JSON.stringify(kept));
   } catch {

@@ -43,7 +43,14 @@ export function kindOf(mimeType: string): MediaKind {
 /** Null where there is nothing to read, for example because the file was deleted. */
 export function mediaOf(file: ShownFile): Media | null {
   if (!file.url) return null;
-  return { kind: kindOf(file.mime_type), url: file.url, name: file.name, poster: file.poster_url, width: file.width, height: file.height };
+  return {
+    kind: kindOf(file.mime_type),
+    url: file.url,
+    name: file.name,
+    poster: file.poster_url,
+    width: file.width,
+    height: file.height,
+  };
 }
 
 /** Width by height of the box that a medium is in. It is the same before and after it has loaded. */

@@ -8,7 +8,10 @@ const SPARE_MS = 60_000;
 
 export function steady(kept: SteadyUrls, candidate: Candidate, now = Date.now()): Candidate {
   const before = kept.get(candidate.id);
-  const isSame = before?.file?.id === candidate.file?.id && before?.thumbnail?.id === candidate.thumbnail?.id && before?.file?.preview_status === candidate.file?.preview_status;
+  const isSame =
+    before?.file?.id === candidate.file?.id &&
+    before?.thumbnail?.id === candidate.thumbnail?.id &&
+    before?.file?.preview_status === candidate.file?.preview_status;
   const expires = before?.file?.url_expires_at;
   if (before && isSame && expires && Date.parse(expires) - now > SPARE_MS) return { ...candidate, ...before };
   kept.set(candidate.id, { file: candidate.file, thumbnail: candidate.thumbnail });

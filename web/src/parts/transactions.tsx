@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { Transaction } from "@/api/types";
-import { formatTokens, Time, type Column } from "@/design";
+import { type Column, formatTokens, Time } from "@/design";
 import { walletTexts } from "@/texts/account";
 
 const signed = new Intl.NumberFormat("en", { signDisplay: "exceptZero" });
@@ -18,7 +18,9 @@ export function transactionColumns(jobPage: JobPage | null): readonly Column<Tra
         <>
           <span className="block truncate">{walletTexts.types[row.type]}</span>
           <About row={row} jobPage={jobPage} />
-          {row.kept ? <span className="block truncate text-muted">{walletTexts.kept(formatTokens(row.kept))}</span> : null}
+          {row.kept ? (
+            <span className="block truncate text-muted">{walletTexts.kept(formatTokens(row.kept))}</span>
+          ) : null}
         </>
       ),
     },
@@ -29,7 +31,11 @@ export function transactionColumns(jobPage: JobPage | null): readonly Column<Tra
       className: "whitespace-nowrap",
       // What a job spends was held before, so the balance does not change.
       cell: (row) =>
-        row.amount === 0 ? <span className="text-muted">{walletTexts.settled}</span> : <span className={row.amount > 0 ? "font-[550] text-ok" : "font-[550]"}>{signed.format(row.amount)}</span>,
+        row.amount === 0 ? (
+          <span className="text-muted">{walletTexts.settled}</span>
+        ) : (
+          <span className={row.amount > 0 ? "font-[550] text-ok" : "font-[550]"}>{signed.format(row.amount)}</span>
+        ),
     },
   ];
 }

@@ -16,7 +16,10 @@ function read<Value>(key: string, initial: Value): Value {
 }
 
 /** Of one person: the next user of this tab does not find it. Like useState. `clear` forgets the draft, after it was sent. */
-export function useDraft<Value>(name: string, initial: Value): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
+export function useDraft<Value>(
+  name: string,
+  initial: Value,
+): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
   const client = useQueryClient();
   // Of when the form appeared: at the end of a session it is not known any more who it was.
   const [user] = useState(() => client.getQueryData<Me>(keys.me)?.user_id ?? "");

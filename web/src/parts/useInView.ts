@@ -1,4 +1,4 @@
-import { useEffect, useState, type RefObject } from "react";
+import { type RefObject, useEffect, useState } from "react";
 
 const coarse = window.matchMedia("(pointer: coarse)");
 
@@ -8,7 +8,10 @@ export function useInView(ref: RefObject<HTMLElement | null>): boolean {
   useEffect(() => {
     const element = ref.current;
     if (element === null || !coarse.matches || window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    const observer = new IntersectionObserver(([entry]) => setInView(entry?.isIntersecting ?? false), { threshold: 0.8, rootMargin: "-15% 0px" });
+    const observer = new IntersectionObserver(([entry]) => setInView(entry?.isIntersecting ?? false), {
+      threshold: 0.8,
+      rootMargin: "-15% 0px",
+    });
     observer.observe(element);
     return () => observer.disconnect();
   }, [ref]);

@@ -1,5 +1,5 @@
-import { counted } from "./plurals";
 import type { Transaction } from "@/api/types";
+import { counted } from "./plurals";
 
 export const accountTexts = {
   title: "Account",
@@ -18,7 +18,8 @@ export const walletTexts = {
   holds: "Held for active jobs",
   holdsText: "When a job completes, its tokens are spent. Otherwise they come back to your balance.",
   stored: "What you store",
-  storedText: "Results and uploads count as storage. Pipelines, runs and inputs of jobs count as database. Delete jobs to make room.",
+  storedText:
+    "Results and uploads count as storage. Pipelines, runs and inputs of jobs count as database. Delete jobs to make room.",
   storage: "Storage",
   database: "Database",
   of: (limit: string) => `of ${limit}`,
@@ -26,7 +27,12 @@ export const walletTexts = {
   what: "What",
   when: "When",
   amount: "Tokens",
-  types: { PAYMENT_CREDIT: "Tokens added", JOB_RESERVE: "Held for a job", JOB_CONSUME: "Spent by a job", JOB_REFUND: "Refunded" } satisfies Record<Transaction["type"], string>,
+  types: {
+    PAYMENT_CREDIT: "Tokens added",
+    JOB_RESERVE: "Held for a job",
+    JOB_CONSUME: "Spent by a job",
+    JOB_REFUND: "Refunded",
+  } satisfies Record<Transaction["type"], string>,
   kept: (tokens: string) => `${tokens} had been spent`,
   settled: "settled",
   untitled: (ending: string) => `Job …${ending}`,

@@ -1,6 +1,6 @@
-import { counted } from "./plurals";
 import type { ActionKind } from "@/pages/operate-jobs/actions";
 import type { Span, StatusFilter, View } from "@/pages/operate-jobs/filters";
+import { counted } from "./plurals";
 
 const jobs = (count: string) => counted(count, "job");
 
@@ -12,7 +12,15 @@ export const allJobsTexts = {
   // Filters
   search: "Search ids, errors and titles",
   statusLabel: "Status",
-  statuses: { all: "All", active: "Active", queued: "Waiting", running: "Running", completed: "Completed", failed: "Failed", canceled: "Canceled" } satisfies Record<StatusFilter, string>,
+  statuses: {
+    all: "All",
+    active: "Active",
+    queued: "Waiting",
+    running: "Running",
+    completed: "Completed",
+    failed: "Failed",
+    canceled: "Canceled",
+  } satisfies Record<StatusFilter, string>,
   workflowLabel: "Workflow",
   anyWorkflow: "Any workflow",
   tenantLabel: "Tenant",
@@ -24,7 +32,10 @@ export const allJobsTexts = {
   timeLabel: "Time",
   anyTime: "Any time",
   newestDay: "Newest 24 hours",
-  spans: { hour: "Last hour", day: "Last 24 hours", week: "Last 7 days", month: "Last 30 days" } satisfies Record<Span, string>,
+  spans: { hour: "Last hour", day: "Last 24 hours", week: "Last 7 days", month: "Last 30 days" } satisfies Record<
+    Span,
+    string
+  >,
   since: (time: string) => `Since ${time}`,
   before: (time: string) => `Before ${time}`,
   between: (from: string, until: string) => `${from} – ${until}`,
@@ -79,9 +90,12 @@ export const allJobsTexts = {
     set_priority: (count: string) => `Set the priority of ${jobs(count)}?`,
   } satisfies Record<ActionKind, (count: string) => string>,
   effects: {
-    retry: (tokens: string) => `Each job runs again. This reserves ${tokens} from the wallets of the users again; a job whose user has too few tokens is refused. If a job fails, its tokens are refunded.`,
-    cancel: (tokens: string) => `The jobs stop. The unspent part of ${tokens} goes back to the wallets of the users. A canceled job cannot be retried.`,
-    set_priority: () => "Jobs with a higher priority are leased first. No tokens move. Jobs that start running in the meantime are refused.",
+    retry: (tokens: string) =>
+      `Each job runs again. This reserves ${tokens} from the wallets of the users again; a job whose user has too few tokens is refused. If a job fails, its tokens are refunded.`,
+    cancel: (tokens: string) =>
+      `The jobs stop. The unspent part of ${tokens} goes back to the wallets of the users. A canceled job cannot be retried.`,
+    set_priority: () =>
+      "Jobs with a higher priority are leased first. No tokens move. Jobs that start running in the meantime are refused.",
   } satisfies Record<ActionKind, (tokens: string) => string>,
   rest: "The other selected jobs do not change, because their status does not allow this action.",
   frozen: "Jobs that are submitted, retried or ended from now on do not change. You can stop the action at any time.",
@@ -95,8 +109,16 @@ export const allJobsTexts = {
   started: (what: string) => `${what} started. Its progress is shown above the list.`,
   // Errors
   errors: "Errors",
-  errorsText: "Failed and expired jobs in groups. Errors that differ only in ids, numbers, paths, URLs and hosts are one group.",
-  errorColumns: { error: "Error", jobs: "Jobs", tenants: "Tenants", workflow: "Workflow", first: "First seen", last: "Last seen" },
+  errorsText:
+    "Failed and expired jobs in groups. Errors that differ only in ids, numbers, paths, URLs and hosts are one group.",
+  errorColumns: {
+    error: "Error",
+    jobs: "Jobs",
+    tenants: "Tenants",
+    workflow: "Workflow",
+    first: "First seen",
+    last: "Last seen",
+  },
   noErrors: "No job failed in this time",
   noErrorsText: "Choose a longer time to see older errors.",
   errorsPartial: "There are more errors than could be counted. Choose a shorter time for exact counts.",

@@ -53,7 +53,11 @@ export const catalogEffectsTexts = {
   byEffect: "Hidden from users",
   mustSet: "Required: the workflow has no default, and users cannot set it.",
   input: "Input",
-  inputOf: { image: "Takes an image of the user", video: "Takes a video of the user", audio: "Takes an audio file of the user" },
+  inputOf: {
+    image: "Takes an image of the user",
+    video: "Takes a video of the user",
+    audio: "Takes an audio file of the user",
+  },
   noInput: "Takes no file",
   asset: "Asset",
   chooseAsset: "Choose an asset",

@@ -15,7 +15,9 @@ export const commonTexts = {
   never: "Never",
   none: "–",
   /** What can act beside users, as the audit log and histories name it. */
-  actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<Record<string, string>>,
+  actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<
+    Record<string, string>
+  >,
   deletedUser: (end: string) => `Deleted user …${end}`,
   tokens: (amount: string, count: number) => `${amount} ${choose(count, "token")}`,
 };

@@ -21,6 +21,10 @@ export const effectPageTexts = {
   notFound: "There is no such effect",
   notFoundText: "The effect may have been renamed or unpublished.",
   accepted: (name: string) => `${name}: your job was submitted.`,
-  needsFile: { image: "Choose an image to work on.", video: "Choose a video to work on.", audio: "Choose an audio file to work on." } as const,
+  needsFile: {
+    image: "Choose an image to work on.",
+    video: "Choose a video to work on.",
+    audio: "Choose an audio file to work on.",
+  } as const,
   reset: "Reset",
 };

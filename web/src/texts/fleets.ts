@@ -3,7 +3,15 @@ import { choose, counted } from "./plurals";
 export const fleetsTexts = {
   title: "Fleets",
   text: "Groups of workers that serve the same workflows. The autoscaler can adjust the size of a fleet to its queue.",
-  columns: { fleet: "Fleet", state: "State", live: "Live workers", wanted: "Wanted", waiting: "Waiting", workflows: "Workflows", why: "Why" },
+  columns: {
+    fleet: "Fleet",
+    state: "State",
+    live: "Live workers",
+    wanted: "Wanted",
+    waiting: "Waiting",
+    workflows: "Workflows",
+    why: "Why",
+  },
   liveOf: (live: number, all: number) => `${live} of ${all}`,
   noWorkflow: "None",
   notScaled: "Not scaled",
@@ -37,7 +45,8 @@ export const fleetsTexts = {
       count === 0
         ? `Workers that register for ${slug} in stage ${stage} get no jobs until you assign a workflow.`
         : `Workers that register for ${slug} in stage ${stage} get jobs of ${counted(count, "workflow")}.`,
-    startsNothing: "Creating the fleet starts no machine. Create a registration token or set its scaling on the next page.",
+    startsNothing:
+      "Creating the fleet starts no machine. Create a registration token or set its scaling on the next page.",
   },
 };
 
@@ -60,13 +69,16 @@ export const fleetTexts = {
   changes: {
     nothing: "Nothing changes.",
     name: (name: string) => `The fleet is shown as ${name}.`,
-    off: (live: number) => `Its workers get no new jobs${live === 0 ? "" : live === 1 ? ": 1 is live" : `: ${live} are live`}. Jobs that run go on, and jobs that wait stay in the queue.`,
+    off: (live: number) =>
+      `Its workers get no new jobs${live === 0 ? "" : live === 1 ? ": 1 is live" : `: ${live} are live`}. Jobs that run go on, and jobs that wait stay in the queue.`,
     on: "Its workers get jobs of its workflows again.",
-    desired: (count: number) => `The fleet wants ${counted(count, "worker")}. While fewer are live, users see that more workers start. The number alone does not start or end workers.`,
+    desired: (count: number) =>
+      `The fleet wants ${counted(count, "worker")}. While fewer are live, users see that more workers start. The number alone does not start or end workers.`,
     noDesired: "The fleet has no wanted number of workers.",
     added: (names: string) => `Its workers get jobs of ${names} from now on.`,
     removed: (names: string) => `Its workers get no more jobs of ${names}. Jobs that run go on.`,
-    removedWaiting: (count: number, name: string) => `${counted(count, `job of ${name} waits`, `jobs of ${name} wait`)} in this stage and ${choose(count, "needs", "need")} another fleet.`,
+    removedWaiting: (count: number, name: string) =>
+      `${counted(count, `job of ${name} waits`, `jobs of ${name} wait`)} in this stage and ${choose(count, "needs", "need")} another fleet.`,
   },
   changeWorkflows: "Change workflows",
   workflowsTitle: (name: string) => `Workflows of ${name}`,
@@ -79,7 +91,8 @@ export const fleetTexts = {
     stop: "Stop scaling…",
     stopIt: "Stop scaling",
     stopTitle: (name: string) => `Stop scaling ${name}?`,
-    stopText: "The autoscaler no longer starts or ends workers of this fleet. Running workers and their machines continue, and so does their cost. The rules are removed.",
+    stopText:
+      "The autoscaler no longer starts or ends workers of this fleet. Running workers and their machines continue, and so does their cost. The rules are removed.",
     stopped: "The fleet is no longer scaled.",
     dialogTitle: (name: string) => `Scaling of ${name}`,
     driver: "Driver",
@@ -102,15 +115,22 @@ export const fleetTexts = {
     providersHint: "Separate several with commas.",
     notANumber: "Write a number.",
     saved: "The autoscaler uses these rules from now on.",
-    again: "Saving the same rules again confirms that this database scales the fleet. It also starts workers again for jobs that the last workers could not run.",
+    again:
+      "Saving the same rules again confirms that this database scales the fleet. It also starts workers again for jobs that the last workers could not run.",
     plan: {
-      range: (least: number, most: number) => (least === most ? `The autoscaler keeps ${counted(most, "worker")}.` : `The autoscaler keeps between ${least} and ${counted(most, "worker")}.`),
+      range: (least: number, most: number) =>
+        least === most
+          ? `The autoscaler keeps ${counted(most, "worker")}.`
+          : `The autoscaler keeps between ${least} and ${counted(most, "worker")}.`,
       fromZero: "While no job waits or runs, it ends all of them.",
       out: (target: string) => `It adds workers when more than ${target} of work waits for each slot.`,
-      in: (idle: string) => `It drains and ends a worker that was not needed for ${idle}; the worker finishes its jobs first.`,
-      tooMany: (count: number) => `${counted(count, "live worker is", "live workers are")} above the largest number and will be drained.`,
+      in: (idle: string) =>
+        `It drains and ends a worker that was not needed for ${idle}; the worker finishes its jobs first.`,
+      tooMany: (count: number) =>
+        `${counted(count, "live worker is", "live workers are")} above the largest number and will be drained.`,
       tooFew: (count: number) => `It orders ${counted(count, "worker")} at once.`,
-      driver: (name: string) => `The driver becomes ${name}. Workers of the other driver go on, and you must end them yourself.`,
+      driver: (name: string) =>
+        `The driver becomes ${name}. Workers of the other driver go on, and you must end them yourself.`,
     },
   },
   live: "Live workers",
@@ -129,13 +149,19 @@ export const fleetTexts = {
   queues: {
     title: "Workflows",
     none: "No workflow is assigned, so its workers get no jobs.",
-    text: (stage: string) => `What the live workers of this fleet can run, and the jobs that wait in stage ${stage}. Other fleets may serve the same jobs.`,
+    text: (stage: string) =>
+      `What the live workers of this fleet can run, and the jobs that wait in stage ${stage}. Other fleets may serve the same jobs.`,
     workflow: "Workflow",
     canRun: "Can run it",
     noLive: "No live worker",
     able: (able: number, live: number) => `${able} of ${counted(live, "worker")}`,
     lacks: (count: number, lacks: string) => `${counted(count, "worker lacks", "workers lack")} ${lacks}`,
-    unreported: (count: number) => counted(count, "worker does not report what it has, and gets all jobs.", "workers do not report what they have, and get all jobs."),
+    unreported: (count: number) =>
+      counted(
+        count,
+        "worker does not report what it has, and gets all jobs.",
+        "workers do not report what they have, and get all jobs.",
+      ),
     retired: "Retired",
     waiting: "Waiting",
     delayed: (count: number) => `${count} delayed`,
@@ -143,7 +169,15 @@ export const fleetTexts = {
     running: "Running",
     runTime: "Run time",
   },
-  decisions: { title: "Decisions", none: "No decision yet.", at: "When", wanted: "Wanted", serving: "Serving", queued: "Waiting", reason: "Reason" },
+  decisions: {
+    title: "Decisions",
+    none: "No decision yet.",
+    at: "When",
+    wanted: "Wanted",
+    serving: "Serving",
+    queued: "Waiting",
+    reason: "Reason",
+  },
   tokens: {
     title: "Registration tokens",
     none: "No registration token. Workers need one to register for this fleet.",

@@ -12,7 +12,7 @@ export const formTexts = {
   reset: "Reset to defaults",
   range: (min: number, max: number) => `${min} to ${max}`,
   notANumber: "Write a number.",
-  notJson: "Write a JSON object, for example {\"steps\": 20}.",
+  notJson: 'Write a JSON object, for example {"steps": 20}.',
   oneBelow: "One per line.",
   none: "None",
   more: "More options",

@@ -1,5 +1,5 @@
-import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
+import { counted } from "./plurals";
 
 type Status = Schemas["HealthFinding"]["status"];
 
@@ -13,7 +13,9 @@ export const healthTexts = {
   whatToDo: "What to do",
   summary: (problems: number, warnings: number) => {
     if (problems + warnings === 0) return "Everything is in order.";
-    const parts = [problems > 0 && counted(problems, "problem"), warnings > 0 && counted(warnings, "warning")].filter(Boolean);
+    const parts = [problems > 0 && counted(problems, "problem"), warnings > 0 && counted(warnings, "warning")].filter(
+      Boolean,
+    );
     return `${parts.join(" and ")} found.`;
   },
 };
@@ -23,6 +25,8 @@ export const testAlertTexts = {
   text: "Callsheet sends alerts to the webhook and the e-mail addresses of its settings. Send a test to see that they arrive.",
   send: "Send a test alert",
   webhook: "the webhook",
-  sent: (recipients: string) => `A test alert is sent to ${recipients} within seconds. If it is not accepted, an alert on the overview shows the error.`,
-  noRecipient: "No recipient is configured. Set `alerts.webhook_url` or `alerts.emails`, and restart the control planes.",
+  sent: (recipients: string) =>
+    `A test alert is sent to ${recipients} within seconds. If it is not accepted, an alert on the overview shows the error.`,
+  noRecipient:
+    "No recipient is configured. Set `alerts.webhook_url` or `alerts.emails`, and restart the control planes.",
 };

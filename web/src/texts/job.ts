@@ -19,7 +19,10 @@ export const jobTexts = {
   waitedBefore: (time: string) => `after ${time} of waiting`,
   closePage: "You can close this page. The job goes on, and you will find it under Jobs.",
   // Stages
-  stages: { queued: "Queued", preparing: "Preparing", rendering: "Rendering", saving: "Saving" } satisfies Record<StageName, string>,
+  stages: { queued: "Queued", preparing: "Preparing", rendering: "Rendering", saving: "Saving" } satisfies Record<
+    StageName,
+    string
+  >,
   working: "Working",
   stagesLabel: "Stages",
   position: (position: string) => `Position ${position} in the queue`,
@@ -51,7 +54,8 @@ export const jobTexts = {
   cancelTitle: "Cancel this job?",
   cancelAll: (tokens: string) => `It stops, and your wallet gets ${tokens} back.`,
   cancelFree: "It stops. It holds no tokens.",
-  cancelUnspent: (tokens: string) => `It stops. Of its ${tokens}, the share that the run has not spent yet comes back to your wallet.`,
+  cancelUnspent: (tokens: string) =>
+    `It stops. Of its ${tokens}, the share that the run has not spent yet comes back to your wallet.`,
   keepRunning: "Keep it running",
   cancelNow: "Cancel the job",
   canceled: "The job was canceled.",
@@ -61,7 +65,8 @@ export const jobTexts = {
   canceledTitle: "This job was canceled",
   canceledText: "Nothing was made.",
   cameBack: (tokens: string) => `Your wallet got ${tokens} back.`,
-  cameBackExcept: (tokens: string, kept: string) => `Your wallet got ${tokens} back. The job had spent ${kept} when it was canceled.`,
+  cameBackExcept: (tokens: string, kept: string) =>
+    `Your wallet got ${tokens} back. The job had spent ${kept} when it was canceled.`,
   retry: "Try again",
   otherFile: "Use another file",
   reported: "See what the worker reported",
@@ -78,7 +83,8 @@ export const jobTexts = {
   linkNotCopied: "The browser did not copy the link. Copy it from the address bar.",
   remove: "Delete",
   removeTitle: "Delete this job?",
-  removeText: "Its prompt and its results are deleted for good, and public links to them end. Your wallet's history stays.",
+  removeText:
+    "Its prompt and its results are deleted for good, and public links to them end. Your wallet's history stays.",
   removed: "The job is deleted.",
   keep: "Keep it",
   outputs: "Outputs",

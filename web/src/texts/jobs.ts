@@ -1,11 +1,17 @@
-import { counted } from "./plurals";
 import type { StatusFilter } from "@/pages/jobs/filters";
+import { counted } from "./plurals";
 
 export const jobsTexts = {
   title: "Jobs",
   text: "All your jobs and their results.",
   search: "Search prompts, files and effects",
-  statuses: { all: "All", active: "Active", completed: "Completed", failed: "Failed", canceled: "Canceled" } satisfies Record<StatusFilter, string>,
+  statuses: {
+    all: "All",
+    active: "Active",
+    completed: "Completed",
+    failed: "Failed",
+    canceled: "Canceled",
+  } satisfies Record<StatusFilter, string>,
   statusLabel: "Status",
   effectLabel: "Effect",
   anyEffect: "Any effect",
@@ -53,7 +59,8 @@ export const jobsTexts = {
   remove: "Delete",
   tooManyToDownload: (most: number) => `A zip has at most ${counted(most, "job")}.`,
   removeTitle: (count: number) => `Delete ${counted(count, "job")}?`,
-  removeText: "Prompts and results are deleted permanently, and public links to them stop working. Running jobs are not deleted.",
+  removeText:
+    "Prompts and results are deleted permanently, and public links to them stop working. Running jobs are not deleted.",
   cancelTitle: (count: number) => `Cancel ${counted(count, "job")}?`,
   cancelText: (tokens: string) => `The jobs stop, and the unspent part of ${tokens} comes back to your wallet.`,
   retryTitle: (count: number) => `Try ${counted(count, "job")} again?`,

@@ -1,5 +1,5 @@
-import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
+import { counted } from "./plurals";
 
 type State = Schemas["LedgerAudit"]["state"];
 type Rule = Schemas["LedgerFinding"]["rule"];
@@ -10,12 +10,18 @@ export const ledgerTexts = {
   run: "Run an audit",
   running: "An audit runs",
   started: "The audit is started.",
-  states: { running: "Running", balanced: "Balanced", findings: "Does not balance", incomplete: "Incomplete" } satisfies Record<State, string>,
+  states: {
+    running: "Running",
+    balanced: "Balanced",
+    findings: "Does not balance",
+    incomplete: "Incomplete",
+  } satisfies Record<State, string>,
   verdicts: {
     running: "The audit reads every wallet, pool by pool. Jobs and payments do not wait for it.",
     balanced: "Every wallet balances.",
     findings: "Some rows break a rule. Examine the rows below before you change anything in the database.",
-    incomplete: "The audit found no problem, but a pool was not available. Run the audit again when all pools are available.",
+    incomplete:
+      "The audit found no problem, but a pool was not available. Run the audit again when all pools are available.",
   } satisfies Record<State, string>,
   progress: (done: number, all: number) => `${done} of ${counted(all, "pool")}`,
   lastRun: "Last run",
@@ -23,13 +29,22 @@ export const ledgerTexts = {
   totals: { balance: "Tokens in wallets", held: "Held by active jobs", credited: "Ever credited", spent: "Ever spent" },
   asOf: "As of",
   pools: "Pools of the audit",
-  poolColumns: { pool: "Pool", state: "State", wallets: "Wallets", transactions: "Transactions", balance: "Tokens", held: "Held", findings: "Findings" },
+  poolColumns: {
+    pool: "Pool",
+    state: "State",
+    wallets: "Wallets",
+    transactions: "Transactions",
+    balance: "Tokens",
+    held: "Held",
+    findings: "Findings",
+  },
   waits: "Waits",
   poolRuns: "Running",
   poolDone: "Finished",
   poolFailed: "Not available",
   findings: "Findings",
-  shownOf: (shown: string, all: string) => `The first ${shown} of ${all}. The command callsheet wallet audit --all prints every finding.`,
+  shownOf: (shown: string, all: string) =>
+    `The first ${shown} of ${all}. The command callsheet wallet audit --all prints every finding.`,
   rules: {
     balances: "A balance is not the sum of its transactions, or is negative.",
     settlements: "A charge cycle of a job does not have exactly one reserve and one settlement.",

@@ -1,5 +1,5 @@
-import { choose, counted } from "./plurals";
 import type { Schemas } from "@/api/types";
+import { choose, counted } from "./plurals";
 
 type SpanKind = Schemas["Span"]["kind"];
 
@@ -46,7 +46,8 @@ export const operatorJobTexts = {
     callback: "Callback",
     ended: "Ended",
   } satisfies Record<SpanKind, string>,
-  attemptOn: (number: number, worker: string | null) => (worker ? `Attempt ${number} on ${worker}` : `Attempt ${number}`),
+  attemptOn: (number: number, worker: string | null) =>
+    worker ? `Attempt ${number} on ${worker}` : `Attempt ${number}`,
   phases: {
     download: "Download of the inputs",
     engine_wait: "Wait for an engine",
@@ -56,7 +57,8 @@ export const operatorJobTexts = {
     fetch: "Fetch from the engine",
     upload: "Upload of the result",
   } as Readonly<Record<string, string>>,
-  callbackOf: (provider: string, deliveries: number) => (deliveries > 1 ? `Callback of ${provider}, delivered ${counted(deliveries, "time")}` : `Callback of ${provider}`),
+  callbackOf: (provider: string, deliveries: number) =>
+    deliveries > 1 ? `Callback of ${provider}, delivered ${counted(deliveries, "time")}` : `Callback of ${provider}`,
   atProvider: (provider: string) => `At ${provider}`,
   noTime: "< 1 ms",
   cached: "cached",
@@ -72,7 +74,8 @@ export const operatorJobTexts = {
   noNodes: "The worker of this job reports no times of nodes.",
   allNodes: (count: number) => `Show all ${counted(count, "node")}`,
   fewNodes: "Show the longest nodes only",
-  leftOut: (count: number) => `${counted(count, "execution of a node is", "executions of nodes are")} beyond the limit of a report.`,
+  leftOut: (count: number) =>
+    `${counted(count, "execution of a node is", "executions of nodes are")} beyond the limit of a report.`,
   // Files
   files: "Files",
   inputs: "Inputs",
@@ -81,15 +84,18 @@ export const operatorJobTexts = {
   download: (name: string) => `Download ${name}`,
   fileGone: "This file was deleted, or it was kept for a limited time only.",
   filesHidden: "Only operators see files.",
-  filesHiddenText: "What users upload and what jobs make is private to them, to admins of their tenant and to operators.",
+  filesHiddenText:
+    "What users upload and what jobs make is private to them, to admins of their tenant and to operators.",
   // Tabs
   tabs: "Parts of the job",
   graph: "Graph",
   payload: "Payload",
   events: "Events",
   logs: "Lines in the log",
-  logsText: "Each control plane writes its log to its own machine. On each machine, this command finds the lines about this job and all lines of the requests that changed it:",
-  logsElsewhere: "Without systemd, search your logs for these ids instead: the job's in the field job_id, a request's in the field request_id. Events without a request were caused by a background loop; their lines have the id of the job.",
+  logsText:
+    "Each control plane writes its log to its own machine. On each machine, this command finds the lines about this job and all lines of the requests that changed it:",
+  logsElsewhere:
+    "Without systemd, search your logs for these ids instead: the job's in the field job_id, a request's in the field request_id. Events without a request were caused by a background loop; their lines have the id of the job.",
   copySearch: "Copy the command",
   copyRequestId: (id: string) => `Copy request id ${id}`,
   request: "Request",
@@ -111,7 +117,12 @@ export const operatorJobTexts = {
   ranTimes: (time: string, count: number) => `ran ${counted(count, "time")}, ${time} in all`,
   eventColumns: { at: "Time", change: "Change", actor: "By", reason: "Reason", request: "Request" },
   moneyColumns: { at: "Time", type: "What", cycle: "Cycle", amount: "Tokens" },
-  moneyTypes: { PAYMENT_CREDIT: "Credit", JOB_RESERVE: "Held", JOB_CONSUME: "Spent", JOB_REFUND: "Refunded" } satisfies Record<Schemas["Transaction"]["type"], string>,
+  moneyTypes: {
+    PAYMENT_CREDIT: "Credit",
+    JOB_RESERVE: "Held",
+    JOB_CONSUME: "Spent",
+    JOB_REFUND: "Refunded",
+  } satisfies Record<Schemas["Transaction"]["type"], string>,
   noMoney: "This job moved no tokens.",
   // Failure
   error: "Error",
@@ -132,13 +143,15 @@ export const operatorJobTexts = {
   // Actions
   replay: "Replay",
   replayTitle: "Replay this job?",
-  replayText: (tokens: string) => `It runs again with the same payload. The wallet of its user holds ${tokens} for it again; if the wallet has too few, the replay is refused.`,
+  replayText: (tokens: string) =>
+    `It runs again with the same payload. The wallet of its user holds ${tokens} for it again; if the wallet has too few, the replay is refused.`,
   replayFree: "It runs again with the same payload. It costs nothing.",
   replayNow: "Replay it",
   replayed: "The job is in the queue again.",
   cancel: "Cancel job",
   cancelTitle: "Cancel this job?",
-  cancelText: "It stops, and its tokens go back to its user as the workflow says. Its worker learns it with the next heartbeat.",
+  cancelText:
+    "It stops, and its tokens go back to its user as the workflow says. Its worker learns it with the next heartbeat.",
   cancelNow: "Cancel it",
   canceled: "The job is canceled.",
   keep: "Keep it",

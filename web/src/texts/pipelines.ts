@@ -107,10 +107,14 @@ export const editorTexts = {
     new: "A new variable, which each run gives",
     wrong: "Not a name that can be used here",
   },
-  suggestionNames: { parent_image_path: "URL of the image of the step before", parent_file_id: "File id of the image of the step before" } as Record<string, string>,
+  suggestionNames: {
+    parent_image_path: "URL of the image of the step before",
+    parent_file_id: "File id of the image of the step before",
+  } as Record<string, string>,
   didYouMean: (name: string) => `Did you mean {{${name}}}?`,
   wrongName: (name: string) => `{{${name}}} cannot be used here. Names have small letters, digits and underscores.`,
-  wrongParent: (name: string) => `{{${name}}} cannot be used here: there is no image of a step before, or the workflow gets it by itself.`,
+  wrongParent: (name: string) =>
+    `{{${name}}} cannot be used here: there is no image of a step before, or the workflow gets it by itself.`,
   newName: (name: string) => `{{${name}}} is new: each run asks for it.`,
   replaceWith: (name: string) => `Write {{${name}}}`,
   insertHint: "Type { for variables.",
@@ -125,7 +129,10 @@ export const runPanelTexts = {
   leaves: "Images at the end",
   strategy: "Order of work",
   strategies: { finish_first: "Depth first", breadth_first: "Step by step" },
-  strategyHint: { finish_first: "Finishes one branch before it starts the next.", breadth_first: "Fills a step before the next, so that the best can be chosen." },
+  strategyHint: {
+    finish_first: "Finishes one branch before it starts the next.",
+    breadth_first: "Fills a step before the next, so that the best can be chosen.",
+  },
   seed: "Seed",
   seedHint: "The same seed makes the same choices. Empty: a random one.",
   budget: "Budget",

@@ -1,11 +1,14 @@
-import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
+import { counted } from "./plurals";
 
 export const providersTexts = {
   title: "Providers",
   text: "External services that run jobs. A provider that fails several times in a row is paused, and its jobs wait.",
   list: "Providers",
-  states: { closed: "Working", open: "Paused", half_open: "Being tested" } satisfies Record<Schemas["Provider"]["state"], string>,
+  states: { closed: "Working", open: "Paused", half_open: "Being tested" } satisfies Record<
+    Schemas["Provider"]["state"],
+    string
+  >,
   finish: { sync: "The worker waits for the result", webhook: "The provider calls back" } as Record<string, string>,
   failures: "Failures in a row",
   openCalls: "Open calls",
@@ -22,7 +25,8 @@ export const providersTexts = {
   keep: "Keep the pause",
   wasReset: (name: string) => `Jobs are sent to ${name} again.`,
   none: "No external provider is set up",
-  noneText: "Set the key of a provider in the settings, for example CALLSHEET_PROVIDERS__REPLICATE__TOKEN, and start the control plane again.",
+  noneText:
+    "Set the key of a provider in the settings, for example CALLSHEET_PROVIDERS__REPLICATE__TOKEN, and start the control plane again.",
 };
 
 export const spendTexts = {
@@ -30,11 +34,20 @@ export const spendTexts = {
   text: "Calls of jobs that ended, and the tokens that users were charged for them. Engines of your own workers are listed, too.",
   range: "Time range",
   ranges: { "24h": "24 hours", "30d": "30 days" },
-  columns: { provider: "Provider", calls: "Calls", completed: "Completed", failed: "Failed", tokens: "Tokens charged", cost: "Estimated cost" },
+  columns: {
+    provider: "Provider",
+    calls: "Calls",
+    completed: "Completed",
+    failed: "Failed",
+    tokens: "Tokens charged",
+    cost: "Estimated cost",
+  },
   noPrice: "No price set",
-  missing: (pools: string) => `The tokens of these pools are missing, because their database is not available: ${pools}.`,
+  missing: (pools: string) =>
+    `The tokens of these pools are missing, because their database is not available: ${pools}.`,
   none: "No ended job is counted yet",
-  noneText: "Jobs of the last 30 days are counted once a minute. Set tasks.provider_prices to see what calls of a provider cost in money.",
+  noneText:
+    "Jobs of the last 30 days are counted once a minute. Set tasks.provider_prices to see what calls of a provider cost in money.",
 };
 
 export const limitTexts = {

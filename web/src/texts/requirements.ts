@@ -1,5 +1,5 @@
-import { counted } from "./plurals";
 import type { Schemas } from "@/api/types";
+import { counted } from "./plurals";
 
 type Lack = Schemas["Lack"];
 
@@ -33,10 +33,18 @@ export const requirementsTexts = {
 
   workers: "Workers",
   workersText: "Live workers that are assigned to this workflow, compared with the saved requirements.",
-  unsaved: "Your changes are not saved, so they are not compared. Save them to see which workers can run the workflow then.",
+  unsaved:
+    "Your changes are not saved, so they are not compared. Save them to see which workers can run the workflow then.",
   noWorkers: "No live worker is assigned to this workflow.",
   chooseFleets: "Choose fleets",
-  able: (able: number, all: number) => (able === 0 ? "No live worker can run it" : able === all ? (all === 1 ? "The only worker can run it" : `All ${counted(all, "worker")} can run it`) : `${able} of ${counted(all, "worker")} can run it`),
+  able: (able: number, all: number) =>
+    able === 0
+      ? "No live worker can run it"
+      : able === all
+        ? all === 1
+          ? "The only worker can run it"
+          : `All ${counted(all, "worker")} can run it`
+        : `${able} of ${counted(all, "worker")} can run it`,
   can: "Can run it",
   cannot: "Cannot run it",
   unreported: "They do not report what their engines have, so they get the jobs of this workflow.",

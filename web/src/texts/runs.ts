@@ -13,7 +13,8 @@ export const runsTexts = {
   clear: "Clear filters",
   more: "Show more",
   none: "No runs yet",
-  noneText: "Start a run from a pipeline. It makes candidates step by step until your target or your budget is reached.",
+  noneText:
+    "Start a run from a pipeline. It makes candidates step by step until your target or your budget is reached.",
   toPipelines: "Choose a pipeline",
   noneFound: "No run matches these filters",
   noneFoundText: "Change or clear the filters to see other runs.",
@@ -52,7 +53,8 @@ export const runTexts = {
   resume: "Resume",
   cancel: "Cancel run",
   cancelTitle: "Cancel this run?",
-  cancelText: "Active jobs are canceled and their tokens come back. The candidates stay. A canceled run cannot be resumed.",
+  cancelText:
+    "Active jobs are canceled and their tokens come back. The candidates stay. A canceled run cannot be resumed.",
   keep: "Keep it",
   delete: "Delete run",
   deleteTitle: "Delete this run?",
@@ -72,8 +74,10 @@ export const runTexts = {
 };
 
 export const treeTexts = {
-  label: (count: number) => `Tree of ${counted(count, "candidate")}. Use the arrow keys to move, plus and minus to zoom, 0 to see all.`,
-  selected: (number: number, step: string, elo: number, state: string) => `Candidate ${number} of ${step}, rating ${elo}, ${state}`,
+  label: (count: number) =>
+    `Tree of ${counted(count, "candidate")}. Use the arrow keys to move, plus and minus to zoom, 0 to see all.`,
+  selected: (number: number, step: string, elo: number, state: string) =>
+    `Candidate ${number} of ${step}, rating ${elo}, ${state}`,
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
   fit: "Show all",
@@ -82,7 +86,14 @@ export const treeTexts = {
   rating: "Rating",
   low: "low",
   high: "high",
-  shapes: { active: "Active", winner: "Best of the last step", making: "In progress", rejected: "Killed", surplus: "Surplus image", failing: "Jobs failed" },
+  shapes: {
+    active: "Active",
+    winner: "Best of the last step",
+    making: "In progress",
+    rejected: "Killed",
+    surplus: "Surplus image",
+    failing: "Jobs failed",
+  },
   select: "Select a candidate to see how it was made.",
 };
 
@@ -94,7 +105,12 @@ export const panelTexts = {
   cost: "Cost",
   step: "Step",
   state: "State",
-  states: { active: "Active", rejected: "Killed", killed_with_ancestor: "Killed with an ancestor", surplus: "Surplus image" },
+  states: {
+    active: "Active",
+    rejected: "Killed",
+    killed_with_ancestor: "Killed with an ancestor",
+    surplus: "Surplus image",
+  },
   made: "How it was made",
   from: (number: number) => `From candidate ${number}`,
   seed: "Seed",
@@ -107,15 +123,19 @@ export const panelTexts = {
   restore: "Restore branch",
   killTitle: (number: number) => `Kill candidate ${number} and its descendants?`,
   restoreTitle: (number: number) => `Restore candidate ${number}?`,
-  killCandidates: (count: number, more: boolean) => `${counted(count, "candidate")}${more ? " or more" : ""} will be rejected.`,
-  killJobs: (jobs: number, refund: string) => `${counted(jobs, "active job")} will be canceled, and your wallet gets ${refund} back.`,
+  killCandidates: (count: number, more: boolean) =>
+    `${counted(count, "candidate")}${more ? " or more" : ""} will be rejected.`,
+  killJobs: (jobs: number, refund: string) =>
+    `${counted(jobs, "active job")} will be canceled, and your wallet gets ${refund} back.`,
   killNoJobs: "No active job makes descendants of it, so no tokens come back.",
   killUndo: "You can restore the branch later. Canceled jobs are not started again.",
-  restoreCandidates: (count: number) => `${counted(count, "candidate")} will be active again. Nothing is charged, and canceled jobs are not started again.`,
+  restoreCandidates: (count: number) =>
+    `${counted(count, "candidate")} will be active again. Nothing is charged, and canceled jobs are not started again.`,
   asking: "Asking what this does…",
   killNow: "Kill branch",
   restoreNow: "Restore",
-  killed: (count: number, jobs: number) => `${counted(count, "candidate was", "candidates were")} rejected. ${counted(jobs, "job was", "jobs were")} canceled and refunded.`,
+  killed: (count: number, jobs: number) =>
+    `${counted(count, "candidate was", "candidates were")} rejected. ${counted(jobs, "job was", "jobs were")} canceled and refunded.`,
   killedFree: (count: number) => `${counted(count, "candidate was", "candidates were")} rejected.`,
   restored: (count: number) => `${counted(count, "candidate is", "candidates are")} active again.`,
   withAncestor: "It was rejected with an ancestor. Restore that candidate to bring it back.",
@@ -165,7 +185,8 @@ export const gateTexts = {
   nothing: "Nothing waits yet",
   title: (step: string, next: string) => `${step} → ${next}`,
   parents: (count: number) => `${counted(count, "candidate")} may become parents.`,
-  children: (count: number, step: string) => `An approval lets the run make up to ${counted(count, "candidate")} of ${step}.`,
+  children: (count: number, step: string) =>
+    `An approval lets the run make up to ${counted(count, "candidate")} of ${step}.`,
   cost: (cost: string, price: string) => `That costs up to ${cost}, at ${price} each, within the budget.`,
   noPrice: "The price is not known, because the workflow or actor of the next step cannot be used now.",
   approve: "Approve",
@@ -189,7 +210,8 @@ export const winnerTexts = {
 export const moreTexts = {
   more: "Make more",
   title: "Make more candidates",
-  text: (leaves: number, spent: string) => `The run has ${counted(leaves, "finished candidate")} and has spent ${spent}. It continues with the candidates and votes that it has.`,
+  text: (leaves: number, spent: string) =>
+    `The run has ${counted(leaves, "finished candidate")} and has spent ${spent}. It continues with the candidates and votes that it has.`,
   target: "Finished candidates in all",
   budget: "Budget in tokens",
   budgetHint: (perLeaf: string) => `So far a finished candidate took about ${perLeaf}.`,

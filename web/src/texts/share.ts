@@ -17,7 +17,8 @@ export const shareTexts = {
   another: "Create another",
   active: "Active links",
   none: "There is no public link yet.",
-  opened: (count: number) => (count === 0 ? "Not opened yet" : count === 1 ? "Opened once" : `Opened ${counted(count, "time")}`),
+  opened: (count: number) =>
+    count === 0 ? "Not opened yet" : count === 1 ? "Opened once" : `Opened ${counted(count, "time")}`,
   endsAt: "ends",
   shows: { input: "with input", prompt: "with prompt" },
   revoke: "Revoke",

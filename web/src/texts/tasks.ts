@@ -12,8 +12,17 @@ export const taskTexts = {
   price: "Price",
   priceOpen: "Not set, or that of the effect",
   variant: "What to make",
-  actions: { effect: "An effect, by its name", txt2img: "Text to image", img2img: "Image to image", txt2vid: "Text to video", img2vid: "Image to video" } as Record<string, string>,
-  providers: { comfyui: "ComfyUI", lightbox: "Lightbox", replicate: "Replicate", http: "HTTP" } as Record<string, string>,
+  actions: {
+    effect: "An effect, by its name",
+    txt2img: "Text to image",
+    img2img: "Image to image",
+    txt2vid: "Text to video",
+    img2vid: "Image to video",
+  } as Record<string, string>,
+  providers: { comfyui: "ComfyUI", lightbox: "Lightbox", replicate: "Replicate", http: "HTTP" } as Record<
+    string,
+    string
+  >,
   example: "Fill in an example",
   notReady: "Its provider is not set up here, or has no price yet. The operator of this installation can change that.",
   payload: "Payload",

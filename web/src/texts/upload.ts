@@ -2,7 +2,11 @@ import { counted } from "./plurals";
 
 export const uploadTexts = {
   kinds: { image: "an image", video: "a video", audio: "an audio file" } as const,
-  formats: { image: "JPEG, PNG, WebP and others", video: "MP4, MOV, WebM and others", audio: "MP3, WAV, FLAC and others" } as const,
+  formats: {
+    image: "JPEG, PNG, WebP and others",
+    video: "MP4, MOV, WebM and others",
+    audio: "MP3, WAV, FLAC and others",
+  } as const,
   upTo: (size: string) => `up to ${size}`,
   atMost: (time: string) => `at most ${time} long`,
   drop: { image: "Drop an image here", video: "Drop a video here", audio: "Drop an audio file here" } as const,
@@ -25,10 +29,13 @@ export const uploadTexts = {
   failed: "The upload was interrupted. Your form is kept; try again.",
   failedStorage: "The storage refused the upload. Your form is kept; try again.",
   gone: "The file of this form no longer exists. Choose it again.",
-  wrongType: (name: string, kind: string, accepted: string) => `“${name}” is not ${kind} that can be used here. Accepted: ${accepted}.`,
+  wrongType: (name: string, kind: string, accepted: string) =>
+    `“${name}” is not ${kind} that can be used here. Accepted: ${accepted}.`,
   empty: (name: string) => `“${name}” is empty. Choose another file.`,
-  tooLarge: (name: string, size: string, accepted: string) => `“${name}” is too large (${size}). Accepted: ${accepted}.`,
+  tooLarge: (name: string, size: string, accepted: string) =>
+    `“${name}” is too large (${size}). Accepted: ${accepted}.`,
   tooLong: (name: string, time: string, accepted: string) => `“${name}” is too long (${time}). Accepted: ${accepted}.`,
-  tooManyPixels: (name: string, width: number, height: number, most: number) => `“${name}” has ${width} × ${counted(height, "pixel")}. Images may have up to ${most} megapixels.`,
+  tooManyPixels: (name: string, width: number, height: number, most: number) =>
+    `“${name}” has ${width} × ${counted(height, "pixel")}. Images may have up to ${most} megapixels.`,
   stillUploading: "Wait until the upload is done.",
 };

@@ -1,6 +1,11 @@
 import type { Schemas } from "@/api/types";
 
-export const roleTexts: Record<Schemas["Role"], string> = { user: "User", tenant_admin: "Tenant admin", operator: "Operator", viewer: "Viewer" };
+export const roleTexts: Record<Schemas["Role"], string> = {
+  user: "User",
+  tenant_admin: "Tenant admin",
+  operator: "Operator",
+  viewer: "Viewer",
+};
 
 export const roleHints: Record<Schemas["Role"], string> = {
   user: "Own jobs, files and tokens.",
@@ -47,7 +52,10 @@ export const mailTexts = {
   list: "Unsent e-mails",
   text: "Invitations and password resets that the mail server has not accepted yet. Each is tried twelve times in six hours.",
   columns: { email: "Recipient", state: "State", error: "Last error", attempts: "Attempts", next: "Next attempt" },
-  kinds: { invitation: "Invitation", password_reset: "Password reset" } satisfies Record<Schemas["Mail"]["kind"], string>,
+  kinds: { invitation: "Invitation", password_reset: "Password reset" } satisfies Record<
+    Schemas["Mail"]["kind"],
+    string
+  >,
   waiting: "Waiting",
   failed: "Failed permanently",
   noError: "No attempt has failed yet.",
@@ -77,7 +85,8 @@ export const addUserTexts = {
   invited: "The invitation is being sent",
   invitedText: (email: string) => `An e-mail with the link is sent to ${email}.`,
   linkTitle: "Send this link",
-  linkText: (email: string) => `This installation sends no e-mail, so give this link to ${email} yourself. It is shown only once and works once.`,
+  linkText: (email: string) =>
+    `This installation sends no e-mail, so give this link to ${email} yourself. It is shown only once and works once.`,
   link: "Link",
   createdTitle: "The user is created",
   createdText: (email: string) => `Give this password to ${email} over a secure channel. It is shown only once.`,
@@ -102,15 +111,18 @@ export const userTexts = {
   enable: "Enable",
   keep: "Cancel",
   disableTitle: (email: string) => `Disable ${email}?`,
-  disableText: "The user is signed out at once, and the keys are refused. Active jobs continue and are settled. You can enable the user again.",
+  disableText:
+    "The user is signed out at once, and the keys are refused. Active jobs continue and are settled. You can enable the user again.",
   disableIt: "Disable",
   wasDisabled: (email: string) => `${email} is disabled and signed out.`,
   wasEnabled: (email: string) => `${email} can sign in again.`,
   resetTitle: "Create a link to set a new password?",
-  resetText: (email: string) => `Earlier links of ${email} stop working. When the link is used, all sessions and keys of the user end.`,
+  resetText: (email: string) =>
+    `Earlier links of ${email} stop working. When the link is used, all sessions and keys of the user end.`,
   resetIt: "Create link",
   resetDone: "Send this link",
-  resetDoneText: (email: string) => `Give the link to ${email} over a secure channel. It works once and is shown only once.`,
+  resetDoneText: (email: string) =>
+    `Give the link to ${email} over a secure channel. It works once and is shown only once.`,
   link: "Link",
   roleTitle: (email: string) => `Role of ${email}`,
   roleText: "A user who becomes an operator or viewer loses all keys and sessions.",

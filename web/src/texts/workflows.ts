@@ -6,7 +6,16 @@ export const workflowsTexts = {
   list: "Workflows",
   viewLabel: "Which workflows",
   views: { active: "Active", inactive: "Inactive", all: "All" },
-  columns: { workflow: "Workflow", state: "State", waiting: "Waiting", running: "Running", workers: "Live workers", properties: "Properties", result: "Result", changed: "Changed" },
+  columns: {
+    workflow: "Workflow",
+    state: "State",
+    waiting: "Waiting",
+    running: "Running",
+    workers: "Live workers",
+    properties: "Properties",
+    result: "Result",
+    changed: "Changed",
+  },
   active: "Active",
   inactive: "Inactive",
   more: "Show more",
@@ -18,7 +27,13 @@ export const workflowsTexts = {
   notFoundText: "It may have been deleted, or the link is wrong.",
   noGraph: "This workflow has no graph: no engine runs it.",
   tabsLabel: "Parts of the workflow",
-  tabs: { design: "Graph and form", versions: "Versions", settings: "Settings", requirements: "Requirements", effects: "Effects" },
+  tabs: {
+    design: "Graph and form",
+    versions: "Versions",
+    settings: "Settings",
+    requirements: "Requirements",
+    effects: "Effects",
+  },
 
   import: "Import…",
   dropTitle: "Drop a ComfyUI export.",
@@ -31,14 +46,17 @@ export const workflowsTexts = {
   tooLarge: (name: string) => `${name} is too large to be a workflow. The limit is 8 MB.`,
   cannotImport: "This file cannot be imported",
   importTitle: (name: string) => `Import ${name}`,
-  importText: "Inputs and outputs were proposed. You can change all of it on the next page; nothing is sold until you publish an effect.",
+  importText:
+    "Inputs and outputs were proposed. You can change all of it on the next page; nothing is sold until you publish an effect.",
   nodes: (count: number) => counted(count, "node"),
   proposed: "Proposed properties",
   noProperties: "None. You can choose inputs on the next page.",
   proposedResult: "Proposed result",
   typesAndLimits: "Types and limits",
-  notDeclared: "From the graph alone. No online worker reports what its nodes accept, so choices and limits are not known.",
-  resultOf: (title: string, id: string, extension: string) => `The ${extension === "txt" ? "text" : "file"} of ${title} (node ${id}), as .${extension}`,
+  notDeclared:
+    "From the graph alone. No online worker reports what its nodes accept, so choices and limits are not known.",
+  resultOf: (title: string, id: string, extension: string) =>
+    `The ${extension === "txt" ? "text" : "file"} of ${title} (node ${id}), as .${extension}`,
   allFiles: "Every file that the graph saves",
   name: "Name",
   slug: "Short name",
@@ -60,7 +78,15 @@ export const workflowsTexts = {
   linked: (node: string) => `Connected to node ${node}`,
   makeProperty: (name: string) => `Make it a property: ${name}`,
   asType: "Make it a property",
-  types: { text: "Text", number: "Number", boolean: "Yes or no", choice: "Choice", image: "Image", video: "Video", audio: "Audio" },
+  types: {
+    text: "Text",
+    number: "Number",
+    boolean: "Yes or no",
+    choice: "Choice",
+    image: "Image",
+    video: "Video",
+    audio: "Audio",
+  },
   setBy: (keys: string) => `Set by ${keys}`,
   isResult: "Its file is the result of a job.",
   useAsResult: "Use its file as the result",
@@ -137,8 +163,11 @@ export const workflowsTexts = {
   saved: (name: string) => `${name} is saved.`,
   saveTitle: "Save these changes?",
   saveText: (published: number) =>
-    published === 0 ? "Jobs that were already submitted do not change." : `${counted(published, "published effect uses", "published effects use")} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
-  changedMeanwhile: "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
+    published === 0
+      ? "Jobs that were already submitted do not change."
+      : `${counted(published, "published effect uses", "published effects use")} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
+  changedMeanwhile:
+    "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
   goOn: "Use the newer version",
   cannotSave: "Not saved. The fields are marked.",
 
@@ -233,13 +262,19 @@ export const workflowsTexts = {
   retireIt: "Deactivate",
   retired: (name: string) => `${name} is inactive.`,
   retireTitle: (name: string) => `Deactivate ${name}?`,
-  retireEffects: (count: number) => (count === 0 ? "No published effect uses it." : `${counted(count, "published effect accepts", "published effects accept")} no more jobs:`),
+  retireEffects: (count: number) =>
+    count === 0
+      ? "No published effect uses it."
+      : `${counted(count, "published effect accepts", "published effects accept")} no more jobs:`,
   /** `waiting` is a text, because the server does not count long queues to their end: `1K+`. */
   retireQueued: (waiting: string, running: number) =>
-    waiting === "0" && running === 0 ? "No job of it waits or runs." : `${counted(waiting, "job waits", "jobs wait")} until it is active again or the deadline ends the job with a refund. ${counted(running, "running job goes", "running jobs go")} on.`,
+    waiting === "0" && running === 0
+      ? "No job of it waits or runs."
+      : `${counted(waiting, "job waits", "jobs wait")} until it is active again or the deadline ends the job with a refund. ${counted(running, "running job goes", "running jobs go")} on.`,
   delete: "Delete…",
   deleteIt: "Delete",
   deleted: (name: string) => `${name} is deleted.`,
   deleteTitle: (name: string) => `Delete ${name}?`,
-  deleteText: "Only a workflow that is inactive, has no effects and was never used by a job can be deleted. Its versions are deleted too.",
+  deleteText:
+    "Only a workflow that is inactive, has no effects and was never used by a job can be deleted. Its versions are deleted too.",
 };

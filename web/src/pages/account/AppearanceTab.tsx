@@ -1,5 +1,5 @@
 import { Segments } from "@/design";
-import { setTheme, useTheme, type Theme } from "@/parts/theme";
+import { setTheme, type Theme, useTheme } from "@/parts/theme";
 import { appearanceTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 

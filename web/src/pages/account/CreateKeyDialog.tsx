@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import { meQuery } from "@/api/queries";
 import type { Schemas } from "@/api/types";
@@ -27,7 +27,14 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
   };
   if (create.data) {
     return (
-      <Dialog open onOpenChange={(open) => !open && onClose()} title={keyTexts.created} text={keyTexts.createdText} wide actions={<Button onClick={onClose}>{keyTexts.done}</Button>}>
+      <Dialog
+        open
+        onOpenChange={(open) => !open && onClose()}
+        title={keyTexts.created}
+        text={keyTexts.createdText}
+        wide
+        actions={<Button onClick={onClose}>{keyTexts.done}</Button>}
+      >
         <NewKey apiKey={create.data.key} />
       </Dialog>
     );
@@ -39,7 +46,11 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
         <Field label={keyTexts.name} hint={keyTexts.nameHint} error={nameReason}>
           <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
         </Field>
-        <ScopeChoice value={scopes} onChange={setScopes} canAdminister={me.data !== undefined && me.data.role !== "user"} />
+        <ScopeChoice
+          value={scopes}
+          onChange={setScopes}
+          canAdminister={me.data !== undefined && me.data.role !== "user"}
+        />
         <Field label={keyTexts.expires}>
           <Select value={expiry} choices={EXPIRIES} onChange={setExpiry} />
         </Field>

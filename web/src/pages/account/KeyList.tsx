@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Dialog, Table, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Dialog, Table, Time } from "@/design";
 import { keyTexts } from "@/texts/account";
 import { useRevokeKey } from "./useKeys";
 
@@ -28,8 +28,17 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
       ),
     },
     { name: keyTexts.prefix, className: WIDEST, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
-    { name: keyTexts.rights, className: WIDE, cell: (key) => <span className="whitespace-nowrap">{rightsOf(key)}</span> },
-    { name: keyTexts.lastUsed, className: WIDEST, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
+    {
+      name: keyTexts.rights,
+      className: WIDE,
+      cell: (key) => <span className="whitespace-nowrap">{rightsOf(key)}</span>,
+    },
+    {
+      name: keyTexts.lastUsed,
+      className: WIDEST,
+      cell: (key) =>
+        key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed,
+    },
     { name: keyTexts.ends, className: WIDE, cell: (key) => <Ends apiKey={key} /> },
     {
       name: keyTexts.revoke,
@@ -70,7 +79,13 @@ function Ends({ apiKey, isSentence = false }: { apiKey: Key; isSentence?: boolea
   return (
     <span className={`whitespace-nowrap ${apiKey.expires_at ? "" : "text-muted"}`}>
       {isSentence && `${keyTexts.ends} `}
-      {apiKey.expires_at ? <Time at={apiKey.expires_at} /> : isSentence ? keyTexts.endsNever.toLowerCase() : keyTexts.endsNever}
+      {apiKey.expires_at ? (
+        <Time at={apiKey.expires_at} />
+      ) : isSentence ? (
+        keyTexts.endsNever.toLowerCase()
+      ) : (
+        keyTexts.endsNever
+      )}
     </span>
   );
 }

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
@@ -27,19 +27,35 @@ export function PasswordForm() {
     change.mutate();
   };
   const nextReason = fieldReason(change.error, "new_password");
-  const reason = fieldReason(change.error, "current_password") ?? (change.error && !nextReason ? explain(change.error) : null);
+  const reason =
+    fieldReason(change.error, "current_password") ?? (change.error && !nextReason ? explain(change.error) : null);
   return (
     <section>
       <h2>{securityTexts.password}</h2>
       <p className="mb-4 text-muted">{securityTexts.passwordText}</p>
       <form onSubmit={submit} className="panel grid max-w-md gap-4 p-5" noValidate>
         <Field label={securityTexts.current} error={reason}>
-          <Input type="password" autoComplete="current-password" value={current} onChange={(event) => setCurrent(event.target.value)} />
+          <Input
+            type="password"
+            autoComplete="current-password"
+            value={current}
+            onChange={(event) => setCurrent(event.target.value)}
+          />
         </Field>
         <Field label={securityTexts.next} hint={securityTexts.nextHint} error={nextReason}>
-          <Input type="password" autoComplete="new-password" value={next} onChange={(event) => setNext(event.target.value)} />
+          <Input
+            type="password"
+            autoComplete="new-password"
+            value={next}
+            onChange={(event) => setNext(event.target.value)}
+          />
         </Field>
-        <Button type="submit" busy={change.isPending} disabled={!current || next.length < SHORTEST} className="justify-self-start">
+        <Button
+          type="submit"
+          busy={change.isPending}
+          disabled={!current || next.length < SHORTEST}
+          className="justify-self-start"
+        >
           {securityTexts.change}
         </Button>
       </form>

@@ -5,18 +5,31 @@ import { keyTexts } from "@/texts/account";
 type Scope = Schemas["KeyScope"];
 
 /** What a key may do; each may be given without the others. */
-export function ScopeChoice({ value, onChange, canAdminister }: { value: readonly Scope[]; onChange: (scopes: Scope[]) => void; canAdminister: boolean }) {
+export function ScopeChoice({
+  value,
+  onChange,
+  canAdminister,
+}: {
+  value: readonly Scope[];
+  onChange: (scopes: Scope[]) => void;
+  canAdminister: boolean;
+}) {
   const scopes: Scope[] = canAdminister ? ["read", "submit", "admin"] : ["read", "submit"];
   return (
     <fieldset className="grid gap-2">
       <legend className="mb-1.5 text-s font-[550]">{keyTexts.scopes}</legend>
       {scopes.map((scope) => (
-        <label key={scope} className="flex min-h-11 cursor-pointer items-center gap-3 rounded-s border px-3 py-2 hover:bg-hover has-checked:border-accent">
+        <label
+          key={scope}
+          className="flex min-h-11 cursor-pointer items-center gap-3 rounded-s border px-3 py-2 hover:bg-hover has-checked:border-accent"
+        >
           <input
             type="checkbox"
             className="peer sr-only"
             checked={value.includes(scope)}
-            onChange={(event) => onChange(event.target.checked ? [...value, scope] : value.filter((each) => each !== scope))}
+            onChange={(event) =>
+              onChange(event.target.checked ? [...value, scope] : value.filter((each) => each !== scope))
+            }
           />
           <span
             aria-hidden

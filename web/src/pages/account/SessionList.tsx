@@ -33,7 +33,12 @@ export function SessionList() {
         <ul className="panel num divide-y">
           {sessions.map((session) => (
             <li key={session.id} className="flex items-center gap-4 px-5 py-3.5">
-              <MonitorSmartphone size={20} strokeWidth={1.6} className="shrink-0 text-muted max-sm:hidden" aria-hidden />
+              <MonitorSmartphone
+                size={20}
+                strokeWidth={1.6}
+                className="shrink-0 text-muted max-sm:hidden"
+                aria-hidden
+              />
               <div className="min-w-0 grow">
                 <div className="flex flex-wrap items-center gap-2">
                   <span className="font-[550]">{session.device ?? securityTexts.unknown}</span>
@@ -41,7 +46,8 @@ export function SessionList() {
                 </div>
                 <div className="flex flex-wrap gap-x-3 text-s text-muted">
                   <span>
-                    {securityTexts.since} <Time at={session.created_at} /> {session.address && securityTexts.from(session.address)}
+                    {securityTexts.since} <Time at={session.created_at} />{" "}
+                    {session.address && securityTexts.from(session.address)}
                   </span>
                   <span>
                     {securityTexts.seen} <Time at={session.last_seen_at} />
@@ -49,7 +55,12 @@ export function SessionList() {
                 </div>
               </div>
               {!session.is_current && (
-                <Button size="s" aria-label={securityTexts.endOf(session.device ?? securityTexts.unknown)} busy={end.isPending && end.variables === session.id} onClick={() => end.mutate(session.id)}>
+                <Button
+                  size="s"
+                  aria-label={securityTexts.endOf(session.device ?? securityTexts.unknown)}
+                  busy={end.isPending && end.variables === session.id}
+                  onClick={() => end.mutate(session.id)}
+                >
                   {securityTexts.end}
                 </Button>
               )}

@@ -17,8 +17,16 @@ export function WalletTab() {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div className="grid max-w-xl grid-cols-2 gap-4">
-        <Stat label={walletTexts.balance} value={wallet.data ? numbers.format(wallet.data.balance) : wait} hint={walletTexts.balanceHint} />
-        <Stat label={walletTexts.held} value={wallet.data ? numbers.format(wallet.data.held) : wait} hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "} />
+        <Stat
+          label={walletTexts.balance}
+          value={wallet.data ? numbers.format(wallet.data.balance) : wait}
+          hint={walletTexts.balanceHint}
+        />
+        <Stat
+          label={walletTexts.held}
+          value={wallet.data ? numbers.format(wallet.data.held) : wait}
+          hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "}
+        />
       </div>
       <Holds />
       <Stored />
@@ -40,8 +48,16 @@ function Stored() {
       <h2>{walletTexts.stored}</h2>
       <p className="mb-3 text-muted">{walletTexts.storedText}</p>
       <div className="grid max-w-xl grid-cols-2 gap-4">
-        <Stat label={walletTexts.storage} value={formatBytes(user.bytes)} hint={walletTexts.of(formatBytes(user.bytes_limit))} />
-        <Stat label={walletTexts.database} value={formatBytes(database.bytes)} hint={walletTexts.of(formatBytes(database.bytes_limit))} />
+        <Stat
+          label={walletTexts.storage}
+          value={formatBytes(user.bytes)}
+          hint={walletTexts.of(formatBytes(user.bytes_limit))}
+        />
+        <Stat
+          label={walletTexts.database}
+          value={formatBytes(database.bytes)}
+          hint={walletTexts.of(formatBytes(database.bytes_limit))}
+        />
       </div>
     </section>
   );
@@ -58,7 +74,11 @@ function Holds() {
       <ul className="panel divide-y overflow-hidden">
         {jobs.map((job) => (
           <li key={job.id}>
-            <Link to="/jobs/$id" params={{ id: job.id }} className="flex items-center gap-4 px-4 py-3 hover:bg-hover focus-visible:outline-offset-[-2px]">
+            <Link
+              to="/jobs/$id"
+              params={{ id: job.id }}
+              className="flex items-center gap-4 px-4 py-3 hover:bg-hover focus-visible:outline-offset-[-2px]"
+            >
               <JobThumb job={job} />
               <span className="min-w-0 grow">
                 <span className="block truncate font-[550]">{job.title}</span>

@@ -8,19 +8,23 @@ const MOST = 100;
 /** The active jobs with what each of them holds. Below the key of active jobs, so that it is asked for when one moves. */
 export const holdsQuery = queryOptions({
   queryKey: [...keys.activeJobs, "holds"] as const,
-  queryFn: async ({ signal }) => (await data(api.GET("/api/library/jobs", { params: { query: { status: [...ACTIVE], limit: MOST } }, signal }))).items,
+  queryFn: async ({ signal }) =>
+    (await data(api.GET("/api/library/jobs", { params: { query: { status: [...ACTIVE], limit: MOST } }, signal })))
+      .items,
 });
 
 export const transactionsQuery = infiniteQueryOptions({
   queryKey: [...keys.transactions, "list"] as const,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/wallet/transactions", { params: { query: { cursor: pageParam, limit: 50 } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/wallet/transactions", { params: { query: { cursor: pageParam, limit: 50 } }, signal })),
   initialPageParam: null as number | null,
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
 });
 
 export const apiKeysQuery = queryOptions({
   queryKey: keys.apiKeys,
-  queryFn: async ({ signal }) => (await data(api.GET("/api/keys", { params: { query: { limit: MOST } }, signal }))).items,
+  queryFn: async ({ signal }) =>
+    (await data(api.GET("/api/keys", { params: { query: { limit: MOST } }, signal }))).items,
 });
 
 export const sessionsQuery = queryOptions({

@@ -7,6 +7,8 @@ export type AccountTab = (typeof ACCOUNT_TABS)[number];
 export const accountRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/account",
-  validateSearch: (search: Record<string, unknown>): { tab?: AccountTab } => ({ tab: ACCOUNT_TABS.find((tab) => tab === search.tab) }),
+  validateSearch: (search: Record<string, unknown>): { tab?: AccountTab } => ({
+    tab: ACCOUNT_TABS.find((tab) => tab === search.tab),
+  }),
   component: lazyRouteComponent(() => import("./AccountPage"), "AccountPage"),
 });

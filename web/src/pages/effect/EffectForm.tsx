@@ -1,14 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { useRef, useState, type FormEvent } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { ApiError } from "@/api/problems";
 import { uploadLimitsQuery, walletQuery } from "@/api/queries";
 import type { Effect } from "@/api/types";
 import { Button } from "@/design";
-import { initialValues, labelOf, mergedValues, problemsOf, type FormValue, type FormValues } from "@/parts/form/values";
+import { type FormValue, type FormValues, initialValues, labelOf, mergedValues, problemsOf } from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
+import { type FileValue, UploadField } from "@/parts/UploadField";
 import { acceptanceOf } from "@/parts/upload/acceptance";
-import { UploadField, type FileValue } from "@/parts/UploadField";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
 import { formTexts } from "@/texts/form";
@@ -47,7 +47,12 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const values = mergedValues(effect.properties, draft.values ?? {});
   const refused = generate.error instanceof ApiError ? generate.error : null;
   const problems = { ...(isChecked ? problemsOf(effect.properties, values) : {}), ...refusedFields(effect, refused) };
-  const inputProblem = refused?.fieldReason(INPUT) ?? refused?.fieldReason("video_id") ?? (isChecked && effect.input && !draft.input && uploads.current.size === 0 ? effectPageTexts.needsFile[effect.input.type] : null);
+  const inputProblem =
+    refused?.fieldReason(INPUT) ??
+    refused?.fieldReason("video_id") ??
+    (isChecked && effect.input && !draft.input && uploads.current.size === 0
+      ? effectPageTexts.needsFile[effect.input.type]
+      : null);
 
   const change = (key: string, value: FormValue) => {
     generate.reset();
@@ -68,7 +73,9 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
     setWaiting(true);
     try {
       // A press while a file is still uploading counts: the job is submitted when the upload is done.
-      const arrived = Object.fromEntries(await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)));
+      const arrived = Object.fromEntries(
+        await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)),
+      );
       const { [INPUT]: input = draft.input, ...files } = arrived;
       generate.submit({ input, values: { ...values, ...files } });
     } catch {
@@ -77,10 +84,20 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
       setWaiting(false);
     }
   };
-  const hasChanges = draft.input !== null || JSON.stringify(values) !== JSON.stringify(initialValues(effect.properties));
+  const hasChanges =
+    draft.input !== null || JSON.stringify(values) !== JSON.stringify(initialValues(effect.properties));
   return (
-    <form ref={form} onSubmit={(event) => void submit(event)} noValidate className="panel grid min-w-0 gap-5 p-4 sm:p-5">
-      {from && <p className="-mb-1 text-s text-muted">{isEarlierGone ? effectPageTexts.fromJobGone : effectPageTexts.fromJob}</p>}
+    <form
+      ref={form}
+      onSubmit={(event) => void submit(event)}
+      noValidate
+      className="panel grid min-w-0 gap-5 p-4 sm:p-5"
+    >
+      {from && (
+        <p className="-mb-1 text-s text-muted">
+          {isEarlierGone ? effectPageTexts.fromJobGone : effectPageTexts.fromJob}
+        </p>
+      )}
       {effect.input && (
         <UploadField
           name={`${name}:${INPUT}`}
@@ -98,15 +115,37 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
           onPending={(uploading) => setPending(INPUT, uploading)}
         />
       )}
-      <PropertyForm name={name} properties={effect.properties} values={values} onChange={change} problems={problems} limits={limits} onPending={setPending} />
-      {refused !== null && refused.code !== "insufficient_tokens" && Object.keys(problems).length === 0 && inputProblem === null && <ProblemPanel error={refused} />}
+      <PropertyForm
+        name={name}
+        properties={effect.properties}
+        values={values}
+        onChange={change}
+        problems={problems}
+        limits={limits}
+        onPending={setPending}
+      />
+      {refused !== null &&
+        refused.code !== "insufficient_tokens" &&
+        Object.keys(problems).length === 0 &&
+        inputProblem === null && <ProblemPanel error={refused} />}
       {generate.error !== null && refused === null && <ProblemPanel error={generate.error} />}
       {hasChanges && effect.properties.length > 0 && (
-        <Button look="quiet" size="s" className="-my-2 -ml-2.5 justify-self-start" onClick={() => setDraft((now) => ({ ...now, values: initialValues(effect.properties) }))}>
+        <Button
+          look="quiet"
+          size="s"
+          className="-my-2 -ml-2.5 justify-self-start"
+          onClick={() => setDraft((now) => ({ ...now, values: initialValues(effect.properties) }))}
+        >
           {formTexts.reset}
         </Button>
       )}
-      <Summary effect={effect} balance={wallet.data?.balance ?? null} refused={refused} isUploading={isWaiting} isSubmitting={generate.isPending || generate.isSuccess} />
+      <Summary
+        effect={effect}
+        balance={wallet.data?.balance ?? null}
+        refused={refused}
+        isUploading={isWaiting}
+        isSubmitting={generate.isPending || generate.isSuccess}
+      />
     </form>
   );
 }

@@ -8,9 +8,9 @@ import { kindName } from "@/parts/effects";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { effectPageTexts } from "@/texts/effect";
-import { earlierQuery, withoutFiles } from "./earlier";
 import { EffectForm } from "./EffectForm";
 import { Example } from "./Example";
+import { earlierQuery, withoutFiles } from "./earlier";
 
 // The wait before submitting is true for a moment only.
 const REFRESH_MS = 10_000;
@@ -35,13 +35,17 @@ export function EffectPage() {
       />
     );
   }
-  if (effect.isError && effect.data === undefined) return <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} />;
+  if (effect.isError && effect.data === undefined)
+    return <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} />;
   const isFilling = from !== undefined && earlier.isPending;
   return (
     <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(22rem,26rem)] lg:gap-8">
       <div className="grid gap-4 lg:sticky lg:top-16">
         <div>
-          <Link to="/effects" className="mb-2 inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
+          <Link
+            to="/effects"
+            className="mb-2 inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11"
+          >
             <ArrowLeft size={14} aria-hidden />
             {effectPageTexts.back}
           </Link>
@@ -63,7 +67,14 @@ export function EffectPage() {
         {effect.data ? <Example effect={effect.data} /> : <Skeleton className="aspect-video w-full rounded-m!" />}
       </div>
       {effect.data && !isFilling ? (
-        <EffectForm key={`${slug} ${from ?? ""} ${String(isOther)}`} effect={effect.data} from={from} isOther={isOther} earlier={earlier.data ? (isOther ? withoutFiles(earlier.data, effect.data) : earlier.data) : null} isEarlierGone={earlier.isError} />
+        <EffectForm
+          key={`${slug} ${from ?? ""} ${String(isOther)}`}
+          effect={effect.data}
+          from={from}
+          isOther={isOther}
+          earlier={earlier.data ? (isOther ? withoutFiles(earlier.data, effect.data) : earlier.data) : null}
+          isEarlierGone={earlier.isError}
+        />
       ) : (
         <Skeleton className="h-96 rounded-m!" />
       )}

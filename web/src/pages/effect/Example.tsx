@@ -3,8 +3,8 @@ import { Art } from "@/parts/Art";
 import { BeforeAfter } from "@/parts/BeforeAfter";
 import { exampleMedia } from "@/parts/effects";
 import { DEFAULT_RATIO, ratioOf } from "@/parts/media";
-import { MediaBox } from "@/parts/player/MediaBox";
 import { LoopingClip } from "@/parts/player/LoopingClip";
+import { MediaBox } from "@/parts/player/MediaBox";
 import { effectPageTexts } from "@/texts/effect";
 
 const MOST_HEIGHT = "min(60dvh, 54rem)";
@@ -20,7 +20,8 @@ export function Example({ effect }: { effect: Effect }) {
       </MediaBox>
     );
   }
-  if (before !== null && before.kind === after.kind) return <BeforeAfter before={before} after={after} isExample maxHeight={MOST_HEIGHT} />;
+  if (before !== null && before.kind === after.kind)
+    return <BeforeAfter before={before} after={after} isExample maxHeight={MOST_HEIGHT} />;
   return (
     <MediaBox ratio={ratioOf(after)} maxHeight={MOST_HEIGHT}>
       <LoopingClip media={after} />

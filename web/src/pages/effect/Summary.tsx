@@ -18,7 +18,10 @@ interface Props {
 /** What it costs, what to expect, and the button. */
 export function Summary({ effect, balance, refused, isUploading, isSubmitting }: Props) {
   const cost = effect.credits_cost;
-  const known = refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number" ? refused.problem.balance : balance;
+  const known =
+    refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number"
+      ? refused.problem.balance
+      : balance;
   const missing = known === null ? 0 : Math.max(0, cost - known);
   const wait = waitLine(effect);
   return (
@@ -30,10 +33,13 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
       </dl>
       {missing > 0 && (
         <p id="missing-tokens" role="alert" className="rounded-s bg-bad-soft px-3 py-2 text-s text-bad">
-          <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong> {effectPageTexts.missingText}
+          <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong>{" "}
+          {effectPageTexts.missingText}
         </p>
       )}
-      {!effect.is_available && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{effectPageTexts.unavailable}</p>}
+      {!effect.is_available && (
+        <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{effectPageTexts.unavailable}</p>
+      )}
       {/* In reach however long the form is: above the bar of pages on phones. */}
       <div className="sticky bottom-[calc(3.5rem+env(safe-area-inset-bottom))] z-10 -mx-4 -mb-4 rounded-b-m border-t bg-panel/95 px-4 py-3 backdrop-blur-md sm:-mx-5 sm:-mb-5 sm:px-5 sm:py-4 md:bottom-0">
         <Button
@@ -46,8 +52,14 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
           aria-describedby={missing > 0 ? "missing-tokens" : undefined}
           icon={<Sparkles size={18} aria-hidden />}
         >
-          {isUploading ? effectPageTexts.uploading : isSubmitting ? effectPageTexts.submitting : effectPageTexts.generate}
-          {!isUploading && !isSubmitting && cost > 0 && <span className="num text-s font-normal">{formatTokens(cost)}</span>}
+          {isUploading
+            ? effectPageTexts.uploading
+            : isSubmitting
+              ? effectPageTexts.submitting
+              : effectPageTexts.generate}
+          {!isUploading && !isSubmitting && cost > 0 && (
+            <span className="num text-s font-normal">{formatTokens(cost)}</span>
+          )}
         </Button>
       </div>
     </>

@@ -19,7 +19,9 @@ export const earlierQuery = (client: QueryClient, effect: Effect | undefined, jo
       const job = await client.fetchQuery(jobQuery(jobId ?? ""));
       const sent = Object.entries(sentWith(job));
       const files = new Set(effect?.properties.filter((each) => isFileType(each.type)).map((each) => each.key));
-      const values = sent.map(async ([key, value]) => [key, files.has(key) ? await fileOf(client, String(value)) : value] as const);
+      const values = sent.map(
+        async ([key, value]) => [key, files.has(key) ? await fileOf(client, String(value)) : value] as const,
+      );
       return { input: effect?.input ? inputOf(job) : null, values: Object.fromEntries(await Promise.all(values)) };
     },
     enabled: effect !== undefined && jobId !== undefined,
@@ -55,5 +57,9 @@ async function fileOf(client: QueryClient, id: string): Promise<FileValue | null
 }
 
 function sizeOf(shown: { width?: number | null; height?: number | null; duration_seconds?: number | null }) {
-  return { width: shown.width ?? undefined, height: shown.height ?? undefined, seconds: shown.duration_seconds ?? undefined };
+  return {
+    width: shown.width ?? undefined,
+    height: shown.height ?? undefined,
+    seconds: shown.duration_seconds ?? undefined,
+  };
 }

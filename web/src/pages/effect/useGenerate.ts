@@ -5,7 +5,7 @@ import { api, data } from "@/api/client";
 import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import type { Effect } from "@/api/types";
-import { payloadOf, type FormValues } from "@/parts/form/values";
+import { type FormValues, payloadOf } from "@/parts/form/values";
 import type { FileValue } from "@/parts/UploadField";
 
 interface Wish {
@@ -21,12 +21,18 @@ export function useGenerate(effect: Effect) {
   const isBusy = useRef(false);
   const mutation = useMutation({
     mutationFn: (wish: Wish) => {
-      const body = { effect_id: effect.slug, input_file_id: wish.input?.id, input_payload: payloadOf(effect.properties, wish.values), priority: 0 };
+      const body = {
+        effect_id: effect.slug,
+        input_file_id: wish.input?.id,
+        input_payload: payloadOf(effect.properties, wish.values),
+        priority: 0,
+      };
       return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.current.of(body) } }));
     },
     onSuccess: async (job) => {
       client.setQueryData(keys.job(job.id), job);
-      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists]) void client.invalidateQueries({ queryKey: each });
+      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists])
+        void client.invalidateQueries({ queryKey: each });
       await navigate({ to: "/jobs/$id", params: { id: job.id } });
     },
     onSettled: (_job, error) => {

@@ -1,10 +1,22 @@
 import { effectTexts } from "@/texts/effects";
 
 /** Chips that scroll sideways on phones. Nothing is there where no effect has a category. */
-export function Categories({ names, value, onChange }: { names: readonly string[]; value: string; onChange: (name: string) => void }) {
+export function Categories({
+  names,
+  value,
+  onChange,
+}: {
+  names: readonly string[];
+  value: string;
+  onChange: (name: string) => void;
+}) {
   if (names.length === 0) return null;
   return (
-    <div role="group" aria-label={effectTexts.categories} className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0">
+    <div
+      role="group"
+      aria-label={effectTexts.categories}
+      className="-mx-4 flex gap-2 overflow-x-auto px-4 py-1 [scrollbar-width:none] md:mx-0 md:flex-wrap md:px-0"
+    >
       {["", ...names].map((name) => (
         <button
           key={name}

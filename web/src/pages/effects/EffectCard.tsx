@@ -35,16 +35,35 @@ export function EffectCard({ effect, isFirst }: Props) {
     >
       <div className="relative aspect-[16/10] overflow-hidden rounded-m border bg-hover shadow-panel transition-[border-color] duration-150 group-hover:border-line-strong">
         {image ? (
-          <img src={image} alt="" loading={isFirst ? "eager" : "lazy"} fetchPriority={isFirst ? "high" : "auto"} decoding="async" className="absolute inset-0 size-full object-cover" />
+          <img
+            src={image}
+            alt=""
+            loading={isFirst ? "eager" : "lazy"}
+            fetchPriority={isFirst ? "high" : "auto"}
+            decoding="async"
+            className="absolute inset-0 size-full object-cover"
+          />
         ) : (
           <Art name={effect.name} className="absolute inset-0 size-full" />
         )}
-        {shown?.preview_url && <PreviewClip url={shown.preview_url} isPlaying={isActive || isInView} className="absolute inset-0 size-full object-cover" />}
-        <span className="absolute bottom-2.5 left-2.5 rounded-full bg-black/60 px-2 py-0.5 text-xs font-[550] text-white">{kindName(effect)}</span>
+        {shown?.preview_url && (
+          <PreviewClip
+            url={shown.preview_url}
+            isPlaying={isActive || isInView}
+            className="absolute inset-0 size-full object-cover"
+          />
+        )}
+        <span className="absolute bottom-2.5 left-2.5 rounded-full bg-black/60 px-2 py-0.5 text-xs font-[550] text-white">
+          {kindName(effect)}
+        </span>
       </div>
       <div className="mt-2.5 flex items-baseline justify-between gap-x-3 px-0.5 max-sm:flex-col">
-        <h2 className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">{effect.name}</h2>
-        <span className="num shrink-0 text-s text-muted">{effect.credits_cost === 0 ? effectTexts.free : formatTokens(effect.credits_cost)}</span>
+        <h2 className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">
+          {effect.name}
+        </h2>
+        <span className="num shrink-0 text-s text-muted">
+          {effect.credits_cost === 0 ? effectTexts.free : formatTokens(effect.credits_cost)}
+        </span>
       </div>
       <WaitText effect={effect} className="px-0.5" />
     </Link>

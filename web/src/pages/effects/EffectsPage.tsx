@@ -33,7 +33,11 @@ export function EffectsPage() {
       <div className="mb-6 flex flex-col gap-3 lg:flex-row lg:items-center">
         <SearchBox value={q} onChange={(next) => go({ q: next || undefined, category: category || undefined })} />
         {effects.isPending && <Skeleton className="my-1 h-8 touch:h-11 w-64 max-w-full rounded-full!" />}
-        <Categories names={categoriesOf(all)} value={category} onChange={(next) => go({ q: q || undefined, category: next || undefined })} />
+        <Categories
+          names={categoriesOf(all)}
+          value={category}
+          onChange={(next) => go({ q: q || undefined, category: next || undefined })}
+        />
       </div>
       <p role="status" className="sr-only">
         {effects.isPending ? effectTexts.loading : effectTexts.count(shown.length)}

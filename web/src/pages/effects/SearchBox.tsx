@@ -13,7 +13,8 @@ export function SearchBox({ value, onChange }: { value: string; onChange: (value
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
-      if (event.key !== "/" || event.metaKey || event.ctrlKey || target.closest("input, textarea, [role=dialog]")) return;
+      if (event.key !== "/" || event.metaKey || event.ctrlKey || target.closest("input, textarea, [role=dialog]"))
+        return;
       event.preventDefault();
       input.current?.focus();
     };
@@ -26,7 +27,11 @@ export function SearchBox({ value, onChange }: { value: string; onChange: (value
   };
   return (
     <div className="relative w-full shrink-0 lg:w-64">
-      <Search size={16} aria-hidden className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" />
+      <Search
+        size={16}
+        aria-hidden
+        className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted"
+      />
       <Input
         ref={input}
         type="text"

@@ -11,7 +11,10 @@ export interface EffectsSearch {
 export const effectsRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/effects",
-  validateSearch: (search: Record<string, unknown>): EffectsSearch => ({ q: text(search.q), category: text(search.category) }),
+  validateSearch: (search: Record<string, unknown>): EffectsSearch => ({
+    q: text(search.q),
+    category: text(search.category),
+  }),
   // Started here and not awaited, so that responses and the page's script come at the same time.
   loader: ({ context }) => void context.queryClient.prefetchQuery(effectsQuery()),
   component: lazyRouteComponent(() => import("./EffectsPage"), "EffectsPage"),

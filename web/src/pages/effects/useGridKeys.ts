@@ -1,4 +1,4 @@
-import { useCallback, type KeyboardEvent } from "react";
+import { type KeyboardEvent, useCallback } from "react";
 
 /** The arrow keys move between cards; Tab goes through them too. */
 export function useGridKeys() {

@@ -13,7 +13,8 @@ export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: strin
   const tokens = formatTokens(job.cost);
   // Only a run that has started can have spent tokens.
   const isPartial = job.status === "processing" && effect.data?.refund_on_cancel === "unspent";
-  const text = job.cost === 0 ? jobTexts.cancelFree : isPartial ? jobTexts.cancelUnspent(tokens) : jobTexts.cancelAll(tokens);
+  const text =
+    job.cost === 0 ? jobTexts.cancelFree : isPartial ? jobTexts.cancelUnspent(tokens) : jobTexts.cancelAll(tokens);
   return (
     <>
       <Button look="danger" onClick={() => setAsked(true)}>
@@ -27,7 +28,11 @@ export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: strin
         actions={
           <>
             <Button onClick={() => setAsked(false)}>{jobTexts.keepRunning}</Button>
-            <Button look="danger" busy={cancel.isPending} onClick={() => cancel.mutate(undefined, { onSettled: () => setAsked(false) })}>
+            <Button
+              look="danger"
+              busy={cancel.isPending}
+              onClick={() => cancel.mutate(undefined, { onSettled: () => setAsked(false) })}
+            >
               {jobTexts.cancelNow}
             </Button>
           </>

@@ -4,8 +4,8 @@ import { useState } from "react";
 import type { Job, JobSummary } from "@/api/types";
 import { Button, copyText, Dialog, Menu, MenuItem } from "@/design";
 import { DownloadButton } from "@/parts/DownloadButton";
-import { ShareDialog } from "@/parts/ShareDialog";
 import { notify } from "@/parts/notify";
+import { ShareDialog } from "@/parts/ShareDialog";
 import { jobTexts } from "@/texts/job";
 import { useDeleteJob } from "./useJobActions";
 
@@ -14,7 +14,11 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
   const [isRemoving, setRemoving] = useState(false);
   const [isSharing, setSharing] = useState(false);
   const outputs = (job.outputs ?? []).filter((output) => output.url);
-  const copyLink = () => void copyText(window.location.href).then(() => notify(jobTexts.linkCopied), () => notify(jobTexts.linkNotCopied));
+  const copyLink = () =>
+    void copyText(window.location.href).then(
+      () => notify(jobTexts.linkCopied),
+      () => notify(jobTexts.linkNotCopied),
+    );
   return (
     <>
       {outputs.length > 0 && <DownloadButton job={job} look="go" className="max-sm:w-full" />}
@@ -32,7 +36,14 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
           {jobTexts.remove}
         </MenuItem>
       </Menu>
-      {isSharing && <ShareDialog jobId={job.id} hasInput={Boolean(summary.input)} hasPrompt={Boolean(summary.prompt)} onClose={() => setSharing(false)} />}
+      {isSharing && (
+        <ShareDialog
+          jobId={job.id}
+          hasInput={Boolean(summary.input)}
+          hasPrompt={Boolean(summary.prompt)}
+          onClose={() => setSharing(false)}
+        />
+      )}
       <RemoveDialog id={job.id} open={isRemoving} onOpenChange={setRemoving} />
     </>
   );
@@ -67,7 +78,15 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   );
 }
 
-function RemoveDialog({ id, open, onOpenChange }: { id: string; open: boolean; onOpenChange: (open: boolean) => void }) {
+function RemoveDialog({
+  id,
+  open,
+  onOpenChange,
+}: {
+  id: string;
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}) {
   const remove = useDeleteJob(id);
   return (
     <Dialog

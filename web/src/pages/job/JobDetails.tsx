@@ -19,7 +19,11 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
       <dl className="num grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-6 gap-y-2 text-s">
         {summary.effect_slug ? (
           <Line name={jobTexts.effect}>
-            <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+            <Link
+              to="/effects/$slug"
+              params={{ slug: summary.effect_slug }}
+              className="underline decoration-line-strong underline-offset-3 hover:decoration-text"
+            >
               {summary.title}
             </Link>
           </Line>
@@ -38,13 +42,19 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
             <span className="break-words">{text}</span>
           </Line>
         ))}
-        <Line name={isActive(job.status) ? jobTexts.tokensHeld : jobTexts.cost}>{formatTokens(isActive(job.status) || job.status === "completed" ? job.cost : 0)}</Line>
+        <Line name={isActive(job.status) ? jobTexts.tokensHeld : jobTexts.cost}>
+          {formatTokens(isActive(job.status) || job.status === "completed" ? job.cost : 0)}
+        </Line>
         <Line name={jobTexts.submitted}>
           <Time at={job.submitted_at} />
         </Line>
         {job.run_id && (
           <Line name={jobTexts.run}>
-            <Link to="/jobs" search={{ run: job.run_id }} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+            <Link
+              to="/jobs"
+              search={{ run: job.run_id }}
+              className="underline decoration-line-strong underline-offset-3 hover:decoration-text"
+            >
               <code>…{job.run_id.slice(-6)}</code>
             </Link>
           </Line>
@@ -61,7 +71,6 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
     </section>
   );
 }
-
 
 function Line({ name, children }: { name: string; children: ReactNode }) {
   return (

@@ -21,7 +21,10 @@ export function JobHead({ job, summary, name, answeredAt }: Props) {
     <PageHead
       above={
         <span className="flex items-center gap-2">
-          <Link to="/jobs" className="-ml-1.5 flex min-h-8 touch:min-h-11 items-center gap-0.5 rounded-s pr-2 pl-0.5 text-muted hover:bg-hover hover:text-text">
+          <Link
+            to="/jobs"
+            className="-ml-1.5 flex min-h-8 touch:min-h-11 items-center gap-0.5 rounded-s pr-2 pl-0.5 text-muted hover:bg-hover hover:text-text"
+          >
             <ChevronLeft size={16} aria-hidden />
             {jobTexts.jobs}
           </Link>
@@ -32,7 +35,13 @@ export function JobHead({ job, summary, name, answeredAt }: Props) {
       }
       title={name}
       text={isActive(job.status) ? <Going job={job} answeredAt={answeredAt} /> : <Ended job={job} />}
-      actions={isActive(job.status) ? <CancelButton job={job} effectSlug={summary.effect_slug} /> : <JobActions job={job} summary={summary} />}
+      actions={
+        isActive(job.status) ? (
+          <CancelButton job={job} effectSlug={summary.effect_slug} />
+        ) : (
+          <JobActions job={job} summary={summary} />
+        )
+      }
     />
   );
 }

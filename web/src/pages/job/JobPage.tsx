@@ -31,7 +31,13 @@ export function JobPage() {
       <JobHead job={job} summary={summary} name={name} answeredAt={found.dataUpdatedAt} />
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1.6fr)_minmax(300px,1fr)]">
         <div className="grid min-w-0 gap-4">
-          {isActive(job.status) ? <JobStage job={job} summary={summary} /> : job.status === "completed" ? <JobResult job={job} /> : <JobTrouble job={job} summary={summary} />}
+          {isActive(job.status) ? (
+            <JobStage job={job} summary={summary} />
+          ) : job.status === "completed" ? (
+            <JobResult job={job} />
+          ) : (
+            <JobTrouble job={job} summary={summary} />
+          )}
         </div>
         <div className="grid min-w-0 gap-4">
           {isActive(job.status) && <JobStages job={job} summary={summary} />}

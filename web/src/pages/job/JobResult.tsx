@@ -4,9 +4,9 @@ import type { Job } from "@/api/types";
 import { Empty } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
 import { BeforeAfter } from "@/parts/BeforeAfter";
-import { answerOf, type Answer } from "@/parts/job/answers";
-import { mediaOf } from "@/parts/media";
+import { type Answer, answerOf } from "@/parts/job/answers";
 import { MediaPlayer } from "@/parts/MediaPlayer";
+import { mediaOf } from "@/parts/media";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { OutputStrip } from "./OutputStrip";
@@ -18,19 +18,29 @@ export function JobResult({ job }: { job: Job }) {
   const { output: wanted = 1 } = useSearch({ from: "/framed/jobs/$id" });
   const navigate = useNavigate({ from: "/jobs/$id" });
   const chosen = wanted <= outputs.length ? wanted - 1 : 0;
-  const choose = (index: number) => void navigate({ search: { output: index === 0 ? undefined : index + 1 }, replace: true, resetScroll: false });
+  const choose = (index: number) =>
+    void navigate({ search: { output: index === 0 ? undefined : index + 1 }, replace: true, resetScroll: false });
   const output = outputs[chosen];
   const after = output && mediaOf(output);
   const [before, ...others] = inputs.map(mediaOf);
   const answer = answerOf(job.result);
-  const canCompare = after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
+  const canCompare =
+    after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
   // Two sounds, or a text about an image, cannot be laid on top of each other.
-  const isBeside = before && !canCompare && (before.kind === "audio" || after?.kind === "audio" || after?.kind === "text");
-  const shownInputs = chosen === 0 ? [...(isBeside ? [before] : []), ...others.filter((each) => each !== null && each.kind === "audio")] : [];
+  const isBeside =
+    before && !canCompare && (before.kind === "audio" || after?.kind === "audio" || after?.kind === "text");
+  const shownInputs =
+    chosen === 0
+      ? [...(isBeside ? [before] : []), ...others.filter((each) => each !== null && each.kind === "audio")]
+      : [];
   if (!after && !answer) {
     return (
       <div className="panel">
-        <Empty icon={<FileX2 size={20} />} title={output ? jobTexts.noOutputs : jobTexts.emptyResult} text={output ? jobTexts.noOutputsText : undefined} />
+        <Empty
+          icon={<FileX2 size={20} />}
+          title={output ? jobTexts.noOutputs : jobTexts.emptyResult}
+          text={output ? jobTexts.noOutputsText : undefined}
+        />
       </div>
     );
   }

@@ -16,23 +16,44 @@ export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
   return (
     <div>
       <div className="panel overflow-hidden">
-        <div className="relative overflow-hidden bg-hover" style={{ aspectRatio: isMediaJob(summary) ? ratioOf(input) : 16 / 7, maxHeight: "62dvh", width: "100%" }}>
+        <div
+          className="relative overflow-hidden bg-hover"
+          style={{ aspectRatio: isMediaJob(summary) ? ratioOf(input) : 16 / 7, maxHeight: "62dvh", width: "100%" }}
+        >
           {still ? (
             <>
               {/* The sides of an image of another shape. */}
-              <img src={still} alt="" aria-hidden className="absolute inset-0 size-full scale-125 object-cover opacity-40 blur-2xl" />
-              <img src={still} alt={isPreview ? jobTexts.previewAlt : ""} className={`absolute inset-0 size-full object-contain ${isPreview ? "" : "opacity-50"}`} />
+              <img
+                src={still}
+                alt=""
+                aria-hidden
+                className="absolute inset-0 size-full scale-125 object-cover opacity-40 blur-2xl"
+              />
+              <img
+                src={still}
+                alt={isPreview ? jobTexts.previewAlt : ""}
+                className={`absolute inset-0 size-full object-contain ${isPreview ? "" : "opacity-50"}`}
+              />
             </>
           ) : (
-            <div aria-hidden className="absolute inset-0 grid place-items-center bg-[radial-gradient(120%_140%_at_20%_0%,var(--hover),var(--panel)_70%)] text-line-strong">
-              {isMediaJob(summary) ? <Clapperboard size={40} strokeWidth={1.2} /> : <Sparkles size={40} strokeWidth={1.2} />}
+            <div
+              aria-hidden
+              className="absolute inset-0 grid place-items-center bg-[radial-gradient(120%_140%_at_20%_0%,var(--hover),var(--panel)_70%)] text-line-strong"
+            >
+              {isMediaJob(summary) ? (
+                <Clapperboard size={40} strokeWidth={1.2} />
+              ) : (
+                <Sparkles size={40} strokeWidth={1.2} />
+              )}
             </div>
           )}
         </div>
         <div className="border-t px-5 pt-3.5 pb-4">
           <div className="num mb-2.5 flex items-baseline justify-between gap-4">
             <span className="truncate">{said(job)}</span>
-            <span className="font-[550]">{job.progress?.percent != null ? `${Math.floor(job.progress.percent)} %` : ""}</span>
+            <span className="font-[550]">
+              {job.progress?.percent != null ? `${Math.floor(job.progress.percent)} %` : ""}
+            </span>
           </div>
           <Progress percent={stage === "queued" ? 0 : (job.progress?.percent ?? null)} label={jobTexts.progress} />
         </div>

@@ -1,7 +1,7 @@
 import type { Job, JobSummary } from "@/api/types";
 import { JobProgress } from "@/parts/JobProgress";
-import { WhyWaiting } from "@/parts/WhyWaiting";
 import { useNow } from "@/parts/useNow";
+import { WhyWaiting } from "@/parts/WhyWaiting";
 import { isMediaJob } from "./names";
 
 /** The stage of the job, and why it waits. */

@@ -8,7 +8,11 @@ import { jobTexts } from "@/texts/job";
 import { refundQuery } from "./queries";
 import { useRetryJob } from "./useJobActions";
 
-const TITLES = { failed: jobTexts.failedTitle, expired: jobTexts.expiredTitle, canceled: jobTexts.canceledTitle } as const;
+const TITLES = {
+  failed: jobTexts.failedTitle,
+  expired: jobTexts.expiredTitle,
+  canceled: jobTexts.canceledTitle,
+} as const;
 
 /** A job that ended without a result: why, that its tokens came back, and what to do. */
 export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) {
@@ -18,7 +22,9 @@ export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) 
   const Icon = isCanceled ? CircleSlash : TriangleAlert;
   return (
     <section className="panel appear grid justify-items-center gap-3 px-6 py-14 text-center" aria-live="polite">
-      <div className={`grid size-12 place-items-center rounded-m ${isCanceled ? "bg-hover text-muted" : "bg-bad-soft text-bad"}`}>
+      <div
+        className={`grid size-12 place-items-center rounded-m ${isCanceled ? "bg-hover text-muted" : "bg-bad-soft text-bad"}`}
+      >
         <Icon size={22} aria-hidden />
       </div>
       <div className="grid max-w-lg gap-1">
@@ -28,12 +34,21 @@ export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) 
       {job.cost > 0 && <Refund job={job} />}
       {!isCanceled && !job.run_id && (
         <div className="flex flex-wrap justify-center gap-2">
-          <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()} icon={<RotateCcw size={16} aria-hidden />}>
+          <Button
+            look="go"
+            busy={retry.isPending}
+            onClick={() => retry.mutate()}
+            icon={<RotateCcw size={16} aria-hidden />}
+          >
             {job.cost > 0 ? jobTexts.retryCosts(formatTokens(job.cost)) : jobTexts.retry}
           </Button>
           {summary.effect_slug && (job.inputs ?? []).length > 0 && (
             <Button asChild>
-              <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: job.id, other_file: true }}>
+              <Link
+                to="/effects/$slug"
+                params={{ slug: summary.effect_slug }}
+                search={{ from: job.id, other_file: true }}
+              >
                 <Upload size={16} aria-hidden />
                 {jobTexts.otherFile}
               </Link>
@@ -42,7 +57,11 @@ export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) 
         </div>
       )}
       {mayOperate && job.error && (
-        <Link to="/operate/jobs/$id" params={{ id: job.id }} className="text-s text-muted underline underline-offset-3 hover:text-text">
+        <Link
+          to="/operate/jobs/$id"
+          params={{ id: job.id }}
+          className="text-s text-muted underline underline-offset-3 hover:text-text"
+        >
           {jobTexts.reported}
         </Link>
       )}
@@ -58,7 +77,9 @@ function Refund({ job }: { job: Job }) {
   return (
     <p className="num flex items-center gap-2 rounded-full bg-ok-soft px-3 py-1 text-s font-[550] text-ok">
       <Undo2 size={14} aria-hidden />
-      {refund?.kept ? jobTexts.cameBackExcept(formatTokens(amount), formatTokens(refund.kept)) : jobTexts.cameBack(formatTokens(amount))}
+      {refund?.kept
+        ? jobTexts.cameBackExcept(formatTokens(amount), formatTokens(refund.kept))
+        : jobTexts.cameBack(formatTokens(amount))}
     </p>
   );
 }

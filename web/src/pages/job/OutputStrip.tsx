@@ -23,9 +23,16 @@ export function OutputStrip({ outputs, chosen, onChoose }: Props) {
             aria-pressed={index === chosen}
             aria-label={jobTexts.outputOf(index + 1, output.name)}
             onClick={() => onChoose(index)}
-            className={classes("relative h-16 w-24 shrink-0 overflow-hidden rounded-s border bg-hover", index === chosen && "outline-2 outline-offset-2 outline-accent")}
+            className={classes(
+              "relative h-16 w-24 shrink-0 overflow-hidden rounded-s border bg-hover",
+              index === chosen && "outline-2 outline-offset-2 outline-accent",
+            )}
           >
-            {picture ? <img src={picture} alt="" className="size-full object-cover" loading="lazy" /> : <FileIcon size={20} className="mx-auto text-muted" aria-hidden />}
+            {picture ? (
+              <img src={picture} alt="" className="size-full object-cover" loading="lazy" />
+            ) : (
+              <FileIcon size={20} className="mx-auto text-muted" aria-hidden />
+            )}
           </button>
         );
       })}

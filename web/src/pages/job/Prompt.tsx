@@ -11,7 +11,9 @@ export function Prompt({ text }: { text: string }) {
   const isLong = text.length > LONG || text.split("\n").length > 6;
   return (
     <div className="mb-4 border-l-2 border-line-strong pl-3">
-      <blockquote className={`[overflow-wrap:anywhere] whitespace-pre-wrap ${isLong && !isOpen ? "line-clamp-6" : ""}`}>{text}</blockquote>
+      <blockquote className={`[overflow-wrap:anywhere] whitespace-pre-wrap ${isLong && !isOpen ? "line-clamp-6" : ""}`}>
+        {text}
+      </blockquote>
       {isLong && (
         <Button size="s" look="quiet" className="mt-1 -ml-2.5" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? jobTexts.showLess : jobTexts.showAll}

@@ -32,7 +32,12 @@ export const jobEventsQuery = (id: string) =>
     queryFn: async ({ signal }) => {
       const events: JobEvent[] = [];
       for (let cursor: number | undefined; ; ) {
-        const page = await data(api.GET("/api/ai-jobs/{job_id}/events", { params: { path: { job_id: id }, query: { cursor, limit: MOST_EVENTS } }, signal }));
+        const page = await data(
+          api.GET("/api/ai-jobs/{job_id}/events", {
+            params: { path: { job_id: id }, query: { cursor, limit: MOST_EVENTS } },
+            signal,
+          }),
+        );
         events.push(...page.items);
         if (!page.next_cursor) return events;
         cursor = Number(page.next_cursor);
@@ -55,8 +60,13 @@ export const refundQuery = (id: string, cycle: number) =>
   queryOptions({
     queryKey: [...keys.transactions, "refund", id, cycle] as const,
     queryFn: async ({ signal }) => {
-      const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: MOST_TRANSACTIONS } }, signal }));
-      return page.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id && each.charge_cycle === cycle) ?? null;
+      const page = await data(
+        api.GET("/api/wallet/transactions", { params: { query: { limit: MOST_TRANSACTIONS } }, signal }),
+      );
+      return (
+        page.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id && each.charge_cycle === cycle) ??
+        null
+      );
     },
     staleTime: Infinity,
   });

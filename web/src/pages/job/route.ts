@@ -12,11 +12,16 @@ interface JobSearch {
 export const jobRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/jobs/$id",
-  validateSearch: (search: Record<string, unknown>): JobSearch => ({ output: Number.isInteger(search.output) && Number(search.output) > 1 ? Number(search.output) : undefined }),
+  validateSearch: (search: Record<string, unknown>): JobSearch => ({
+    output: Number.isInteger(search.output) && Number(search.output) > 1 ? Number(search.output) : undefined,
+  }),
   loader: async ({ context, params }) => {
     void context.queryClient.prefetchQuery(jobEventsQuery(params.id));
     try {
-      await Promise.all([context.queryClient.ensureQueryData(watchedJobQuery(params.id)), context.queryClient.ensureQueryData(summaryQuery(params.id))]);
+      await Promise.all([
+        context.queryClient.ensureQueryData(watchedJobQuery(params.id)),
+        context.queryClient.ensureQueryData(summaryQuery(params.id)),
+      ]);
     } catch (error) {
       // An id of another user, one that never was, or no id at all: the API says the same of all of them.
       if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();

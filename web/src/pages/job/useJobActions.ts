@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
@@ -51,5 +51,6 @@ export function useDeleteJob(id: string) {
 
 function show(client: QueryClient, job: Job): void {
   client.setQueryData(keys.job(job.id), job);
-  for (const queryKey of [keys.jobEvents(job.id), keys.wallet, keys.activeJobs]) void client.invalidateQueries({ queryKey });
+  for (const queryKey of [keys.jobEvents(job.id), keys.wallet, keys.activeJobs])
+    void client.invalidateQueries({ queryKey });
 }

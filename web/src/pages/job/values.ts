@@ -17,6 +17,11 @@ export function valuesOf(
     if (prompt?.startsWith(text.slice(0, LONGEST)) || FILE_ID.test(text)) return [];
     const label = properties?.find((each) => each.key === key)?.label;
     // A property without a label of its own is called by its key.
-    return [{ name: label && label !== key ? label : labelOf(key), text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text }];
+    return [
+      {
+        name: label && label !== key ? label : labelOf(key),
+        text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text,
+      },
+    ];
   });
 }

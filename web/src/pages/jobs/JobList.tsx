@@ -9,7 +9,13 @@ import { useListKeys } from "./useListKeys";
 
 interface Props {
   jobs: readonly JobSummary[];
-  query: { hasNextPage: boolean; isFetchingNextPage: boolean; isFetchNextPageError: boolean; isPlaceholderData: boolean; fetchNextPage: () => unknown };
+  query: {
+    hasNextPage: boolean;
+    isFetchingNextPage: boolean;
+    isFetchNextPageError: boolean;
+    isPlaceholderData: boolean;
+    fetchNextPage: () => unknown;
+  };
   selection: Selection<JobSummary>;
 }
 // So many rows before the end the next page is asked for.
@@ -40,9 +46,16 @@ export function JobList({ jobs, query, selection }: Props) {
   const last = rows.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
   useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= jobs.length - AHEAD) void fetchNextPage();
+    if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= jobs.length - AHEAD)
+      void fetchNextPage();
   }, [last, jobs.length, hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
-  useListKeys({ jobs, list, scrollTo: (index) => virtual.scrollToIndex(index, { align: "auto" }), onToggle: selection.toggle, onClear: selection.clear });
+  useListKeys({
+    jobs,
+    list,
+    scrollTo: (index) => virtual.scrollToIndex(index, { align: "auto" }),
+    onToggle: selection.toggle,
+    onClear: selection.clear,
+  });
   return (
     <>
       <ul

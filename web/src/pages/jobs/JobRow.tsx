@@ -3,8 +3,8 @@ import { Check } from "lucide-react";
 import { memo } from "react";
 import { isActive, type JobSummary } from "@/api/types";
 import { classes, formatTokens, StatusBadge, Time } from "@/design";
-import { stepOf } from "@/parts/job/stages";
 import { JobThumb } from "@/parts/JobThumb";
+import { stepOf } from "@/parts/job/stages";
 import { jobsTexts } from "@/texts/jobs";
 
 export const ROW_HEIGHT = 76;
@@ -26,10 +26,25 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
       aria-posinset={index + 1}
       aria-setsize={count}
       style={{ height: ROW_HEIGHT, transform: `translateY(${offset}px)` }}
-      className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
+      className={classes(
+        "group absolute inset-x-0 top-0 flex border-t transition-colors duration-100",
+        index === 0 && "border-t-transparent",
+        isSelected ? "bg-accent-soft" : "hover:bg-hover",
+      )}
     >
-      <label className={classes("grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center", !isSelecting && "max-md:hidden")}>
-        <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={jobsTexts.select(job.title)} className="peer sr-only" />
+      <label
+        className={classes(
+          "grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center",
+          !isSelecting && "max-md:hidden",
+        )}
+      >
+        <input
+          type="checkbox"
+          checked={isSelected}
+          onChange={() => onToggle(job.id)}
+          aria-label={jobsTexts.select(job.title)}
+          className="peer sr-only"
+        />
         <span
           aria-hidden
           className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
@@ -41,7 +56,10 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         to="/jobs/$id"
         params={{ id: job.id }}
         preload={false}
-        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 pl-1.5 focus-visible:outline-offset-[-2px] md:gap-4", isSelecting ? "max-sm:grid-cols-[84px_minmax(0,1fr)]" : "max-md:pl-3")}
+        className={classes(
+          "grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 pl-1.5 focus-visible:outline-offset-[-2px] md:gap-4",
+          isSelecting ? "max-sm:grid-cols-[84px_minmax(0,1fr)]" : "max-md:pl-3",
+        )}
       >
         <JobThumb job={job} />
         <Words job={job} />
@@ -49,7 +67,11 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         <span className={classes("grid justify-items-end gap-1", isSelecting && "max-sm:hidden")}>
           <StatusBadge status={job.status} />
           <span className="num flex gap-3 text-xs text-muted">
-            {job.cost > 0 && (isActive(job.status) || job.status === "completed") && <span className="max-md:hidden">{isActive(job.status) ? jobsTexts.held(formatTokens(job.cost)) : formatTokens(job.cost)}</span>}
+            {job.cost > 0 && (isActive(job.status) || job.status === "completed") && (
+              <span className="max-md:hidden">
+                {isActive(job.status) ? jobsTexts.held(formatTokens(job.cost)) : formatTokens(job.cost)}
+              </span>
+            )}
             <Time at={job.submitted_at} className="whitespace-nowrap" />
           </span>
         </span>
@@ -63,7 +85,9 @@ function Words({ job }: { job: JobSummary }) {
     <span className="min-w-0">
       <span className="flex min-w-0 items-baseline gap-2">
         <span className="truncate font-[550]">{job.title}</span>
-        {job.input_name && lineOf(job) !== job.input_name && <span className="truncate text-s text-muted max-md:hidden">{job.input_name}</span>}
+        {job.input_name && lineOf(job) !== job.input_name && (
+          <span className="truncate text-s text-muted max-md:hidden">{job.input_name}</span>
+        )}
       </span>
       <span className="mt-0.5 block truncate text-s text-muted">{lineOf(job)}</span>
       {job.status === "processing" && <Bar percent={job.progress?.percent ?? null} />}
@@ -85,7 +109,10 @@ function lineOf(job: JobSummary): string {
 function Bar({ percent }: { percent: number | null }) {
   return (
     <span aria-hidden className="mt-1.5 block h-1 max-w-72 overflow-hidden rounded-full bg-line">
-      <span className="block h-full rounded-full bg-run transition-[width] duration-200" style={{ width: `${percent ?? 4}%` }} />
+      <span
+        className="block h-full rounded-full bg-run transition-[width] duration-200"
+        style={{ width: `${percent ?? 4}%` }}
+      />
     </span>
   );
 }

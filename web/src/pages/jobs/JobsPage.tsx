@@ -25,7 +25,12 @@ export function JobsPage() {
   const selection = useSelection(jobs);
   return (
     <>
-      <PageHead isTight title={jobsTexts.title} text={jobsTexts.text} actions={jobs.length > 0 && <SelectButton selection={selection} />} />
+      <PageHead
+        isTight
+        title={jobsTexts.title}
+        text={jobsTexts.text}
+        actions={jobs.length > 0 && <SelectButton selection={selection} />}
+      />
       <FilterBar search={search} />
       {query.isError && jobs.length === 0 ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
@@ -34,7 +39,11 @@ export function JobsPage() {
       ) : (
         <div className="relative">
           <NewRowsButton count={live.fresh} label={jobsTexts.newJobs(live.fresh)} onShow={live.showFresh} />
-          {jobs.length === 0 && !query.hasNextPage ? <JobsEmpty search={search} /> : <JobList jobs={jobs} query={query} selection={selection} />}
+          {jobs.length === 0 && !query.hasNextPage ? (
+            <JobsEmpty search={search} />
+          ) : (
+            <JobList jobs={jobs} query={query} selection={selection} />
+          )}
         </div>
       )}
       <SelectionBar selection={selection} />

@@ -4,16 +4,29 @@ import { isActive, type JobSummary } from "@/api/types";
 import { Button, Dialog, formatTokens } from "@/design";
 import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
-import { useBulk, type BulkAction } from "./useBulk";
+import { type BulkAction, useBulk } from "./useBulk";
 
 const MOST_IN_ZIP = 100;
 
 /** What is asked before several jobs are changed: what happens to them and to the tokens. */
-const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: string; text: string; action: string }> = {
-  cancel: (jobs) => ({ title: jobsTexts.cancelTitle(jobs.length), text: jobsTexts.cancelText(formatTokens(costOf(jobs))), action: jobsTexts.cancel }),
-  retry: (jobs) => ({ title: jobsTexts.retryTitle(jobs.length), text: costOf(jobs) > 0 ? jobsTexts.retryText(formatTokens(costOf(jobs))) : jobsTexts.retryFree, action: jobsTexts.retry }),
-  delete: (jobs) => ({ title: jobsTexts.removeTitle(jobs.length), text: jobsTexts.removeText, action: jobsTexts.remove }),
-};
+const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: string; text: string; action: string }> =
+  {
+    cancel: (jobs) => ({
+      title: jobsTexts.cancelTitle(jobs.length),
+      text: jobsTexts.cancelText(formatTokens(costOf(jobs))),
+      action: jobsTexts.cancel,
+    }),
+    retry: (jobs) => ({
+      title: jobsTexts.retryTitle(jobs.length),
+      text: costOf(jobs) > 0 ? jobsTexts.retryText(formatTokens(costOf(jobs))) : jobsTexts.retryFree,
+      action: jobsTexts.retry,
+    }),
+    delete: (jobs) => ({
+      title: jobsTexts.removeTitle(jobs.length),
+      text: jobsTexts.removeText,
+      action: jobsTexts.remove,
+    }),
+  };
 
 /** What can be done with the selected jobs; an action that fits none of them is not offered. */
 export function SelectionBar({ selection }: { selection: Selection<JobSummary> }) {
@@ -33,7 +46,11 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
   const run = (action: BulkAction, of: typeof jobs) => bulk.mutate({ action, ids: of.map((job) => job.id) });
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
-      <div role="toolbar" aria-label={jobsTexts.selectionBar} className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high">
+      <div
+        role="toolbar"
+        aria-label={jobsTexts.selectionBar}
+        className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high"
+      >
         <span className="num px-2.5 font-[550]" role="status">
           {jobsTexts.selected(jobs.length)}
         </span>
@@ -63,7 +80,13 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
             <Word>{jobsTexts.remove}</Word>
           </Button>
         )}
-        <Button look="quiet" size="icon" aria-label={jobsTexts.clearSelection} onClick={selection.clear} icon={<X size={18} aria-hidden />} />
+        <Button
+          look="quiet"
+          size="icon"
+          aria-label={jobsTexts.clearSelection}
+          onClick={selection.clear}
+          icon={<X size={18} aria-hidden />}
+        />
       </div>
       <Dialog
         open={asked !== null}
@@ -73,7 +96,11 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
         actions={
           <>
             <Button onClick={() => setAsked(null)}>{jobsTexts.keep}</Button>
-            <Button look={asked === "retry" ? "go" : "danger"} busy={bulk.isPending} onClick={() => asked && run(asked, chosen)}>
+            <Button
+              look={asked === "retry" ? "go" : "danger"}
+              busy={bulk.isPending}
+              onClick={() => asked && run(asked, chosen)}
+            >
               {question?.action}
             </Button>
           </>

@@ -2,19 +2,30 @@ import { useQuery } from "@tanstack/react-query";
 import { classes } from "@/design";
 import { useRevealed } from "@/design/useRevealed";
 import { jobsTexts } from "@/texts/jobs";
-import { countsOf, STATUS_FILTERS, type JobsSearch } from "./filters";
+import { countsOf, type JobsSearch, STATUS_FILTERS } from "./filters";
 import { countsQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en", { notation: "compact" });
 
 /** The statuses with how many jobs have them. */
-export function StatusTabs({ search, onChange }: { search: JobsSearch; onChange: (status: JobsSearch["status"]) => void }) {
+export function StatusTabs({
+  search,
+  onChange,
+}: {
+  search: JobsSearch;
+  onChange: (status: JobsSearch["status"]) => void;
+}) {
   const { data } = useQuery(countsQuery(search));
   const counts = data ? countsOf(data.by_status) : null;
   const chosen = search.status ?? "all";
   const list = useRevealed<HTMLDivElement>("[aria-pressed=true]", chosen);
   return (
-    <div ref={list} role="group" aria-label={jobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
+    <div
+      ref={list}
+      role="group"
+      aria-label={jobsTexts.statusLabel}
+      className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1"
+    >
       {STATUS_FILTERS.map((status) => (
         <button
           key={status}
@@ -27,7 +38,11 @@ export function StatusTabs({ search, onChange }: { search: JobsSearch; onChange:
           )}
         >
           {jobsTexts.statuses[status]}
-          {counts && <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">{numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}</span>}
+          {counts && (
+            <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">
+              {numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}
+            </span>
+          )}
         </button>
       ))}
     </div>

@@ -22,7 +22,12 @@ export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]
   failed: ["failed", "expired"],
   canceled: ["canceled"],
 };
-const SECONDS: Record<Exclude<TimeFilter, "any">, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
+const SECONDS: Record<Exclude<TimeFilter, "any">, number> = {
+  hour: 3_600,
+  day: 86_400,
+  week: 604_800,
+  month: 2_592_000,
+};
 const LONGEST_TEXT = 200;
 
 /** Whatever a user wrote into the URL: values that make no sense are left out. */
@@ -55,8 +60,11 @@ export function toQuery(search: JobsSearch, now: Date) {
 
 /** How many jobs each of the status filters would show. */
 export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<StatusFilter, number> {
-  const sum = (statuses: readonly JobStatus[]) => statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
-  const counts = Object.fromEntries(Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)])) as Record<StatusFilter, number>;
+  const sum = (statuses: readonly JobStatus[]) =>
+    statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
+  const counts = Object.fromEntries(
+    Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)]),
+  ) as Record<StatusFilter, number>;
   return { ...counts, all: Object.values(counts).reduce((total, count) => total + count, 0) };
 }
 

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { toQuery, type JobsSearch } from "./filters";
+import { type JobsSearch, toQuery } from "./filters";
 
 export const PAGE_SIZE = 100;
 
@@ -19,7 +19,12 @@ export const libraryQuery = (search: JobsSearch) =>
   });
 
 export function fetchPage(search: JobsSearch, cursor: string | null, signal?: AbortSignal) {
-  return data(api.GET("/api/library/jobs", { params: { query: { ...toQuery(search, new Date()), cursor, limit: PAGE_SIZE } }, signal }));
+  return data(
+    api.GET("/api/library/jobs", {
+      params: { query: { ...toQuery(search, new Date()), cursor, limit: PAGE_SIZE } },
+      signal,
+    }),
+  );
 }
 
 export function fetchSummary(id: string) {

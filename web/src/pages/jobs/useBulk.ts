@@ -25,10 +25,15 @@ export function useBulk(onDone: () => void) {
     onSuccess: (outcomes, { action }) => {
       const done = outcomes.filter((each) => each.outcome === "done");
       const refused = outcomes.filter((each) => each.outcome === "refused");
-      if (action === "delete") forget(client, outcomes.filter((each) => each.outcome !== "refused").map((each) => each.job_id));
+      if (action === "delete")
+        forget(
+          client,
+          outcomes.filter((each) => each.outcome !== "refused").map((each) => each.job_id),
+        );
       if (done.length > 0) void notify(jobsTexts.outcome(done.length, jobsTexts.done[action]));
       if (refused.length > 0) void notifyError(new Error(jobsTexts.refused(refused.length, refused[0]?.message ?? "")));
-      for (const queryKey of [keys.wallet, keys.activeJobs, keys.allCounts]) void client.invalidateQueries({ queryKey });
+      for (const queryKey of [keys.wallet, keys.activeJobs, keys.allCounts])
+        void client.invalidateQueries({ queryKey });
       onDone();
     },
     onError: (error) => notifyError(error),

@@ -1,5 +1,5 @@
 // J and K move through the list, X selects, Escape clears, / searches. Enter opens, because a link has the focus.
-import { useEffect, useRef, type RefObject } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 import type { JobSummary } from "@/api/types";
 
 interface Options {
@@ -47,7 +47,9 @@ export function useListKeys(options: Options): void {
         requestAnimationFrame(() => {
           if (coming.current !== index) return;
           coming.current = null;
-          latest.current.list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`)?.focus({ preventScroll: true });
+          latest.current.list.current
+            ?.querySelector<HTMLElement>(`[data-index="${index}"] a`)
+            ?.focus({ preventScroll: true });
         }),
       );
     };
@@ -62,5 +64,11 @@ function focusedIndex(): number {
 }
 
 function isElsewhere(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || target.closest("input:not([type=checkbox]), textarea, select, [role=dialog], [role=menu], [role=listbox], [role=slider]") !== null);
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      target.closest(
+        "input:not([type=checkbox]), textarea, select, [role=dialog], [role=menu], [role=listbox], [role=slider]",
+      ) !== null)
+  );
 }

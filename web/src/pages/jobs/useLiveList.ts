@@ -1,5 +1,5 @@
 // Keeps a list of jobs as it is now, without asking for all of it again: rows change in place, new ones are announced.
-import { useQueryClient, type InfiniteData, type QueryClient } from "@tanstack/react-query";
+import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { keys } from "@/api/keys";
 import { changeListed, useCatchUp, useJobEvents } from "@/api/live";
@@ -25,7 +25,10 @@ export function useLiveList(search: JobsSearch): LiveList {
   const latest = useRef(search);
   latest.current = search;
 
-  const loaded = useCallback(() => (client.getQueryData<Pages>(keys.library({ ...latest.current }))?.pages ?? []).flatMap((page) => page.items), [client]);
+  const loaded = useCallback(
+    () => (client.getQueryData<Pages>(keys.library({ ...latest.current }))?.pages ?? []).flatMap((page) => page.items),
+    [client],
+  );
   const prepend = useCallback(
     (jobs: JobSummary[]) => {
       const queryKey = keys.library({ ...latest.current });
@@ -36,7 +39,10 @@ export function useLiveList(search: JobsSearch): LiveList {
         const [first, ...rest] = found?.pages ?? [];
         if (!found || !first) return found;
         const known = new Set(first.items.map((row) => row.id));
-        return { ...found, pages: [{ ...first, items: [...jobs.filter((job) => !known.has(job.id)), ...first.items] }, ...rest] };
+        return {
+          ...found,
+          pages: [{ ...first, items: [...jobs.filter((job) => !known.has(job.id)), ...first.items] }, ...rest],
+        };
       });
     },
     [client],
@@ -120,7 +126,10 @@ export function forget(client: QueryClient, ids: readonly string[]): void {
   const gone = new Set(ids);
   client.setQueriesData<Pages>({ queryKey: keys.libraries }, (found) => {
     if (!found) return found;
-    return { ...found, pages: found.pages.map((page) => ({ ...page, items: page.items.filter((job) => !gone.has(job.id)) })) };
+    return {
+      ...found,
+      pages: found.pages.map((page) => ({ ...page, items: page.items.filter((job) => !gone.has(job.id)) })),
+    };
   });
   void client.invalidateQueries({ queryKey: keys.allCounts });
 }

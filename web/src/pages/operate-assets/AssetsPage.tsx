@@ -3,9 +3,9 @@ import { ImagePlus, Upload } from "lucide-react";
 import { useRef, useState } from "react";
 import { Button, classes, Empty, PageHead, Progress, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
-import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import type { Asset } from "@/parts/workflow/queries";
 import { assetsTexts } from "@/texts/assets";
 import { AssetList } from "./AssetList";
@@ -30,7 +30,11 @@ export function AssetsPage() {
   );
   return (
     <div className={classes("rounded-m", isOver && "outline-2 outline-offset-8 outline-accent outline-dashed")}>
-      <PageHead title={assetsTexts.title} text={isOver ? assetsTexts.dropNow : assetsTexts.text} actions={mayChange ? button("go") : undefined} />
+      <PageHead
+        title={assetsTexts.title}
+        text={isOver ? assetsTexts.dropNow : assetsTexts.text}
+        actions={mayChange ? button("go") : undefined}
+      />
       {mayChange && (
         <input
           ref={input}
@@ -48,7 +52,9 @@ export function AssetsPage() {
       )}
       {upload.isPending && (
         <div className="panel mb-4 grid gap-2 p-4 text-s" role="status">
-          <span className="num [overflow-wrap:anywhere]">{assetsTexts.uploading(upload.variables.name, upload.percent)}</span>
+          <span className="num [overflow-wrap:anywhere]">
+            {assetsTexts.uploading(upload.variables.name, upload.percent)}
+          </span>
           <Progress percent={upload.percent} label={assetsTexts.uploading(upload.variables.name, upload.percent)} />
         </div>
       )}
@@ -57,12 +63,21 @@ export function AssetsPage() {
       ) : query.isPending ? (
         <Skeleton className="h-64" />
       ) : assets.length === 0 ? (
-        <Empty icon={<ImagePlus size={20} />} title={assetsTexts.none} text={mayChange ? assetsTexts.noneText : undefined} action={mayChange ? button("plain") : undefined} />
+        <Empty
+          icon={<ImagePlus size={20} />}
+          title={assetsTexts.none}
+          text={mayChange ? assetsTexts.noneText : undefined}
+          action={mayChange ? button("plain") : undefined}
+        />
       ) : (
         <div className="grid gap-4">
           <AssetList assets={assets} onDelete={mayChange ? setAsked : null} />
           {query.hasNextPage && (
-            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            <Button
+              className="justify-self-center"
+              busy={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
               {assetsTexts.more}
             </Button>
           )}

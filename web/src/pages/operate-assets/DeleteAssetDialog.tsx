@@ -2,8 +2,8 @@ import { explain } from "@/api/problems";
 import { Button, Dialog } from "@/design";
 import type { Asset } from "@/parts/workflow/queries";
 import { assetsTexts } from "@/texts/assets";
-import { useDeleteAsset } from "./useAssets";
 import { UseLinks } from "./UseLinks";
+import { useDeleteAsset } from "./useAssets";
 
 /** Asks before an asset is deleted; of an asset that is in use it says where. */
 export function DeleteAssetDialog({ asset, onClose }: { asset: Asset; onClose: () => void }) {

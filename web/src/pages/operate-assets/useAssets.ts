@@ -26,7 +26,8 @@ export function useUploadAsset() {
 export function useDeleteAsset(onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (asset: Asset) => api.DELETE("/api/admin/assets/{asset_id}", { params: { path: { asset_id: asset.id } } }),
+    mutationFn: (asset: Asset) =>
+      api.DELETE("/api/admin/assets/{asset_id}", { params: { path: { asset_id: asset.id } } }),
     onSuccess: (_, asset) => {
       onDone();
       void notifyDone(assetsTexts.deleted(asset.name));

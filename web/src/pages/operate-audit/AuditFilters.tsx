@@ -1,10 +1,10 @@
 import { useNavigate } from "@tanstack/react-router";
 import { ListFilter, X } from "lucide-react";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { Button, classes, Field, Input } from "@/design";
 import { localOf, utcOf } from "@/parts/local-times";
 import { auditTexts as texts } from "@/texts/audit";
-import { hasFilters, validAuditSearch, type AuditSearch } from "./filters";
+import { type AuditSearch, hasFilters, validAuditSearch } from "./filters";
 
 export function AuditFilters({ search }: { search: AuditSearch }) {
   const navigate = useNavigate({ from: "/operate/audit" });
@@ -19,22 +19,59 @@ export function AuditFilters({ search }: { search: AuditSearch }) {
     event.preventDefault();
     // The type belongs to the object that was clicked.
     const type = subject.trim() === (search.subject ?? "") ? search.type : undefined;
-    void navigate({ search: validAuditSearch({ actor, action, subject, type, tenant: search.tenant, since: since && utcOf(since), until: until && utcOf(until) }) });
+    void navigate({
+      search: validAuditSearch({
+        actor,
+        action,
+        subject,
+        type,
+        tenant: search.tenant,
+        since: since && utcOf(since),
+        until: until && utcOf(until),
+      }),
+    });
   };
   return (
     <>
-      <Button className="mb-4 sm:hidden" aria-expanded={isOpen} icon={<ListFilter size={16} />} onClick={() => setOpen(!isOpen)}>
+      <Button
+        className="mb-4 sm:hidden"
+        aria-expanded={isOpen}
+        icon={<ListFilter size={16} />}
+        onClick={() => setOpen(!isOpen)}
+      >
         {texts.filters}
       </Button>
-      <form onSubmit={submit} aria-label={texts.filters} className={classes(!isOpen && "max-sm:hidden", "mb-4 grid items-end gap-3 sm:grid-cols-2 lg:grid-cols-[1fr_1fr_1fr_auto_auto_auto]")}>
+      <form
+        onSubmit={submit}
+        aria-label={texts.filters}
+        className={classes(
+          !isOpen && "max-sm:hidden",
+          "mb-4 grid items-end gap-3 sm:grid-cols-2 lg:grid-cols-[1fr_1fr_1fr_auto_auto_auto]",
+        )}
+      >
         <Field label={texts.actor}>
-          <Input value={actor} placeholder={texts.actorHint} maxLength={200} onChange={(event) => setActor(event.target.value)} />
+          <Input
+            value={actor}
+            placeholder={texts.actorHint}
+            maxLength={200}
+            onChange={(event) => setActor(event.target.value)}
+          />
         </Field>
         <Field label={texts.action}>
-          <Input value={action} placeholder={texts.actionHint} maxLength={200} onChange={(event) => setAction(event.target.value)} />
+          <Input
+            value={action}
+            placeholder={texts.actionHint}
+            maxLength={200}
+            onChange={(event) => setAction(event.target.value)}
+          />
         </Field>
         <Field label={texts.subject}>
-          <Input value={subject} placeholder={texts.subjectHint} maxLength={200} onChange={(event) => setSubject(event.target.value)} />
+          <Input
+            value={subject}
+            placeholder={texts.subjectHint}
+            maxLength={200}
+            onChange={(event) => setSubject(event.target.value)}
+          />
         </Field>
         <Field label={texts.since}>
           <Input type="datetime-local" value={since} onChange={(event) => setSince(event.target.value)} />
@@ -44,7 +81,16 @@ export function AuditFilters({ search }: { search: AuditSearch }) {
         </Field>
         <div className="flex gap-2">
           <Button type="submit">{texts.apply}</Button>
-          {hasFilters(search) && <Button look="quiet" size="icon" aria-label={texts.clear} title={texts.clear} icon={<X size={18} />} onClick={() => void navigate({ search: {} })} />}
+          {hasFilters(search) && (
+            <Button
+              look="quiet"
+              size="icon"
+              aria-label={texts.clear}
+              title={texts.clear}
+              icon={<X size={18} />}
+              onClick={() => void navigate({ search: {} })}
+            />
+          )}
         </div>
       </form>
     </>

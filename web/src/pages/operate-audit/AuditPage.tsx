@@ -25,7 +25,13 @@ export function AuditPage() {
         columns={COLUMNS}
         rowKey={(entry) => entry.id}
         label={texts.list}
-        empty={<Empty icon={<ScrollText size={20} />} title={isFiltered ? texts.notFound : texts.none} text={isFiltered ? texts.notFoundText : texts.noneText} />}
+        empty={
+          <Empty
+            icon={<ScrollText size={20} />}
+            title={isFiltered ? texts.notFound : texts.none}
+            text={isFiltered ? texts.notFoundText : texts.noneText}
+          />
+        }
       />
     </>
   );

@@ -18,7 +18,10 @@ export function Only({ search, label, isWhole = false, children }: Props) {
       to="/operate/audit"
       search={(before) => ({ ...before, ...search })}
       title={label}
-      className={classes("underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text", isWhole && "xl:whitespace-nowrap")}
+      className={classes(
+        "underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text",
+        isWhole && "xl:whitespace-nowrap",
+      )}
     >
       {children}
     </Link>

@@ -12,11 +12,20 @@ export function SubjectCell({ entry }: { entry: AuditEntry }) {
   return (
     <>
       <span className="inline-flex items-center gap-1">
-        <Only isWhole={!entry.subject_name} search={{ type: entry.subject_type, subject: entry.subject_id }} label={texts.onlySubject(name)}>
+        <Only
+          isWhole={!entry.subject_name}
+          search={{ type: entry.subject_type, subject: entry.subject_id }}
+          label={texts.onlySubject(name)}
+        >
           {name}
         </Only>
         {page && (
-          <Link {...page} aria-label={texts.open(name)} title={texts.open(name)} className="grid size-6 shrink-0 place-items-center rounded-s text-muted hover:bg-hover hover:text-text touch:size-10">
+          <Link
+            {...page}
+            aria-label={texts.open(name)}
+            title={texts.open(name)}
+            className="grid size-6 shrink-0 place-items-center rounded-s text-muted hover:bg-hover hover:text-text touch:size-10"
+          >
             <ArrowUpRight size={14} aria-hidden />
           </Link>
         )}

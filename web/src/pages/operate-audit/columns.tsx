@@ -1,4 +1,4 @@
-import { Time, type Column } from "@/design";
+import { type Column, Time } from "@/design";
 import { actorName } from "@/parts/actor-name";
 import { auditTexts as texts } from "@/texts/audit";
 import { detailsOf } from "./entries";
@@ -9,7 +9,11 @@ import { SubjectCell } from "./SubjectCell";
 const WIDE = "max-lg:hidden";
 
 export const COLUMNS: readonly Column<AuditEntry>[] = [
-  { name: texts.columns.at, className: WIDE, cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" /> },
+  {
+    name: texts.columns.at,
+    className: WIDE,
+    cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" />,
+  },
   {
     name: texts.columns.actor,
     className: WIDE,
@@ -48,5 +52,9 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
         </Only>
       ),
   },
-  { name: texts.columns.details, className: WIDE, cell: (entry) => <span className="text-muted [overflow-wrap:anywhere]">{detailsOf(entry)}</span> },
+  {
+    name: texts.columns.details,
+    className: WIDE,
+    cell: (entry) => <span className="text-muted [overflow-wrap:anywhere]">{detailsOf(entry)}</span>,
+  },
 ];

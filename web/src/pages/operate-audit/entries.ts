@@ -8,10 +8,14 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** `amount: 100, reason: Invoice 7`. Ids of users and tenants are replaced by their names. */
 export function detailsOf({ details, names }: Pick<AuditEntry, "details" | "names">): string {
-  const named = (text: string) => Object.entries(names ?? {}).reduce((result, [id, name]) => result.replaceAll(id, nameOfUser(name)), text);
+  const named = (text: string) =>
+    Object.entries(names ?? {}).reduce((result, [id, name]) => result.replaceAll(id, nameOfUser(name)), text);
   return Object.entries(details)
     .filter(([, value]) => value !== null && value !== "")
-    .map(([name, value]) => `${wordsOf(name, value, names)}: ${named(typeof value === "string" ? value : JSON.stringify(value))}`)
+    .map(
+      ([name, value]) =>
+        `${wordsOf(name, value, names)}: ${named(typeof value === "string" ? value : JSON.stringify(value))}`,
+    )
     .join(", ");
 }
 
@@ -27,7 +31,11 @@ export function subjectName({ subject_name, subject_id }: Pick<AuditEntry, "subj
 }
 
 /** The page of what was changed. What was deleted since has a page that says so. */
-export function pageOf({ subject_type, subject_id, action }: Pick<AuditEntry, "subject_type" | "subject_id" | "action">) {
+export function pageOf({
+  subject_type,
+  subject_id,
+  action,
+}: Pick<AuditEntry, "subject_type" | "subject_id" | "action">) {
   // An invitation is not a user yet, and failed logins may name no user.
   const isUser = ID.test(subject_id) && action !== "user.invite" && action !== "user.uninvite";
   switch (subject_type) {

@@ -20,7 +20,8 @@ const TIMES = ["since", "until"] as const;
 
 export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
   // The id of a fleet comes out of the URL as a number.
-  const textOf = (value: unknown) => (typeof value === "string" || typeof value === "number" ? String(value).trim() : "") || undefined;
+  const textOf = (value: unknown) =>
+    (typeof value === "string" || typeof value === "number" ? String(value).trim() : "") || undefined;
   const texts = TEXTS.map((name) => [name, textOf(search[name])]);
   const times = TIMES.map((name) => [name, typeof search[name] === "string" ? utcOf(search[name]) : undefined]);
   return Object.fromEntries([...texts, ...times].filter(([, value]) => value !== undefined)) as AuditSearch;

@@ -13,7 +13,19 @@ export const auditLogQuery = ({ actor, action, type, subject, tenant, since, unt
     queryFn: ({ pageParam, signal }) =>
       data(
         api.GET("/api/admin/audit-logs", {
-          params: { query: { actor, action, subject_type: type, subject_id: subject, tenant_id: tenant, since, until, cursor: pageParam, limit: PER_PAGE } },
+          params: {
+            query: {
+              actor,
+              action,
+              subject_type: type,
+              subject_id: subject,
+              tenant_id: tenant,
+              since,
+              until,
+              cursor: pageParam,
+              limit: PER_PAGE,
+            },
+          },
           signal,
         }),
       ),

@@ -1,5 +1,5 @@
 import { Link, useNavigate } from "@tanstack/react-router";
-import { Ellipsis, EyeOff, ExternalLink, Send, Trash2 } from "lucide-react";
+import { Ellipsis, ExternalLink, EyeOff, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { explain } from "@/api/problems";
 import { Button, Dialog, Menu, MenuItem, MenuLine } from "@/design";
@@ -32,7 +32,13 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
         </Button>
       )}
       {mayChange && !effect.is_published && (
-        <Button look="go" icon={<Send size={16} />} disabled={isDirty} title={isDirty ? texts.saveFirst : undefined} onClick={() => setAsked("publish")}>
+        <Button
+          look="go"
+          icon={<Send size={16} />}
+          disabled={isDirty}
+          title={isDirty ? texts.saveFirst : undefined}
+          onClick={() => setAsked("publish")}
+        >
           {texts.publish}
         </Button>
       )}
@@ -69,7 +75,11 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
               </Button>
             )}
             {asked === "unpublish" && (
-              <Button look="danger" busy={unpublish.isPending} onClick={() => unpublish.mutate({ is_published: false })}>
+              <Button
+                look="danger"
+                busy={unpublish.isPending}
+                onClick={() => unpublish.mutate({ is_published: false })}
+              >
                 {texts.unpublishIt}
               </Button>
             )}

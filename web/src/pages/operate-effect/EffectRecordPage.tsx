@@ -3,13 +3,13 @@ import { Link, useParams } from "@tanstack/react-router";
 import { ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton } from "@/design";
-import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
+import { JobsLink } from "@/parts/JobsLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { priceOf } from "@/parts/workflow/price";
-import { effectRecordQuery, type EffectRecord } from "@/parts/workflow/queries";
+import { type EffectRecord, effectRecordQuery } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { EffectActions } from "./EffectActions";
 import { EffectFields } from "./EffectFields";
@@ -38,7 +38,11 @@ export function EffectRecordPage() {
     );
   }
   if (effect.data !== undefined) return <Editor key={slug} effect={effect.data} />;
-  return effect.isError ? <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} /> : <Skeleton className="h-96" />;
+  return effect.isError ? (
+    <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} />
+  ) : (
+    <Skeleton className="h-96" />
+  );
 }
 
 function Editor({ effect }: { effect: EffectRecord }) {

@@ -10,7 +10,7 @@ import { exampleMedia } from "@/parts/effects";
 import { DEFAULT_RATIO, ratioOf } from "@/parts/media";
 import { LoopingClip } from "@/parts/player/LoopingClip";
 import { MediaBox } from "@/parts/player/MediaBox";
-import { workflowQuery, type EffectRecord } from "@/parts/workflow/queries";
+import { type EffectRecord, workflowQuery } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { UploadPreview } from "./UploadPreview";
 import { useEffectPreview } from "./useEffectActions";
@@ -39,7 +39,14 @@ export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayC
           </p>
         )}
         {mayChange && effect.preview && (
-          <Button look="quiet" size="s" className="justify-self-start" busy={change.isPending && change.variables === null} icon={<Trash2 size={14} />} onClick={() => change.mutate(null)}>
+          <Button
+            look="quiet"
+            size="s"
+            className="justify-self-start"
+            busy={change.isPending && change.variables === null}
+            icon={<Trash2 size={14} />}
+            onClick={() => change.mutate(null)}
+          >
             {texts.removePreview}
           </Button>
         )}
@@ -52,7 +59,13 @@ export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayC
               { value: "upload", label: texts.uploadTab },
               { value: "render", label: texts.renderTab },
             ]}
-            onChange={(way) => void navigate({ search: (now) => ({ ...now, preview: way === "render" ? "render" : undefined }), replace: true, resetScroll: false })}
+            onChange={(way) =>
+              void navigate({
+                search: (now) => ({ ...now, preview: way === "render" ? "render" : undefined }),
+                replace: true,
+                resetScroll: false,
+              })
+            }
           />
         )}
         {mayChange && preview === "upload" && <UploadPreview slug={effect.slug} />}
@@ -67,8 +80,16 @@ export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayC
             draft={null}
             mayRun
             job={test}
-            onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
-            onFleets={() => void navigate({ to: "/operate/workflows/$slug", params: { slug: effect.workflow }, search: { tab: "settings" } })}
+            onJob={(id) =>
+              void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })
+            }
+            onFleets={() =>
+              void navigate({
+                to: "/operate/workflows/$slug",
+                params: { slug: effect.workflow },
+                search: { tab: "settings" },
+              })
+            }
             action={(jobId) => (
               <Button busy={change.isPending} onClick={() => change.mutate({ job_id: jobId })}>
                 {change.isPending ? texts.rendering : texts.useResult}
@@ -88,11 +109,14 @@ function Shown({ effect }: { effect: EffectRecord }) {
     return (
       <MediaBox ratio={DEFAULT_RATIO} maxHeight={HEIGHT}>
         <Art name={effect.name} className="absolute inset-0 size-full" />
-        <p className="absolute inset-x-0 bottom-0 bg-black/60 px-3 py-2 text-center text-s text-white">{texts.noPreview}</p>
+        <p className="absolute inset-x-0 bottom-0 bg-black/60 px-3 py-2 text-center text-s text-white">
+          {texts.noPreview}
+        </p>
       </MediaBox>
     );
   }
-  if (before !== null && before.kind === after.kind) return <BeforeAfter before={before} after={after} isExample maxHeight={HEIGHT} />;
+  if (before !== null && before.kind === after.kind)
+    return <BeforeAfter before={before} after={after} isExample maxHeight={HEIGHT} />;
   return (
     <MediaBox ratio={ratioOf(after)} maxHeight={HEIGHT}>
       <LoopingClip media={after} />

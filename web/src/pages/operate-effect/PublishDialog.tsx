@@ -1,4 +1,4 @@
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import { Button, Dialog, Field, formatTokens } from "@/design";
 import { NumberInput } from "@/parts/workflow/NumberInput";
@@ -31,7 +31,14 @@ export function PublishDialog({ effect, onClose }: { effect: EffectRecord; onClo
       }
     >
       <form id="publish" onSubmit={submit} noValidate>
-        <Field label={texts.price} required hint={price === null ? texts.priceHint : price === 0 ? texts.publishFree : texts.publishPrice(formatTokens(price))} error={reason}>
+        <Field
+          label={texts.price}
+          required
+          hint={
+            price === null ? texts.priceHint : price === 0 ? texts.publishFree : texts.publishPrice(formatTokens(price))
+          }
+          error={reason}
+        >
           <NumberInput value={price} onChange={(value) => setPrice(value === null ? null : Number(value))} />
         </Field>
       </form>

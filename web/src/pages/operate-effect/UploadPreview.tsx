@@ -28,7 +28,10 @@ export function UploadPreview({ slug }: { slug: string }) {
         for (const file of chosen) assets.push(await uploadAsset(file));
         await set.mutateAsync({ after_asset_id: assets[0]!.id, before_asset_id: assets[1]?.id });
       } finally {
-        for (const asset of assets) await api.DELETE("/api/admin/assets/{asset_id}", { params: { path: { asset_id: asset.id } } }).catch(() => undefined);
+        for (const asset of assets)
+          await api
+            .DELETE("/api/admin/assets/{asset_id}", { params: { path: { asset_id: asset.id } } })
+            .catch(() => undefined);
       }
     },
     onSuccess: () => {

@@ -11,7 +11,13 @@ import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import type { EffectEditing } from "./useEffectDraft";
 
 /** The values that make the effect of its workflow: hidden from users, or where they start. */
-export function ValuesPanel({ editing: { draft, set, save }, mayChange }: { editing: EffectEditing; mayChange: boolean }) {
+export function ValuesPanel({
+  editing: { draft, set, save },
+  mayChange,
+}: {
+  editing: EffectEditing;
+  mayChange: boolean;
+}) {
   const workflow = useQuery(workflowQuery(draft.workflow));
   const properties = workflow.data?.properties ?? [];
   const primary = properties.find((each) => each.is_primary_input);
@@ -39,7 +45,14 @@ export function ValuesPanel({ editing: { draft, set, save }, mayChange }: { edit
           {settable.length === 0 && <p className="text-muted">{texts.noValues}</p>}
           <ul className="divide-y">
             {settable.map((property) => (
-              <Value key={property.key} property={property} value={overrides[property.key]} error={reasonOf(save.error, property.key)} mayChange={mayChange} onChange={(value) => change(property.key, value)} />
+              <Value
+                key={property.key}
+                property={property}
+                value={overrides[property.key]}
+                error={reasonOf(save.error, property.key)}
+                mayChange={mayChange}
+                onChange={(value) => change(property.key, value)}
+              />
             ))}
           </ul>
         </>
@@ -72,7 +85,12 @@ function Value({ property, value, error, mayChange, onChange }: ValueProps) {
             {property.user_configurable ? texts.byUsers : texts.byEffect}
           </Badge>
         </div>
-        <Switch label={texts.sets(label)} checked={isSet} disabled={!mayChange} onChange={(next) => onChange(next ? startOf(property) : undefined)} />
+        <Switch
+          label={texts.sets(label)}
+          checked={isSet}
+          disabled={!mayChange}
+          onChange={(next) => onChange(next ? startOf(property) : undefined)}
+        />
       </div>
       {isSet ? (
         <fieldset disabled={!mayChange} className="contents">
@@ -82,7 +100,12 @@ function Value({ property, value, error, mayChange, onChange }: ValueProps) {
         </fieldset>
       ) : (
         <p className={error || mustSet ? "text-s text-bad" : "line-clamp-2 text-s text-muted [overflow-wrap:anywhere]"}>
-          {error ?? (mustSet ? texts.mustSet : property.default == null ? texts.noDefault : texts.usesDefault(isFileType(property.type) ? asset : shownValue(property.default)))}
+          {error ??
+            (mustSet
+              ? texts.mustSet
+              : property.default == null
+                ? texts.noDefault
+                : texts.usesDefault(isFileType(property.type) ? asset : shownValue(property.default)))}
         </p>
       )}
     </li>

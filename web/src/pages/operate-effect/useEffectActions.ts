@@ -9,13 +9,29 @@ import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 export type EffectChange = Partial<Omit<Schemas["UpdateEffect"], "version">>;
 
 /** Changes an effect as it was read: refused where another operator changed it since. */
-export function useChangeEffect(effect: EffectRecord, said: (changed: EffectRecord) => string, onDone: () => void = () => undefined) {
+export function useChangeEffect(
+  effect: EffectRecord,
+  said: (changed: EffectRecord) => string,
+  onDone: () => void = () => undefined,
+) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (change: EffectChange) => data(api.PATCH("/api/admin/effects/{effect}", { params: { path: { effect: effect.slug } }, body: { ...change, version: effect.version } })),
+    mutationFn: (change: EffectChange) =>
+      data(
+        api.PATCH("/api/admin/effects/{effect}", {
+          params: { path: { effect: effect.slug } },
+          body: { ...change, version: effect.version },
+        }),
+      ),
     onSuccess: (changed) => {
       client.setQueryData(keys.effectRecord(effect.slug), changed);
-      for (const queryKey of [keys.effectRecords(undefined).slice(0, 3), keys.effects(), keys.effect(effect.slug), keys.assets]) void client.invalidateQueries({ queryKey });
+      for (const queryKey of [
+        keys.effectRecords(undefined).slice(0, 3),
+        keys.effects(),
+        keys.effect(effect.slug),
+        keys.assets,
+      ])
+        void client.invalidateQueries({ queryKey });
       onDone();
       void notifyDone(said(changed));
       for (const warning of changed.warnings ?? []) void notifyError(new Error(warning));

@@ -4,9 +4,18 @@ import { keys } from "@/api/keys";
 import { same } from "@/parts/workflow/exact";
 import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
-import { useChangeEffect, type EffectChange } from "./useEffectActions";
+import { type EffectChange, useChangeEffect } from "./useEffectActions";
 
-const FIELDS = ["name", "description", "category", "workflow", "credits_cost", "provider", "stage", "overrides"] as const;
+const FIELDS = [
+  "name",
+  "description",
+  "category",
+  "workflow",
+  "credits_cost",
+  "provider",
+  "stage",
+  "overrides",
+] as const;
 export type EffectDraft = Pick<EffectRecord, (typeof FIELDS)[number]>;
 
 /** The fields of an effect as they are edited. */
@@ -16,7 +25,11 @@ export function useEffectDraft(effect: EffectRecord) {
   const draft: EffectDraft = { ...effect, ...edited };
   const changed = FIELDS.filter((name) => !same(effect[name], draft[name]));
   const isDirty = changed.length > 0;
-  const save = useChangeEffect(effect, (saved) => texts.saved(saved.name), () => setEdited({}));
+  const save = useChangeEffect(
+    effect,
+    (saved) => texts.saved(saved.name),
+    () => setEdited({}),
+  );
   useEffect(() => {
     if (!isDirty) return;
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { fieldReason } from "@/api/problems";
@@ -34,7 +34,13 @@ export function CreateEffectDialog({ workflow: wanted, onClose }: { workflow: st
       actions={
         <>
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button look="go" type="submit" form="new-effect" busy={create.isPending} disabled={!name.trim() || !slug || !workflow}>
+          <Button
+            look="go"
+            type="submit"
+            form="new-effect"
+            busy={create.isPending}
+            disabled={!name.trim() || !slug || !workflow}
+          >
             {texts.createIt}
           </Button>
         </>
@@ -55,8 +61,20 @@ export function CreateEffectDialog({ workflow: wanted, onClose }: { workflow: st
             }}
           />
         </Field>
-        <Field label={texts.workflow} required hint={workflows.data?.length === 0 ? texts.noWorkflows : undefined} error={fieldReason(create.error, "workflow")}>
-          <Select value={workflow} choices={(workflows.data ?? []).map((each) => ({ value: each.slug, label: each.name === each.slug ? each.slug : `${each.name} (${each.slug})` }))} onChange={setWorkflow} />
+        <Field
+          label={texts.workflow}
+          required
+          hint={workflows.data?.length === 0 ? texts.noWorkflows : undefined}
+          error={fieldReason(create.error, "workflow")}
+        >
+          <Select
+            value={workflow}
+            choices={(workflows.data ?? []).map((each) => ({
+              value: each.slug,
+              label: each.name === each.slug ? each.slug : `${each.name} (${each.slug})`,
+            }))}
+            onChange={setWorkflow}
+          />
         </Field>
       </form>
       {create.error !== null && !isNamed && <ProblemPanel error={create.error} />}
@@ -68,7 +86,8 @@ function useCreateEffect() {
   const client = useQueryClient();
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: (wish: { name: string; slug: string; workflow: string; overrides: Record<string, never> }) => data(api.POST("/api/admin/effects", { body: wish as Schemas["CreateEffect"] })),
+    mutationFn: (wish: { name: string; slug: string; workflow: string; overrides: Record<string, never> }) =>
+      data(api.POST("/api/admin/effects", { body: wish as Schemas["CreateEffect"] })),
     onSuccess: async (made) => {
       void client.invalidateQueries({ queryKey: keys.allEffectRecords });
       void notifyDone(texts.created(made.name));

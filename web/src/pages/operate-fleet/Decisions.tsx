@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "@/api/types";
-import { Table, Time, type Column } from "@/design";
+import { type Column, Table, Time } from "@/design";
 import { Section } from "@/pages/operate-worker/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { decisionsQuery } from "./queries";
@@ -22,7 +22,11 @@ export function Decisions({ fleetId }: { fleetId: number }) {
   if (data === undefined) return null;
   return (
     <Section hasTable title={texts.title}>
-      {data.items.length === 0 ? <p className="text-muted">{texts.none}</p> : <Table label={texts.title} rows={data.items} columns={COLUMNS} rowKey={(decision) => decision.id} />}
+      {data.items.length === 0 ? (
+        <p className="text-muted">{texts.none}</p>
+      ) : (
+        <Table label={texts.title} rows={data.items} columns={COLUMNS} rowKey={(decision) => decision.id} />
+      )}
     </Section>
   );
 }

@@ -1,4 +1,4 @@
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Input, Switch } from "@/design";
@@ -17,7 +17,10 @@ export function EditFleetDialog({ fleet: given, onClose }: { fleet: Schemas["Fle
   const wanted = wholeNumber(desired);
   const draft = { name: name.trim(), is_active: isActive, desired_workers: wanted ?? null };
   const isChanged = wanted !== undefined && Object.keys(changesOf(fleet, draft)).length > 0;
-  const reasons = { name: fieldReason(save.error, "name"), desired: wanted === undefined ? fleetsTexts.notWhole : fieldReason(save.error, "desired_workers") };
+  const reasons = {
+    name: fieldReason(save.error, "name"),
+    desired: wanted === undefined ? fleetsTexts.notWhole : fieldReason(save.error, "desired_workers"),
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (isChanged) save.mutate(changesOf(fleet, draft));
@@ -33,8 +36,17 @@ export function EditFleetDialog({ fleet: given, onClose }: { fleet: Schemas["Fle
             <Switch checked={isActive} onChange={setActive} />
           </div>
         </Field>
-        <Field label={fleetsTexts.desired} hint={fleet.scaling ? fleetsTexts.desiredScaled : fleetsTexts.desiredHint} error={reasons.desired}>
-          <Input inputMode="numeric" value={desired} disabled={fleet.scaling != null} onChange={(event) => setDesired(event.target.value)} />
+        <Field
+          label={fleetsTexts.desired}
+          hint={fleet.scaling ? fleetsTexts.desiredScaled : fleetsTexts.desiredHint}
+          error={reasons.desired}
+        >
+          <Input
+            inputMode="numeric"
+            value={desired}
+            disabled={fleet.scaling != null}
+            onChange={(event) => setDesired(event.target.value)}
+          />
         </Field>
         {wanted !== undefined && <PlanText label={fleetsTexts.plan.label} sentences={changePlan(fleet, draft)} />}
         {save.error && !Object.values(reasons).some(Boolean) && (

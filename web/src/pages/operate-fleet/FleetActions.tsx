@@ -18,7 +18,11 @@ export function FleetActions({ fleet }: { fleet: Schemas["Fleet"] }) {
       <Button icon={<Pencil size={16} />} onClick={() => setAsked("edit")}>
         {texts.edit}
       </Button>
-      <Menu trigger={<Button look="quiet" size="icon" aria-label={texts.actionsOf(fleet.name)} icon={<Ellipsis size={18} />} />}>
+      <Menu
+        trigger={
+          <Button look="quiet" size="icon" aria-label={texts.actionsOf(fleet.name)} icon={<Ellipsis size={18} />} />
+        }
+      >
         <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setAsked("delete")}>
           {texts.delete}
         </MenuItem>

@@ -38,9 +38,21 @@ export function FleetPage() {
       />
       <div className="mb-8 grid grid-cols-2 gap-3 lg:grid-cols-4">
         <Stat label={fleetTexts.live} value={fleet.live_workers} hint={fleetTexts.registered(fleet.workers)} />
-        <Stat label={fleetTexts.wanted} value={scaling?.wanted ?? fleet.desired_workers ?? "–"} hint={scaling ? fleetTexts.bounds(scaling.minimum, scaling.maximum) : fleetTexts.notScaled} />
-        <Stat label={fleetTexts.waiting} value={numbers?.queued_jobs ?? "–"} hint={numbers && fleetTexts.work(duration(numbers.queued_seconds))} />
-        <Stat label={fleetTexts.running} value={numbers?.running_jobs ?? "–"} hint={numbers && fleetTexts.needs(numbers.needed_workers)} />
+        <Stat
+          label={fleetTexts.wanted}
+          value={scaling?.wanted ?? fleet.desired_workers ?? "–"}
+          hint={scaling ? fleetTexts.bounds(scaling.minimum, scaling.maximum) : fleetTexts.notScaled}
+        />
+        <Stat
+          label={fleetTexts.waiting}
+          value={numbers?.queued_jobs ?? "–"}
+          hint={numbers && fleetTexts.work(duration(numbers.queued_seconds))}
+        />
+        <Stat
+          label={fleetTexts.running}
+          value={numbers?.running_jobs ?? "–"}
+          hint={numbers && fleetTexts.needs(numbers.needed_workers)}
+        />
       </div>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-8">
         <WorkflowQueues fleet={fleet} mayChange={mayOperate} />

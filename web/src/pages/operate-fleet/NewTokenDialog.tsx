@@ -1,4 +1,4 @@
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import { Button, CopyButton, Dialog, Field, Input } from "@/design";
 import { fleetTexts } from "@/texts/fleets";
@@ -38,7 +38,14 @@ export function NewTokenDialog({ fleetId, onClose }: { fleetId: number; onClose:
 export function ShownToken({ token, onClose }: { token: string; onClose: () => void }) {
   const command = `FLEET_SECRET=${token} callsheet worker --url ${window.location.origin}`;
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.shown} text={texts.shownText} wide actions={<Button onClick={onClose}>{texts.done}</Button>}>
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={texts.shown}
+      text={texts.shownText}
+      wide
+      actions={<Button onClick={onClose}>{texts.done}</Button>}
+    >
       <div className="grid gap-3">
         <Line text={token} label={texts.copyToken} />
         <Line text={command} label={texts.copyCommand} />

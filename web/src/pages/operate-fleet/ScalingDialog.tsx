@@ -14,7 +14,12 @@ export function ScalingDialog({ fleet, onClose }: { fleet: Schemas["Fleet"]; onC
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={fleetTexts.scaling.dialogTitle(fleet.name)} wide>
       {isKnown ? (
-        <ScalingForm fleet={fleet} rules={fleet.scaling == null ? null : (rules.data ?? null)} drivers={drivers.data} onClose={onClose} />
+        <ScalingForm
+          fleet={fleet}
+          rules={fleet.scaling == null ? null : (rules.data ?? null)}
+          drivers={drivers.data}
+          onClose={onClose}
+        />
       ) : error ? (
         <ProblemPanel error={error} onRetry={() => void Promise.all([drivers.refetch(), rules.refetch()])} />
       ) : (

@@ -1,13 +1,21 @@
 import { ChevronRight } from "lucide-react";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { ApiError, explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Field, Input, Select } from "@/design";
-import { initialOf, payloadOf, withValue, type Schema } from "@/parts/form/schema";
+import { initialOf, payloadOf, type Schema, withValue } from "@/parts/form/schema";
 import { PlanText } from "@/parts/PlanText";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { fleetsTexts, fleetTexts } from "@/texts/fleets";
-import { draftOf, MORE_RULES, problemsIn, requestOf, scalingPlan, type NumberRule, type ScalingDraft } from "./scaling-draft";
+import {
+  draftOf,
+  MORE_RULES,
+  type NumberRule,
+  problemsIn,
+  requestOf,
+  type ScalingDraft,
+  scalingPlan,
+} from "./scaling-draft";
 import { useSetScaling } from "./useFleetActions";
 
 type Driver = Schemas["ScalingDriver"];
@@ -24,7 +32,9 @@ interface Props {
 export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
   // As they were when the form was opened.
   const [rules] = useState(given);
-  const [draft, setDraft] = useState(() => draftOf(rules, drivers[0]?.name ?? "", initialOf(schemaOf(drivers[0]), schemaOf(drivers[0]))));
+  const [draft, setDraft] = useState(() =>
+    draftOf(rules, drivers[0]?.name ?? "", initialOf(schemaOf(drivers[0]), schemaOf(drivers[0]))),
+  );
   const save = useSetScaling(fleet.id, onClose);
   const driver = drivers.find((each) => each.name === draft.driver);
   const schema = schemaOf(driver);
@@ -32,7 +42,10 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
   const plan = scalingPlan(draft, fleet, rules);
   const refused = optionReasons(save.error);
   const reasonOf = (name: string) => problems[name as NumberRule] ?? fieldReason(save.error, name);
-  const shown = [...Object.values(refused), ...["driver", "providers", ...Object.keys(draft.numbers)].map((name) => fieldReason(save.error, name))].some(Boolean);
+  const shown = [
+    ...Object.values(refused),
+    ...["driver", "providers", ...Object.keys(draft.numbers)].map((name) => fieldReason(save.error, name)),
+  ].some(Boolean);
   const change = (part: Partial<ScalingDraft>) => {
     // A refusal is about what was sent.
     save.reset();
@@ -40,7 +53,10 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
   };
   const choose = (name: string) => {
     const chosen = schemaOf(drivers.find((each) => each.name === name));
-    change({ driver: name, options: rules?.driver === name ? (rules.options as typeof draft.options) : initialOf(chosen, chosen) });
+    change({
+      driver: name,
+      options: rules?.driver === name ? (rules.options as typeof draft.options) : initialOf(chosen, chosen),
+    });
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -48,13 +64,21 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
   };
   const number = (name: NumberRule, label: string, hint?: string) => (
     <Field key={name} label={label} hint={hint} error={reasonOf(name)}>
-      <Input inputMode="decimal" value={draft.numbers[name]} onChange={(event) => change({ numbers: { ...draft.numbers, [name]: event.target.value } })} />
+      <Input
+        inputMode="decimal"
+        value={draft.numbers[name]}
+        onChange={(event) => change({ numbers: { ...draft.numbers, [name]: event.target.value } })}
+      />
     </Field>
   );
   return (
     <form onSubmit={submit} className="grid gap-4" noValidate>
       <Field label={texts.driver} hint={driver?.about} error={reasonOf("driver")}>
-        <Select value={draft.driver} choices={drivers.map((each) => ({ value: each.name, label: each.name }))} onChange={choose} />
+        <Select
+          value={draft.driver}
+          choices={drivers.map((each) => ({ value: each.name, label: each.name }))}
+          onChange={choose}
+        />
       </Field>
       <div className="grid items-start gap-4 sm:grid-cols-2">
         {number("minimum", texts.minimum)}
@@ -64,9 +88,18 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
       </div>
       <fieldset className="grid min-w-0 gap-4 rounded-m border p-4">
         <legend className="-ml-1 px-1 text-s font-[550]">{texts.options}</legend>
-        <SchemaForm key={draft.driver} schema={schema} value={draft.options} onChange={(path, next) => change({ options: withValue(draft.options, path, next) })} problems={refused} />
+        <SchemaForm
+          key={draft.driver}
+          schema={schema}
+          value={draft.options}
+          onChange={(path, next) => change({ options: withValue(draft.options, path, next) })}
+          problems={refused}
+        />
       </fieldset>
-      <details className="group" open={MORE_RULES.some((name) => reasonOf(name)) || Boolean(reasonOf("providers")) || undefined}>
+      <details
+        className="group"
+        open={MORE_RULES.some((name) => reasonOf(name)) || Boolean(reasonOf("providers")) || undefined}
+      >
         <summary className="flex min-h-8 touch:min-h-11 list-none items-center gap-1 text-s text-muted hover:text-text">
           <ChevronRight size={14} aria-hidden className="transition-transform duration-100 group-open:rotate-90" />
           {texts.more}
@@ -99,5 +132,9 @@ function schemaOf(driver: Driver | undefined): Schema {
 /** By the name of the option, as the form of the options takes them. */
 function optionReasons(error: unknown): Record<string, string> {
   const fields = error instanceof ApiError ? (error.problem.errors ?? []) : [];
-  return Object.fromEntries(fields.filter((each) => each.field.startsWith("options.")).map((each) => [each.field.slice("options.".length).split(".")[0] ?? "", each.reason]));
+  return Object.fromEntries(
+    fields
+      .filter((each) => each.field.startsWith("options."))
+      .map((each) => [each.field.slice("options.".length).split(".")[0] ?? "", each.reason]),
+  );
 }

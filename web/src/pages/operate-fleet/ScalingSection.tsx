@@ -34,14 +34,25 @@ export function ScalingSection({ fleet, mayChange }: { fleet: Schemas["Fleet"]; 
           <p>
             {fleetTexts.scaledBy(scaling.driver)} {scaling.reason ?? fleetTexts.noDecision}
           </p>
-          {scaling.driver_error && <p className="mt-1 text-bad [overflow-wrap:anywhere]">{fleetTexts.driverError(scaling.driver_error)}</p>}
+          {scaling.driver_error && (
+            <p className="mt-1 text-bad [overflow-wrap:anywhere]">{fleetTexts.driverError(scaling.driver_error)}</p>
+          )}
         </>
       ) : (
         <p className="text-muted">{texts.none}</p>
       )}
       {asked === "rules" && <ScalingDialog fleet={fleet} onClose={close} />}
       {asked === "stop" && (
-        <ConfirmDialog danger title={texts.stopTitle(fleet.name)} text={texts.stopText} action={texts.stopIt} busy={stop.isPending} error={stop.error} onConfirm={() => stop.mutate(undefined)} onClose={close} />
+        <ConfirmDialog
+          danger
+          title={texts.stopTitle(fleet.name)}
+          text={texts.stopText}
+          action={texts.stopIt}
+          busy={stop.isPending}
+          error={stop.error}
+          onConfirm={() => stop.mutate(undefined)}
+          onClose={close}
+        />
       )}
     </Section>
   );

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Dialog, Table, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Dialog, Table, Time } from "@/design";
 import { Section } from "@/pages/operate-worker/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { NewTokenDialog, ShownToken } from "./NewTokenDialog";
@@ -28,7 +28,11 @@ export function Tokens({ fleetId, mayChange }: { fleetId: number; mayChange: boo
           {texts.create}
         </Button>
       )}
-      {tokens.length === 0 ? <p className="text-muted">{texts.none}</p> : <Table label={texts.title} rows={tokens} columns={columns} rowKey={(token) => token.id} />}
+      {tokens.length === 0 ? (
+        <p className="text-muted">{texts.none}</p>
+      ) : (
+        <Table label={texts.title} rows={tokens} columns={columns} rowKey={(token) => token.id} />
+      )}
       {isNew && <NewTokenDialog fleetId={fleetId} onClose={() => setNew(false)} />}
       {rotate.data && <ShownToken token={rotate.data.token} onClose={() => rotate.reset()} />}
       <Dialog
@@ -61,8 +65,17 @@ const COLUMNS: readonly Column<Token>[] = [
   },
   { name: texts.state, cell: (token) => <TokenState token={token} /> },
   { name: texts.workers, right: true, className: "max-sm:hidden", cell: (token) => token.workers },
-  { name: texts.lastUsed, className: "max-lg:hidden", cell: (token) => (token.last_used_at ? <Time at={token.last_used_at} className="whitespace-nowrap" /> : texts.neverUsed) },
-  { name: texts.created, className: "max-lg:hidden", cell: (token) => <Time at={token.created_at} className="whitespace-nowrap" /> },
+  {
+    name: texts.lastUsed,
+    className: "max-lg:hidden",
+    cell: (token) =>
+      token.last_used_at ? <Time at={token.last_used_at} className="whitespace-nowrap" /> : texts.neverUsed,
+  },
+  {
+    name: texts.created,
+    className: "max-lg:hidden",
+    cell: (token) => <Time at={token.created_at} className="whitespace-nowrap" />,
+  },
 ];
 
 function actionsColumn(onRotate: (token: Token) => void, onRevoke: (token: Token) => void): Column<Token> {

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, duration, Skeleton, Table, type Column } from "@/design";
+import { Badge, Button, type Column, duration, Skeleton, Table } from "@/design";
 import { Section } from "@/pages/operate-worker/Section";
 import { lackText } from "@/pages/operate-workflow/requirements";
 import { ProblemPanel } from "@/parts/ProblemPanel";
@@ -37,9 +37,18 @@ const COLUMNS: readonly Column<Row>[] = [
       </>
     ),
   },
-  { name: texts.oldest, right: true, cell: (row) => (row.oldest_wait_seconds ? duration(row.oldest_wait_seconds) : "–") },
+  {
+    name: texts.oldest,
+    right: true,
+    cell: (row) => (row.oldest_wait_seconds ? duration(row.oldest_wait_seconds) : "–"),
+  },
   { name: texts.running, right: true, cell: (row) => row.running },
-  { name: texts.runTime, right: true, className: "sm:max-lg:hidden", cell: (row) => (row.average_seconds ? duration(row.average_seconds) : "–") },
+  {
+    name: texts.runTime,
+    right: true,
+    className: "sm:max-lg:hidden",
+    cell: (row) => (row.average_seconds ? duration(row.average_seconds) : "–"),
+  },
 ];
 
 /** What the fleet's workers can run, and what waits of it in the fleet's stage. */

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog } from "@/design";

@@ -8,7 +8,8 @@ const SHOWN = 50;
 export const fleetQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleet(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, signal })),
     refetchInterval: REFRESH_MS,
   });
 
@@ -16,7 +17,8 @@ export const fleetQuery = (id: number) =>
 export const fleetNumbersQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetNumbers(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling/metric", { params: { path: { fleet_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/fleets/{fleet_id}/scaling/metric", { params: { path: { fleet_id: id } }, signal })),
     refetchInterval: REFRESH_MS,
   });
 
@@ -24,7 +26,8 @@ export const fleetNumbersQuery = (id: number) =>
 export const fleetWorkflowsQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetWorkflows(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, signal })),
     refetchInterval: REFRESH_MS,
   });
 
@@ -32,7 +35,8 @@ export const fleetWorkflowsQuery = (id: number) =>
 export const fleetScalingQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetScaling(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, signal })),
   });
 
 export const scalingDriversQuery = queryOptions({
@@ -44,12 +48,24 @@ export const scalingDriversQuery = queryOptions({
 export const fleetTokensQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetTokens(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/tokens", { params: { path: { fleet_id: id }, query: { limit: SHOWN } }, signal })),
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/api/admin/fleets/{fleet_id}/tokens", {
+          params: { path: { fleet_id: id }, query: { limit: SHOWN } },
+          signal,
+        }),
+      ),
   });
 
 export const decisionsQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetDecisions(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling/decisions", { params: { path: { fleet_id: id }, query: { limit: 20 } }, signal })),
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/api/admin/fleets/{fleet_id}/scaling/decisions", {
+          params: { path: { fleet_id: id }, query: { limit: 20 } },
+          signal,
+        }),
+      ),
     refetchInterval: REFRESH_MS,
   });

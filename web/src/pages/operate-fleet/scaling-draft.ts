@@ -9,7 +9,13 @@ type Fleet = Pick<Schemas["Fleet"], "live_workers">;
 const texts = fleetTexts.scaling;
 
 export const MAIN_RULES = ["minimum", "maximum", "target_seconds", "idle_seconds"] as const;
-export const MORE_RULES = ["warm_up_seconds", "scale_out_cooldown_seconds", "scale_in_cooldown_seconds", "on_demand_minimum", "spot_share"] as const;
+export const MORE_RULES = [
+  "warm_up_seconds",
+  "scale_out_cooldown_seconds",
+  "scale_in_cooldown_seconds",
+  "on_demand_minimum",
+  "spot_share",
+] as const;
 const NUMBERS = [...MAIN_RULES, ...MORE_RULES];
 export type NumberRule = (typeof NUMBERS)[number];
 
@@ -35,8 +41,16 @@ export interface ScalingDraft {
 }
 
 export function draftOf(rules: Rules | null, driver: string, options: Json): ScalingDraft {
-  const numbers = Object.fromEntries(NUMBERS.map((name) => [name, String(rules?.[name] ?? DEFAULTS[name])])) as Record<NumberRule, string>;
-  return { driver: rules?.driver ?? driver, options: rules ? (rules.options as Json) : options, numbers, providers: (rules?.providers ?? [PROVIDER]).join(", ") };
+  const numbers = Object.fromEntries(NUMBERS.map((name) => [name, String(rules?.[name] ?? DEFAULTS[name])])) as Record<
+    NumberRule,
+    string
+  >;
+  return {
+    driver: rules?.driver ?? driver,
+    options: rules ? (rules.options as Json) : options,
+    numbers,
+    providers: (rules?.providers ?? [PROVIDER]).join(", "),
+  };
 }
 
 export function numberIn(text: string): number | null {
@@ -46,19 +60,31 @@ export function numberIn(text: string): number | null {
 
 /** By name: numbers that are none. The API checks the rest. */
 export function problemsIn(draft: ScalingDraft): Partial<Record<NumberRule, string>> {
-  return Object.fromEntries(NUMBERS.filter((name) => numberIn(draft.numbers[name]) === null).map((name) => [name, texts.notANumber]));
+  return Object.fromEntries(
+    NUMBERS.filter((name) => numberIn(draft.numbers[name]) === null).map((name) => [name, texts.notANumber]),
+  );
 }
 
 export function requestOf(draft: ScalingDraft, options: { [name: string]: Json }): Schemas["ScalingRequest"] {
-  const numbers = Object.fromEntries(NUMBERS.map((name) => [name, numberIn(draft.numbers[name]) ?? DEFAULTS[name]])) as Record<NumberRule, number>;
-  const providers = draft.providers.split(",").map((each) => each.trim()).filter((each) => each !== "");
+  const numbers = Object.fromEntries(
+    NUMBERS.map((name) => [name, numberIn(draft.numbers[name]) ?? DEFAULTS[name]]),
+  ) as Record<NumberRule, number>;
+  const providers = draft.providers
+    .split(",")
+    .map((each) => each.trim())
+    .filter((each) => each !== "");
   return { driver: draft.driver, options, providers: providers.length > 0 ? providers : [PROVIDER], ...numbers };
 }
 
 /** What the autoscaler does with these rules. Empty while a number is missing. */
 export function scalingPlan(draft: ScalingDraft, fleet: Fleet, saved: Rules | null): string[] {
   if (Object.keys(problemsIn(draft)).length > 0) return [];
-  const [least, most, target, idle] = MAIN_RULES.map((name) => numberIn(draft.numbers[name]) ?? 0) as [number, number, number, number];
+  const [least, most, target, idle] = MAIN_RULES.map((name) => numberIn(draft.numbers[name]) ?? 0) as [
+    number,
+    number,
+    number,
+    number,
+  ];
   if (least > most || most < 1) return [];
   const found: string[] = [];
   if (saved !== null && saved.driver !== draft.driver) found.push(texts.plan.driver(draft.driver));

@@ -2,8 +2,8 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { notifyDone } from "@/parts/notify";
 import type { WorkflowChange } from "@/pages/operate-fleets/fleet-changes";
+import { notifyDone } from "@/parts/notify";
 import { fleetTexts } from "@/texts/fleets";
 
 /** Refusals are shown in the dialogs that ask. */
@@ -20,24 +20,39 @@ function useFleetAction<Body>(run: (body: Body) => Promise<unknown>, done: strin
 }
 
 export function useUpdateFleet(id: number, onDone: () => void) {
-  return useFleetAction((body: Schemas["UpdateFleetRequest"]) => data(api.PATCH("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, body })), fleetTexts.changed, onDone);
+  return useFleetAction(
+    (body: Schemas["UpdateFleetRequest"]) =>
+      data(api.PATCH("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, body })),
+    fleetTexts.changed,
+    onDone,
+  );
 }
 
 /** Sends what changed, not the whole list: another operator may have changed the fleet since the dialog was opened. */
 export function useChangeWorkflows(id: number, onDone: () => void) {
   return useFleetAction(
-    (body: WorkflowChange) => data(api.PATCH("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, body })),
+    (body: WorkflowChange) =>
+      data(api.PATCH("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, body })),
     fleetTexts.workflowsSaved,
     onDone,
   );
 }
 
 export function useSetScaling(id: number, onDone: () => void) {
-  return useFleetAction((body: Schemas["ScalingRequest"]) => data(api.PUT("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, body })), fleetTexts.scaling.saved, onDone);
+  return useFleetAction(
+    (body: Schemas["ScalingRequest"]) =>
+      data(api.PUT("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, body })),
+    fleetTexts.scaling.saved,
+    onDone,
+  );
 }
 
 export function useStopScaling(id: number, onDone: () => void) {
-  return useFleetAction(() => api.DELETE("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } } }), fleetTexts.scaling.stopped, onDone);
+  return useFleetAction(
+    () => api.DELETE("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } } }),
+    fleetTexts.scaling.stopped,
+    onDone,
+  );
 }
 
 export function useDeleteFleet(fleet: Schemas["Fleet"], onDone: () => void) {

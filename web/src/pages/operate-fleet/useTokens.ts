@@ -8,7 +8,13 @@ import { fleetTexts } from "@/texts/fleets";
 export function useCreateToken(fleetId: number) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (name: string) => data(api.POST("/api/admin/fleets/{fleet_id}/tokens", { params: { path: { fleet_id: fleetId } }, body: { name: name || null } })),
+    mutationFn: (name: string) =>
+      data(
+        api.POST("/api/admin/fleets/{fleet_id}/tokens", {
+          params: { path: { fleet_id: fleetId } },
+          body: { name: name || null },
+        }),
+      ),
     onSettled: () => client.invalidateQueries({ queryKey: keys.fleetTokens(fleetId) }),
   });
 }
@@ -16,7 +22,12 @@ export function useCreateToken(fleetId: number) {
 export function useRotateToken(fleetId: number) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: number) => data(api.POST("/api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate", { params: { path: { fleet_id: fleetId, fleet_token_id: id } } })),
+    mutationFn: (id: number) =>
+      data(
+        api.POST("/api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate", {
+          params: { path: { fleet_id: fleetId, fleet_token_id: id } },
+        }),
+      ),
     onError: (error) => notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.fleetTokens(fleetId) }),
   });
@@ -25,7 +36,12 @@ export function useRotateToken(fleetId: number) {
 export function useRevokeToken(fleetId: number, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: number) => data(api.POST("/api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke", { params: { path: { fleet_id: fleetId, fleet_token_id: id } } })),
+    mutationFn: (id: number) =>
+      data(
+        api.POST("/api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke", {
+          params: { path: { fleet_id: fleetId, fleet_token_id: id } },
+        }),
+      ),
     onSuccess: () => notifyDone(fleetTexts.tokens.revokedNow),
     onError: (error) => notifyError(error),
     onSettled: async () => {

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
@@ -33,7 +33,14 @@ export function CreateFleetDialog({ onClose }: { onClose: () => void }) {
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (wanted !== undefined) create.mutate({ name: name.trim() || null, slug, stage: stage.trim(), workflow_slugs: workflows, desired_workers: wanted });
+    if (wanted !== undefined)
+      create.mutate({
+        name: name.trim() || null,
+        slug,
+        stage: stage.trim(),
+        workflow_slugs: workflows,
+        desired_workers: wanted,
+      });
   };
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.createTitle} wide>
@@ -53,13 +60,20 @@ export function CreateFleetDialog({ onClose }: { onClose: () => void }) {
           </Field>
         </div>
         <WorkflowPicker value={workflows} onChange={setWorkflows} error={reasons.workflows} />
-        {slug && stage.trim() && <PlanText label={texts.plan.label} sentences={creationPlan(slug, stage.trim(), workflows.length)} />}
+        {slug && stage.trim() && (
+          <PlanText label={texts.plan.label} sentences={creationPlan(slug, stage.trim(), workflows.length)} />
+        )}
         {create.error && !Object.values(reasons).some(Boolean) && (
           <p role="alert" className="text-s text-bad">
             {explain(create.error)}
           </p>
         )}
-        <Button type="submit" look="go" busy={create.isPending} disabled={!slug || !stage.trim() || wanted === undefined}>
+        <Button
+          type="submit"
+          look="go"
+          busy={create.isPending}
+          disabled={!slug || !stage.trim() || wanted === undefined}
+        >
           {texts.create}
         </Button>
       </form>

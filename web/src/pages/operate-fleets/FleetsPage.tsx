@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { Boxes, Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Empty, PageHead, Skeleton, Table, type Column } from "@/design";
+import { Badge, Button, type Column, Empty, PageHead, Skeleton, Table } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -39,7 +39,11 @@ export function FleetsPage() {
         <div className="grid gap-4">
           <Table stacks label={fleetsTexts.title} rows={fleets} columns={COLUMNS} rowKey={(fleet) => fleet.id} />
           {query.hasNextPage && (
-            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            <Button
+              className="justify-self-center"
+              busy={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
               {fleetsTexts.more}
             </Button>
           )}
@@ -54,7 +58,11 @@ const COLUMNS: readonly Column<Fleet>[] = [
     name: texts.fleet,
     cell: (fleet) => (
       <>
-        <Link to="/operate/fleets/$id" params={{ id: String(fleet.id) }} className="font-[550] [overflow-wrap:anywhere] hover:underline">
+        <Link
+          to="/operate/fleets/$id"
+          params={{ id: String(fleet.id) }}
+          className="font-[550] [overflow-wrap:anywhere] hover:underline"
+        >
           {fleet.name}
         </Link>
         <span className="block text-muted [overflow-wrap:anywhere]">
@@ -64,11 +72,42 @@ const COLUMNS: readonly Column<Fleet>[] = [
     ),
   },
   { name: texts.state, cell: (fleet) => <FleetBadge fleet={fleet} /> },
-  { name: texts.live, right: true, cell: (fleet) => <span className="whitespace-nowrap">{fleetsTexts.liveOf(fleet.live_workers, fleet.workers)}</span> },
-  { name: texts.wanted, right: true, className: "sm:max-lg:hidden", cell: (fleet) => fleet.scaling?.wanted ?? fleet.desired_workers ?? "–" },
-  { name: texts.waiting, right: true, className: "sm:max-lg:hidden", cell: (fleet) => fleet.scaling?.queued_jobs ?? "–" },
-  { name: texts.workflows, className: "sm:max-lg:hidden", cell: (fleet) => <span className="[overflow-wrap:anywhere]">{fleet.workflows.join(", ") || fleetsTexts.noWorkflow}</span> },
-  { name: texts.why, className: "sm:max-xl:hidden", cell: (fleet) => fleet.scaling ? <span className="text-muted">{fleet.scaling.driver_error ?? fleet.scaling.reason ?? fleetsTexts.notScaled}</span> : <span className="whitespace-nowrap text-muted">{fleetsTexts.notScaled}</span> },
+  {
+    name: texts.live,
+    right: true,
+    cell: (fleet) => <span className="whitespace-nowrap">{fleetsTexts.liveOf(fleet.live_workers, fleet.workers)}</span>,
+  },
+  {
+    name: texts.wanted,
+    right: true,
+    className: "sm:max-lg:hidden",
+    cell: (fleet) => fleet.scaling?.wanted ?? fleet.desired_workers ?? "–",
+  },
+  {
+    name: texts.waiting,
+    right: true,
+    className: "sm:max-lg:hidden",
+    cell: (fleet) => fleet.scaling?.queued_jobs ?? "–",
+  },
+  {
+    name: texts.workflows,
+    className: "sm:max-lg:hidden",
+    cell: (fleet) => (
+      <span className="[overflow-wrap:anywhere]">{fleet.workflows.join(", ") || fleetsTexts.noWorkflow}</span>
+    ),
+  },
+  {
+    name: texts.why,
+    className: "sm:max-xl:hidden",
+    cell: (fleet) =>
+      fleet.scaling ? (
+        <span className="text-muted">
+          {fleet.scaling.driver_error ?? fleet.scaling.reason ?? fleetsTexts.notScaled}
+        </span>
+      ) : (
+        <span className="whitespace-nowrap text-muted">{fleetsTexts.notScaled}</span>
+      ),
+  },
 ];
 
 export function FleetBadge({ fleet }: { fleet: Fleet }) {

@@ -27,11 +27,21 @@ export function WorkflowPicker({ value, onChange, error }: Props) {
   const [assigned] = useState(value);
   const all: Choice[] = workflows.data ? [...workflows.data, ...others(assigned, workflows.data)] : [];
   const found = all.filter((each) => `${each.slug} ${each.name}`.toLowerCase().includes(words.trim().toLowerCase()));
-  const toggle = (slug: string) => onChange(chosen.has(slug) ? value.filter((each) => each !== slug) : [...value, slug]);
+  const toggle = (slug: string) =>
+    onChange(chosen.has(slug) ? value.filter((each) => each !== slug) : [...value, slug]);
   return (
     <fieldset className="grid min-w-0 gap-2">
       <legend className="mb-1.5 text-s font-[550]">{texts.workflows}</legend>
-      {all.length > MANY && <Input type="search" value={words} maxLength={200} aria-label={texts.searchWorkflows} placeholder={texts.searchWorkflows} onChange={(event) => setWords(event.target.value)} />}
+      {all.length > MANY && (
+        <Input
+          type="search"
+          value={words}
+          maxLength={200}
+          aria-label={texts.searchWorkflows}
+          placeholder={texts.searchWorkflows}
+          onChange={(event) => setWords(event.target.value)}
+        />
+      )}
       {workflows.isError && all.length === 0 ? (
         <ProblemPanel error={workflows.error} onRetry={() => void workflows.refetch()} />
       ) : workflows.isPending ? (
@@ -41,8 +51,16 @@ export function WorkflowPicker({ value, onChange, error }: Props) {
       ) : (
         <div className="max-h-56 overflow-y-auto rounded-s border">
           {found.map((each) => (
-            <label key={each.slug} className="flex min-h-9 touch:min-h-11 cursor-pointer items-center gap-3 px-3 py-1.5 hover:bg-hover">
-              <input type="checkbox" className="peer sr-only" checked={chosen.has(each.slug)} onChange={() => toggle(each.slug)} />
+            <label
+              key={each.slug}
+              className="flex min-h-9 touch:min-h-11 cursor-pointer items-center gap-3 px-3 py-1.5 hover:bg-hover"
+            >
+              <input
+                type="checkbox"
+                className="peer sr-only"
+                checked={chosen.has(each.slug)}
+                onChange={() => toggle(each.slug)}
+              />
               <Tick />
               <span className="min-w-0 grow [overflow-wrap:anywhere]">{each.slug}</span>
               {!each.is_active && <Badge>{texts.inactive}</Badge>}
@@ -60,7 +78,9 @@ export function WorkflowPicker({ value, onChange, error }: Props) {
 }
 
 function others(assigned: readonly string[], known: readonly Choice[]): Choice[] {
-  return assigned.filter((slug) => known.every((each) => each.slug !== slug)).map((slug) => ({ slug, name: slug, is_active: true }));
+  return assigned
+    .filter((slug) => known.every((each) => each.slug !== slug))
+    .map((slug) => ({ slug, name: slug, is_active: true }));
 }
 
 function Tick() {

@@ -7,7 +7,8 @@ const PER_PAGE = 100;
 
 export const fleetsQuery = infiniteQueryOptions({
   queryKey: keys.fleets,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/fleets", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/admin/fleets", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: undefined as number | undefined,
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
   refetchInterval: REFRESH_MS,

@@ -13,7 +13,8 @@ export function FindingRow({ finding }: { finding: Finding }) {
       </div>
       <div className="min-w-0 [overflow-wrap:anywhere]">
         <p>
-          <span className="font-[550]">{finding.part.charAt(0).toUpperCase() + finding.part.slice(1)}:</span> {finding.message}
+          <span className="font-[550]">{finding.part.charAt(0).toUpperCase() + finding.part.slice(1)}:</span>{" "}
+          {finding.message}
         </p>
         {finding.advice && (
           <p className="mt-1 text-s text-muted">

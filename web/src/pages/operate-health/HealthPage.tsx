@@ -32,7 +32,9 @@ export function HealthPage() {
       ) : (
         <>
           <p role="status" className="mb-3">
-            <span className="font-[550]">{texts.summary(countOf(health.findings, "problem"), countOf(health.findings, "warning"))}</span>{" "}
+            <span className="font-[550]">
+              {texts.summary(countOf(health.findings, "problem"), countOf(health.findings, "warning"))}
+            </span>{" "}
             <span className="text-muted">
               {texts.checked} <Time at={health.at} />.
             </span>

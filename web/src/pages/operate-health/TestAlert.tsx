@@ -15,7 +15,12 @@ export function TestAlert() {
         <h2>{texts.title}</h2>
         <p className="mt-1 max-w-prose text-muted">{texts.text}</p>
         <div role="status" className="mt-2 max-w-prose [overflow-wrap:anywhere] empty:mt-0">
-          {send.data && (send.data.recipients.length > 0 ? texts.sent(send.data.recipients.map(nameOf).join(", ")) : <TextWithCode text={texts.noRecipient} />)}
+          {send.data &&
+            (send.data.recipients.length > 0 ? (
+              texts.sent(send.data.recipients.map(nameOf).join(", "))
+            ) : (
+              <TextWithCode text={texts.noRecipient} />
+            ))}
         </div>
         {send.isError && <ProblemPanel error={send.error} />}
       </div>

@@ -1,4 +1,4 @@
-import { absoluteTime, CopyButton, Table, type Column } from "@/design";
+import { absoluteTime, type Column, CopyButton, Table } from "@/design";
 import { actorName } from "@/parts/actor-name";
 import { titleOf } from "@/parts/job/events";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
@@ -26,9 +26,23 @@ const COLUMNS: readonly Column<OperatorEvent>[] = [
       </>
     ),
   },
-  { name: texts.eventColumns.actor, className: WIDE, cell: (event) => <span className="block min-w-44 [overflow-wrap:anywhere] 2xl:whitespace-nowrap">{actorName(event)}</span> },
-  { name: texts.eventColumns.reason, className: `${WIDE} w-full`, cell: (event) => <span className="[overflow-wrap:anywhere]">{event.reason ?? "–"}</span> },
-  { name: texts.eventColumns.request, className: WIDE, cell: (event) => (event.request_id ? <RequestId id={event.request_id} className="max-w-60" /> : "–") },
+  {
+    name: texts.eventColumns.actor,
+    className: WIDE,
+    cell: (event) => (
+      <span className="block min-w-44 [overflow-wrap:anywhere] 2xl:whitespace-nowrap">{actorName(event)}</span>
+    ),
+  },
+  {
+    name: texts.eventColumns.reason,
+    className: `${WIDE} w-full`,
+    cell: (event) => <span className="[overflow-wrap:anywhere]">{event.reason ?? "–"}</span>,
+  },
+  {
+    name: texts.eventColumns.request,
+    className: WIDE,
+    cell: (event) => (event.request_id ? <RequestId id={event.request_id} className="max-w-60" /> : "–"),
+  },
 ];
 
 export function EventsTab({ jobId, events }: { jobId: string; events: readonly OperatorEvent[] }) {

@@ -26,7 +26,13 @@ export function FileList({ title, files, chosen, onChoose }: Props) {
       <h3 className="mb-2 text-s text-muted">{title}</h3>
       <ul aria-label={title} className="grid max-h-80 gap-1.5 overflow-y-auto p-0.5">
         {files.map((file) => (
-          <li key={file.file_id} className={classes("flex min-w-0 items-center gap-1 rounded-s border pr-1", file.file_id === chosen && "border-accent")}>
+          <li
+            key={file.file_id}
+            className={classes(
+              "flex min-w-0 items-center gap-1 rounded-s border pr-1",
+              file.file_id === chosen && "border-accent",
+            )}
+          >
             <button
               type="button"
               aria-pressed={file.file_id === chosen}
@@ -46,7 +52,13 @@ export function FileList({ title, files, chosen, onChoose }: Props) {
             {file.url && (
               <Button asChild size="icon" look="quiet">
                 {/* A bucket elsewhere may show the file instead: then in a tab of its own. */}
-                <a href={file.url} download={file.name} target="_blank" rel="noreferrer" aria-label={texts.download(file.name)}>
+                <a
+                  href={file.url}
+                  download={file.name}
+                  target="_blank"
+                  rel="noreferrer"
+                  aria-label={texts.download(file.name)}
+                >
                   <Download size={16} aria-hidden />
                 </a>
               </Button>
@@ -63,7 +75,11 @@ function Still({ file }: { file: JobFile }) {
   const Icon = ICONS[kindOf(file.mime_type)];
   return (
     <span className="grid h-11 w-16 shrink-0 place-items-center overflow-hidden rounded-s bg-hover text-muted">
-      {still ? <img src={still} alt="" loading="lazy" className="size-full object-cover" /> : <Icon size={18} strokeWidth={1.6} aria-hidden />}
+      {still ? (
+        <img src={still} alt="" loading="lazy" className="size-full object-cover" />
+      ) : (
+        <Icon size={18} strokeWidth={1.6} aria-hidden />
+      )}
     </span>
   );
 }

@@ -5,8 +5,8 @@ import { Empty } from "@/design";
 import { Graph } from "@/parts/graph/Graph";
 import type { Graph as GraphValue } from "@/parts/graph/graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import { failedNodeOf, marksOf, nodeSpans, timesOf } from "./node-marks";
 import { NodePanel } from "./NodePanel";
+import { failedNodeOf, marksOf, nodeSpans, timesOf } from "./node-marks";
 import type { AdminJob } from "./queries";
 import type { Waterfall } from "./waterfall";
 
@@ -21,7 +21,12 @@ export function GraphTab({ job, graph, waterfall }: Props) {
   const { node, attempt } = useSearch({ from: "/framed/operator/operate/jobs/$id" });
   const navigate = useNavigate({ from: "/operate/jobs/$id" });
   const select = useCallback(
-    (id: string | undefined) => void navigate({ search: (before) => ({ ...before, node: id === node ? undefined : id }), replace: true, resetScroll: false }),
+    (id: string | undefined) =>
+      void navigate({
+        search: (before) => ({ ...before, node: id === node ? undefined : id }),
+        replace: true,
+        resetScroll: false,
+      }),
     [navigate, node],
   );
   const times = useMemo(() => timesOf(nodeSpans(waterfall, attempt)), [waterfall, attempt]);
@@ -31,7 +36,13 @@ export function GraphTab({ job, graph, waterfall }: Props) {
   const selected = useMemo(() => (node === undefined ? [] : [node]), [node]);
   if (graph === null) {
     const isHidden = job.payload === null || job.payload === undefined;
-    return <Empty icon={<Workflow size={20} />} title={isHidden ? texts.hidden : texts.noGraph} text={isHidden ? texts.hiddenText : texts.noGraphText} />;
+    return (
+      <Empty
+        icon={<Workflow size={20} />}
+        title={isHidden ? texts.hidden : texts.noGraph}
+        text={isHidden ? texts.hiddenText : texts.noGraphText}
+      />
+    );
   }
   const chosen = graph.nodes.find((each) => each.id === node);
   return (

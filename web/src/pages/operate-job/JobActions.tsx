@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { RotateCcw } from "lucide-react";
+import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
 import { Button, Dialog, formatTokens } from "@/design";
@@ -33,7 +33,9 @@ export function JobActions({ job }: { job: AdminJob }) {
         open={asked !== null}
         onOpenChange={(open) => !open && close()}
         title={isReplay ? texts.replayTitle : texts.cancelTitle}
-        text={isReplay ? (job.cost > 0 ? texts.replayText(formatTokens(job.cost)) : texts.replayFree) : texts.cancelText}
+        text={
+          isReplay ? (job.cost > 0 ? texts.replayText(formatTokens(job.cost)) : texts.replayFree) : texts.cancelText
+        }
         actions={
           <>
             <Button onClick={close}>{texts.keep}</Button>

@@ -23,7 +23,16 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
         {listed?.user ?? <Id value={job.user_id} />}
       </Filter>,
     ],
-    [texts.workflow, listed ? <Filter key="workflow" search={{ workflow: listed.workflow }}>{listed.workflow}</Filter> : (dispatch?.workflow ?? "–")],
+    [
+      texts.workflow,
+      listed ? (
+        <Filter key="workflow" search={{ workflow: listed.workflow }}>
+          {listed.workflow}
+        </Filter>
+      ) : (
+        (dispatch?.workflow ?? "–")
+      ),
+    ],
     [texts.kind, job.kind],
     [texts.provider, `${job.provider}, ${job.stage}`],
     [texts.cost, formatTokens(job.cost)],
@@ -64,7 +73,13 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
 }
 
 /** All jobs that share it. */
-function Filter({ search, children }: { search: { tenant?: string; user?: string; workflow?: string }; children: ReactNode }) {
+function Filter({
+  search,
+  children,
+}: {
+  search: { tenant?: string; user?: string; workflow?: string };
+  children: ReactNode;
+}) {
   return (
     <Link to="/operate/jobs" search={search} className={LINK}>
       {children}
@@ -73,5 +88,9 @@ function Filter({ search, children }: { search: { tenant?: string; user?: string
 }
 
 function Id({ value }: { value: string }) {
-  return <code title={value} className="whitespace-nowrap">…{value.slice(-12)}</code>;
+  return (
+    <code title={value} className="whitespace-nowrap">
+      …{value.slice(-12)}
+    </code>
+  );
 }

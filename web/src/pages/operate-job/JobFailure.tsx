@@ -22,7 +22,13 @@ export function JobFailure({ job }: { job: AdminJob }) {
         {node !== null && (
           <p className="mt-1 text-s text-muted">
             {texts.atNode(`#${node}`)}.{" "}
-            <Link from="/operate/jobs/$id" to="." search={(before: object) => ({ ...before, tab: undefined, node })} className="underline underline-offset-3 hover:text-text" resetScroll={false}>
+            <Link
+              from="/operate/jobs/$id"
+              to="."
+              search={(before: object) => ({ ...before, tab: undefined, node })}
+              className="underline underline-offset-3 hover:text-text"
+              resetScroll={false}
+            >
               {texts.showNode}
             </Link>
           </p>
@@ -42,7 +48,10 @@ function Text({ title, text, copy }: { title: string; text: string; copy?: strin
     <details className="text-s">
       <summary className="w-fit py-1 font-[550]">{title}</summary>
       <div className="relative mt-2">
-        <pre tabIndex={0} className="max-h-96 overflow-auto rounded-s border bg-bg p-3 pr-12 font-mono text-xs whitespace-pre-wrap [overflow-wrap:anywhere]">
+        <pre
+          tabIndex={0}
+          className="max-h-96 overflow-auto rounded-s border bg-bg p-3 pr-12 font-mono text-xs whitespace-pre-wrap [overflow-wrap:anywhere]"
+        >
           {text}
         </pre>
         {copy && (
@@ -57,7 +66,8 @@ function Text({ title, text, copy }: { title: string; text: string; copy?: strin
 
 /** The engine's own advice, such as which file to install, comes first. */
 function hintOf(type: string, details: unknown): string {
-  const advice = typeof details === "object" && details !== null ? (details as Record<string, unknown>).advice : undefined;
+  const advice =
+    typeof details === "object" && details !== null ? (details as Record<string, unknown>).advice : undefined;
   return typeof advice === "string" && advice ? advice : (failureHints[type] ?? unknownHint);
 }
 

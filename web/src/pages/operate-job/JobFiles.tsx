@@ -1,9 +1,9 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { LockKeyhole } from "lucide-react";
-import { answerOf } from "@/parts/job/answers";
 import { AnswerView } from "@/parts/AnswerView";
-import { mediaOf } from "@/parts/media";
+import { answerOf } from "@/parts/job/answers";
 import { MediaPlayer } from "@/parts/MediaPlayer";
+import { mediaOf } from "@/parts/media";
 import { useRole } from "@/parts/useRole";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
@@ -33,13 +33,22 @@ export function JobFiles({ job }: { job: AdminJob }) {
   if (files.length === 0 && !answer) return null;
   const chosen = files.find((file) => file.file_id === wanted) ?? files[0];
   const media = chosen && mediaOf(chosen);
-  const choose = (id: string) => void navigate({ search: (before) => ({ ...before, file: id === files[0]?.file_id ? undefined : id }), replace: true, resetScroll: false });
+  const choose = (id: string) =>
+    void navigate({
+      search: (before) => ({ ...before, file: id === files[0]?.file_id ? undefined : id }),
+      replace: true,
+      resetScroll: false,
+    });
   return (
     <section className="panel p-5" aria-label={texts.files}>
       <h2 className="mb-4">{texts.files}</h2>
       {chosen && (
         <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1.6fr)_minmax(280px,1fr)]">
-          {media ? <MediaPlayer key={chosen.file_id} media={media} maxHeight="46dvh" /> : <p className="text-muted">{texts.fileGone}</p>}
+          {media ? (
+            <MediaPlayer key={chosen.file_id} media={media} maxHeight="46dvh" />
+          ) : (
+            <p className="text-muted">{texts.fileGone}</p>
+          )}
           <div className="grid min-w-0 gap-5">
             <FileList title={texts.outputs} files={outputs} chosen={chosen.file_id} onChoose={choose} />
             <FileList title={texts.inputs} files={inputs} chosen={chosen.file_id} onChoose={choose} />

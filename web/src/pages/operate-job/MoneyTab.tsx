@@ -1,5 +1,5 @@
 import type { Transaction } from "@/api/types";
-import { absoluteTime, formatTokens, Table, type Column } from "@/design";
+import { absoluteTime, type Column, formatTokens, Table } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
 const WIDE = "max-sm:hidden";
@@ -19,7 +19,15 @@ const COLUMNS: readonly Column<Transaction>[] = [
     ),
   },
   { name: texts.moneyColumns.cycle, right: true, className: WIDE, cell: (line) => line.charge_cycle ?? "–" },
-  { name: texts.moneyColumns.amount, right: true, cell: (line) => <span className="whitespace-nowrap">{line.amount > 0 ? `+${formatTokens(line.amount)}` : formatTokens(line.amount)}</span> },
+  {
+    name: texts.moneyColumns.amount,
+    right: true,
+    cell: (line) => (
+      <span className="whitespace-nowrap">
+        {line.amount > 0 ? `+${formatTokens(line.amount)}` : formatTokens(line.amount)}
+      </span>
+    ),
+  },
 ];
 
 /** The lines of the ledger that this job made. */

@@ -7,15 +7,32 @@ import { spentTime } from "./waterfall";
 
 const LONGEST_VALUE = 2_000;
 
-export function NodePanel({ node, times, onClose }: { node: GraphNode; times: NodeTimes | undefined; onClose: () => void }) {
+export function NodePanel({
+  node,
+  times,
+  onClose,
+}: {
+  node: GraphNode;
+  times: NodeTimes | undefined;
+  onClose: () => void;
+}) {
   return (
     <section className="panel p-5" aria-label={texts.nodeInputs(node.title)}>
       <div className="mb-3 flex items-start justify-between gap-4">
         <div className="min-w-0">
           <h3 className="[overflow-wrap:anywhere]">{node.title}</h3>
-          <p className="num text-s text-muted">{[`#${node.id}`, node.classType, ranOf(times)].filter(Boolean).join(" · ")}</p>
+          <p className="num text-s text-muted">
+            {[`#${node.id}`, node.classType, ranOf(times)].filter(Boolean).join(" · ")}
+          </p>
         </div>
-        <Button look="quiet" size="icon" aria-label={texts.close} icon={<X size={16} />} onClick={onClose} className="-mt-1.5 -mr-2" />
+        <Button
+          look="quiet"
+          size="icon"
+          aria-label={texts.close}
+          icon={<X size={16} />}
+          onClick={onClose}
+          className="-mt-1.5 -mr-2"
+        />
       </div>
       {node.inputs.length === 0 ? (
         <p className="text-s text-muted">{texts.noInputs}</p>
@@ -24,7 +41,9 @@ export function NodePanel({ node, times, onClose }: { node: GraphNode; times: No
           {node.inputs.map((input) => (
             <div key={input.name} className="contents">
               <dt className="text-muted">{input.name}</dt>
-              <dd className="[overflow-wrap:anywhere] whitespace-pre-wrap">{input.from ? texts.from(input.from.node, input.from.slot) : shown(input.value)}</dd>
+              <dd className="[overflow-wrap:anywhere] whitespace-pre-wrap">
+                {input.from ? texts.from(input.from.node, input.from.slot) : shown(input.value)}
+              </dd>
             </div>
           ))}
         </dl>
@@ -36,10 +55,12 @@ export function NodePanel({ node, times, onClose }: { node: GraphNode; times: No
 function ranOf(times: NodeTimes | undefined): string {
   if (times === undefined) return "";
   if (times.runs === 0) return texts.cached;
-  return times.runs === 1 ? texts.ran(spentTime(times.milliseconds)) : texts.ranTimes(spentTime(times.milliseconds), times.runs);
+  return times.runs === 1
+    ? texts.ran(spentTime(times.milliseconds))
+    : texts.ranTimes(spentTime(times.milliseconds), times.runs);
 }
 
 function shown(value: unknown): string {
-  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
 }

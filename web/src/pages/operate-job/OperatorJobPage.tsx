@@ -7,8 +7,8 @@ import { Empty, PageHead, Skeleton, StatusBadge, Tabs, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { readGraph } from "@/parts/graph/graph";
 import { ProblemPanel } from "@/parts/ProblemPanel";
-import { WhyWaiting } from "@/parts/WhyWaiting";
 import { useTitle } from "@/parts/useTitle";
+import { WhyWaiting } from "@/parts/WhyWaiting";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { EventsTab } from "./EventsTab";
 import { FailedAlike } from "./FailedAlike";
@@ -33,19 +33,39 @@ export function OperatorJobPage() {
   const title = listed?.title ?? job.data?.title ?? texts.title(id);
   useTitle(title);
   const { refetch } = job;
-  const isStale = job.data && waterfall.data && (job.data.status !== waterfall.data.status || job.data.charge_cycle !== waterfall.data.charge_cycle);
+  const isStale =
+    job.data &&
+    waterfall.data &&
+    (job.data.status !== waterfall.data.status || job.data.charge_cycle !== waterfall.data.charge_cycle);
   // Its result, error and queue entry changed with its status.
   useEffect(() => void (isStale && refetch()), [isStale, refetch]);
   const payload = job.data?.payload;
   const graph = useMemo(() => readGraph(payload?.workflow), [payload]);
   const error = [job.error, waterfall.error].find((each) => each && (hasStatus(each, 404) || hasStatus(each, 422)));
-  if (error) return <Empty icon={<SearchX size={20} />} title={texts.notFound} text={texts.notFoundText} action={<BackLink to="/operate/jobs" label={texts.back} />} isPage />;
+  if (error)
+    return (
+      <Empty
+        icon={<SearchX size={20} />}
+        title={texts.notFound}
+        text={texts.notFoundText}
+        action={<BackLink to="/operate/jobs" label={texts.back} />}
+        isPage
+      />
+    );
   if (!job.data || !waterfall.data) {
     const failure = job.error ?? waterfall.error;
-    return failure ? <ProblemPanel error={failure} onRetry={() => void Promise.all([job.refetch(), waterfall.refetch()])} /> : <PageSkeleton />;
+    return failure ? (
+      <ProblemPanel error={failure} onRetry={() => void Promise.all([job.refetch(), waterfall.refetch()])} />
+    ) : (
+      <PageSkeleton />
+    );
   }
   const tabs = [
-    { value: "graph" as const, label: texts.graph, content: <GraphTab job={job.data} graph={graph} waterfall={waterfall.data} /> },
+    {
+      value: "graph" as const,
+      label: texts.graph,
+      content: <GraphTab job={job.data} graph={graph} waterfall={waterfall.data} />,
+    },
     { value: "payload" as const, label: texts.payload, content: <PayloadTab payload={payload} /> },
     { value: "events" as const, label: texts.events, content: <EventsTab jobId={id} events={waterfall.data.events} /> },
     { value: "money" as const, label: texts.money, content: <MoneyTab transactions={waterfall.data.transactions} /> },
@@ -61,7 +81,8 @@ export function OperatorJobPage() {
         title={title}
         text={
           <>
-            {listed && `${[...new Set([listed.tenant, listed.workflow])].filter((each) => each !== title).join(" · ")} · `}
+            {listed &&
+              `${[...new Set([listed.tenant, listed.workflow])].filter((each) => each !== title).join(" · ")} · `}
             {texts.accepted} <Time at={job.data.created_at} />
           </>
         }
@@ -78,7 +99,13 @@ export function OperatorJobPage() {
           label={texts.tabs}
           value={tab}
           tabs={tabs}
-          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, tab: chosen === "graph" ? undefined : chosen }), replace: true, resetScroll: false })}
+          onChange={(chosen) =>
+            void navigate({
+              search: (before) => ({ ...before, tab: chosen === "graph" ? undefined : chosen }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
         />
       </div>
     </>

@@ -15,10 +15,17 @@ export function PayloadTab({ payload }: { payload: AdminJob["payload"] }) {
   return (
     <div className="grid gap-3">
       <div className="flex items-center justify-between gap-4">
-        <p className="text-s text-muted">{text.length > MOST_CHARACTERS && texts.payloadCut(`${Math.round(text.length / 1000)} kB`)}</p>
+        <p className="text-s text-muted">
+          {text.length > MOST_CHARACTERS && texts.payloadCut(`${Math.round(text.length / 1000)} kB`)}
+        </p>
         <CopyButton text={text} label={texts.copyPayload} word={texts.copyPayload} />
       </div>
-      <pre tabIndex={0} aria-label={texts.payload} role="region" className="panel max-h-[70vh] overflow-auto p-4 font-mono text-xs">
+      <pre
+        tabIndex={0}
+        aria-label={texts.payload}
+        role="region"
+        className="panel max-h-[70vh] overflow-auto p-4 font-mono text-xs"
+      >
         {text.slice(0, MOST_CHARACTERS)}
       </pre>
     </div>

@@ -1,4 +1,4 @@
-import { classes, CopyButton } from "@/design";
+import { CopyButton, classes } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
 /** The id of a request, as the log has it. The button does not make its row higher. */

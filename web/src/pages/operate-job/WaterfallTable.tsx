@@ -1,11 +1,19 @@
 import { classes } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import { shortDuration, spentTime, type Row, type Tick } from "./waterfall";
 import { RequestId } from "./RequestId";
 import { WaterfallBar } from "./WaterfallBar";
+import { type Row, shortDuration, spentTime, type Tick } from "./waterfall";
 
 /** A table that is read row by row; its bars say the same to those who see them. */
-export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; ticks: readonly Tick[]; start: number }) {
+export function WaterfallTable({
+  rows,
+  ticks,
+  start,
+}: {
+  rows: readonly Row[];
+  ticks: readonly Tick[];
+  start: number;
+}) {
   return (
     <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={texts.waterfall}>
       <table className="num w-full table-fixed border-collapse text-s">
@@ -50,7 +58,15 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
                   <WaterfallBar row={row} ticks={ticks} />
                 </span>
               </td>
-              <td className="py-1.5 text-right whitespace-nowrap">{row.span.cached ? <span className="text-muted">{texts.cached}</span> : row.span.kind === "ended" || row.span.kind === "callback" ? "" : spentTime(row.span.duration_ms)}</td>
+              <td className="py-1.5 text-right whitespace-nowrap">
+                {row.span.cached ? (
+                  <span className="text-muted">{texts.cached}</span>
+                ) : row.span.kind === "ended" || row.span.kind === "callback" ? (
+                  ""
+                ) : (
+                  spentTime(row.span.duration_ms)
+                )}
+              </td>
             </tr>
           ))}
         </tbody>
@@ -64,7 +80,11 @@ function Axis({ ticks }: { ticks: readonly Tick[] }) {
     <div aria-hidden className="relative h-5 text-xs">
       {ticks.map((tick) => (
         // The last mark ends at the edge.
-        <span key={tick.milliseconds} className="absolute" style={tick.left > 92 ? { right: `${100 - tick.left}%` } : { left: `${tick.left}%` }}>
+        <span
+          key={tick.milliseconds}
+          className="absolute"
+          style={tick.left > 92 ? { right: `${100 - tick.left}%` } : { left: `${tick.left}%` }}
+        >
           {shortDuration(tick.milliseconds)}
         </span>
       ))}

@@ -17,6 +17,8 @@ export function requestsOf(events: readonly OperatorEvent[]): string[] {
 export function logSearch(jobId: string, events: readonly OperatorEvent[]): string {
   const wanted = [jobId, ...requestsOf(events)].join("|");
   const first = events[0];
-  const since = first ? ` --since "${new Date(Date.parse(first.at) - EARLIER_MS).toISOString().slice(0, 19).replace("T", " ")} UTC"` : "";
+  const since = first
+    ? ` --since "${new Date(Date.parse(first.at) - EARLIER_MS).toISOString().slice(0, 19).replace("T", " ")} UTC"`
+    : "";
   return `journalctl -u callsheet -o cat${since} | grep -E "${wanted}"`;
 }

@@ -1,7 +1,7 @@
 // How the graph of a job shows what ran: time, heat, the running node and the failed one. Pure.
 import type { NodeMark } from "@/parts/graph/Graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import { spentTime, type Span, type Waterfall } from "./waterfall";
+import { type Span, spentTime, type Waterfall } from "./waterfall";
 
 export interface NodeTimes {
   milliseconds: number;
@@ -20,25 +20,43 @@ export function timesOf(spans: readonly Span[]): Map<string, NodeTimes> {
   const times = new Map<string, NodeTimes>();
   for (const span of spans) {
     const before = times.get(span.name) ?? { milliseconds: 0, runs: 0 };
-    times.set(span.name, { milliseconds: before.milliseconds + span.duration_ms, runs: before.runs + (span.cached ? 0 : 1) });
+    times.set(span.name, {
+      milliseconds: before.milliseconds + span.duration_ms,
+      runs: before.runs + (span.cached ? 0 : 1),
+    });
   }
   return times;
 }
 
-export function marksOf(times: ReadonlyMap<string, NodeTimes>, runningNode: string | null, failedNode: string | null): Map<string, NodeMark> {
+export function marksOf(
+  times: ReadonlyMap<string, NodeTimes>,
+  runningNode: string | null,
+  failedNode: string | null,
+): Map<string, NodeMark> {
   const most = Math.max(1, ...[...times.values()].map((each) => each.milliseconds));
   const marks = new Map<string, NodeMark>();
   for (const [id, { milliseconds, runs }] of times) {
     // The root of the share, so that nodes which took a tenth of the longest are warm too.
-    marks.set(id, runs === 0 ? { badges: [texts.cached] } : { badges: [spentTime(milliseconds)], heat: Math.sqrt(milliseconds / most) });
+    marks.set(
+      id,
+      runs === 0
+        ? { badges: [texts.cached] }
+        : { badges: [spentTime(milliseconds)], heat: Math.sqrt(milliseconds / most) },
+    );
   }
-  if (failedNode !== null) marks.set(failedNode, { ...marks.get(failedNode), tone: "bad", badges: [texts.outcomes.failed!, ...(marks.get(failedNode)?.badges ?? [])] });
+  if (failedNode !== null)
+    marks.set(failedNode, {
+      ...marks.get(failedNode),
+      tone: "bad",
+      badges: [texts.outcomes.failed!, ...(marks.get(failedNode)?.badges ?? [])],
+    });
   if (runningNode !== null) marks.set(runningNode, { badges: [texts.running], tone: "run", isRunning: true });
   return marks;
 }
 
 /** Where a run failed, as the engine said it. */
 export function failedNodeOf(details: unknown): string | null {
-  const node = typeof details === "object" && details !== null ? (details as Record<string, unknown>).node_id : undefined;
+  const node =
+    typeof details === "object" && details !== null ? (details as Record<string, unknown>).node_id : undefined;
   return typeof node === "string" || typeof node === "number" ? String(node) : null;
 }

@@ -16,13 +16,15 @@ export const adminJobQuery = (id: string) =>
     queryKey: keys.operatorJob(id),
     queryFn: ({ signal }) => data(api.GET("/api/admin/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
     staleTime: 30_000,
-    refetchInterval: ({ state }) => (state.data && !isActive(state.data.status) && state.data.preview_status === "pending" ? PREVIEWS_MS : false),
+    refetchInterval: ({ state }) =>
+      state.data && !isActive(state.data.status) && state.data.preview_status === "pending" ? PREVIEWS_MS : false,
   });
 
 export const waterfallQuery = (id: string) =>
   queryOptions({
     queryKey: keys.waterfall(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs/{job_id}/waterfall", { params: { path: { job_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/jobs/{job_id}/waterfall", { params: { path: { job_id: id } }, signal })),
     refetchInterval: ({ state }) => (state.data && isActive(state.data.status) ? ACTIVE_MS : false),
   });
 
@@ -30,7 +32,8 @@ export const waterfallQuery = (id: string) =>
 export const listedJobQuery = (id: string) =>
   queryOptions({
     queryKey: keys.jobRows([id]),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { job_id: [id], limit: 1 } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/jobs", { params: { query: { job_id: [id], limit: 1 } }, signal })),
     staleTime: 30_000,
     retry: false,
   });
@@ -38,6 +41,7 @@ export const listedJobQuery = (id: string) =>
 export const errorGroupQuery = (fingerprint: string) =>
   queryOptions({
     queryKey: keys.errorGroup(fingerprint),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/job-errors/{fingerprint}", { params: { path: { fingerprint } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/job-errors/{fingerprint}", { params: { path: { fingerprint } }, signal })),
     retry: false,
   });

@@ -27,7 +27,10 @@ export const operatorJobRoute = createRoute({
     tab: (["payload", "events", "money"] as const).find((tab) => tab === search.tab),
     attempt: Number.isInteger(search.attempt) && Number(search.attempt) > 0 ? Number(search.attempt) : undefined,
     // An id of digits alone comes out of the URL as a number.
-    node: typeof search.node === "string" || typeof search.node === "number" ? String(search.node).slice(0, LONGEST_NODE) : undefined,
+    node:
+      typeof search.node === "string" || typeof search.node === "number"
+        ? String(search.node).slice(0, LONGEST_NODE)
+        : undefined,
     all: search.all === true ? true : undefined,
     file: typeof search.file === "string" ? search.file.slice(0, LONGEST_FILE) : undefined,
   }),

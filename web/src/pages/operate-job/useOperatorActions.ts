@@ -13,7 +13,9 @@ export function useOperatorAction(id: string, action: keyof typeof PATHS, onDone
     onSuccess: () => notifyDone(action === "retry" ? texts.replayed : texts.canceled),
     onError: (error) => notifyError(error),
     onSettled: async () => {
-      await Promise.all([keys.operatorJob(id), keys.waterfall(id)].map((queryKey) => client.invalidateQueries({ queryKey })));
+      await Promise.all(
+        [keys.operatorJob(id), keys.waterfall(id)].map((queryKey) => client.invalidateQueries({ queryKey })),
+      );
       onDone();
     },
   });

@@ -1,7 +1,7 @@
 // What the waterfall of a job shows: rows, where their bars are, and the marks of the axis. Pure.
 import type { Schemas } from "@/api/types";
-import type { Graph } from "@/parts/graph/graph";
 import type { Tone } from "@/design";
+import type { Graph } from "@/parts/graph/graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
 export type Waterfall = Schemas["Waterfall"];
@@ -35,9 +35,18 @@ export interface Tick {
 
 /** More nodes than this are shown when they are asked for. */
 export const MOST_NODES = 12;
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5, 288e5, 864e5, 1728e5, 6048e5, 2592e6];
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
+  288e5, 864e5, 1728e5, 6048e5, 2592e6,
+];
 const MOST_TICKS = 6;
-const ENDS: Readonly<Record<string, Tone>> = { completed: "ok", failed: "bad", expired: "bad", canceled: "plain", queued: "warn" };
+const ENDS: Readonly<Record<string, Tone>> = {
+  completed: "ok",
+  failed: "bad",
+  expired: "bad",
+  canceled: "plain",
+  queued: "warn",
+};
 
 export function attemptsOf(waterfall: Waterfall): Span[] {
   return waterfall.spans.filter((span) => span.kind === "attempt");
@@ -69,7 +78,10 @@ export function rowsOf(waterfall: Waterfall, range: Range, graph: Graph | null, 
       return {
         span,
         label: labelOf(span, node?.title),
-        note: span.kind === "node" ? [`#${span.name}`, node && node.classType !== node.title ? node.classType : ""].filter(Boolean).join(" ") : noteOf(span),
+        note:
+          span.kind === "node"
+            ? [`#${span.name}`, node && node.classType !== node.title ? node.classType : ""].filter(Boolean).join(" ")
+            : noteOf(span),
         tone: toneOf(span),
         isPart,
         request: isPart || request === before ? null : request,
@@ -102,7 +114,10 @@ function longestNodes(spans: readonly Span[]): Set<string> {
 export function ticksOf(range: Range): Tick[] {
   const total = range.end - range.start;
   const step = STEPS.find((each) => total / each <= MOST_TICKS) ?? total;
-  return Array.from({ length: Math.floor(total / step) + 1 }, (_, index) => ({ left: percent(index * step, range), milliseconds: index * step }));
+  return Array.from({ length: Math.floor(total / step) + 1 }, (_, index) => ({
+    left: percent(index * step, range),
+    milliseconds: index * step,
+  }));
 }
 
 /** 0, 40 ms, 0.3 s, 12.6 s, 1 m 12 s, 2 h 5 m, 3 d 4 h. */
@@ -114,12 +129,15 @@ export function shortDuration(milliseconds: number): string {
   ];
   if (milliseconds < 1) return "0";
   if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
-  if (milliseconds < 59_950) return `${(milliseconds / 1000).toFixed(milliseconds < 9_950 ? 2 : 1).replace(/\.?0+$/, "")} s`;
+  if (milliseconds < 59_950)
+    return `${(milliseconds / 1000).toFixed(milliseconds < 9_950 ? 2 : 1).replace(/\.?0+$/, "")} s`;
   const seconds = Math.round(milliseconds / 1000);
   const [size, unit] = units.find(([size]) => seconds >= size) ?? [60, "m"];
   const [smaller, smallerUnit] = unit === "d" ? [3_600, "h"] : unit === "h" ? [60, "m"] : [1, "s"];
   const rest = Math.floor((seconds % size) / smaller);
-  return rest === 0 ? `${Math.floor(seconds / size)} ${unit}` : `${Math.floor(seconds / size)} ${unit} ${rest} ${smallerUnit}`;
+  return rest === 0
+    ? `${Math.floor(seconds / size)} ${unit}`
+    : `${Math.floor(seconds / size)} ${unit} ${rest} ${smallerUnit}`;
 }
 
 /** How long something took. Engines run many a node in less than a millisecond. */

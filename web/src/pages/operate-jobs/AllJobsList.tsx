@@ -3,14 +3,20 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Button } from "@/design";
 import type { Selection } from "@/parts/useSelection";
 import { allJobsTexts } from "@/texts/all-jobs";
-import type { OperatedJob } from "./actions";
 import { AllJobsRow, GRID, rowHeight } from "./AllJobsRow";
+import type { OperatedJob } from "./actions";
 import type { AllJobsSearch } from "./filters";
 import { useIsNarrow } from "./useIsNarrow";
 
 interface Props {
   jobs: readonly OperatedJob[];
-  query: { hasNextPage: boolean; isFetchingNextPage: boolean; isFetchNextPageError: boolean; isPlaceholderData: boolean; fetchNextPage: () => unknown };
+  query: {
+    hasNextPage: boolean;
+    isFetchingNextPage: boolean;
+    isFetchNextPageError: boolean;
+    isPlaceholderData: boolean;
+    fetchNextPage: () => unknown;
+  };
   selection: Selection<OperatedJob>;
   search: AllJobsSearch;
   maySelect: boolean;
@@ -32,7 +38,13 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
     const now = list.current ? Math.round(list.current.getBoundingClientRect().top + window.scrollY) : 0;
     if (now !== top) setTop(now);
   });
-  const virtual = useWindowVirtualizer({ count: jobs.length, estimateSize: () => height, overscan: 6, scrollMargin: top, getItemKey: (index) => jobs[index]?.id ?? index });
+  const virtual = useWindowVirtualizer({
+    count: jobs.length,
+    estimateSize: () => height,
+    overscan: 6,
+    scrollMargin: top,
+    getItemKey: (index) => jobs[index]?.id ?? index,
+  });
   useEffect(() => {
     virtual.measure();
   }, [virtual, height]);
@@ -40,7 +52,8 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
   const last = rows.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
   useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= jobs.length - AHEAD) void fetchNextPage();
+    if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= jobs.length - AHEAD)
+      void fetchNextPage();
   }, [last, jobs.length, hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   const seen = rows
     .slice(0, MOST_VISIBLE)
@@ -53,7 +66,10 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
   }, [seen, onVisible]);
   return (
     <>
-      <div aria-hidden className={`${GRID} px-4 pb-2 text-s font-medium text-muted max-lg:hidden ${maySelect ? "pl-12" : ""}`}>
+      <div
+        aria-hidden
+        className={`${GRID} px-4 pb-2 text-s font-medium text-muted max-lg:hidden ${maySelect ? "pl-12" : ""}`}
+      >
         <span>{allJobsTexts.columns.job}</span>
         <span>{allJobsTexts.columns.owner}</span>
         <span className="max-xl:hidden">{allJobsTexts.columns.workflow}</span>
@@ -94,7 +110,11 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
             </Button>
           </>
         ) : isFetchingNextPage ? (
-          jobs.length === 0 ? allJobsTexts.lookingFurther : allJobsTexts.loadingMore
+          jobs.length === 0 ? (
+            allJobsTexts.lookingFurther
+          ) : (
+            allJobsTexts.loadingMore
+          )
         ) : (
           !hasNextPage && jobs.length > 20 && allJobsTexts.end(numbers.format(jobs.length))
         )}

@@ -15,11 +15,22 @@ export function AllJobsPage() {
   const navigate = useNavigate({ from: "/operate/jobs" });
   const view: View = search.view ?? "jobs";
   // A filter stays when the view changes: the errors of a tenant, then its jobs.
-  const show = (chosen: View) => void navigate({ search: (now) => ({ ...now, view: chosen === "jobs" ? undefined : chosen }) });
+  const show = (chosen: View) =>
+    void navigate({ search: (now) => ({ ...now, view: chosen === "jobs" ? undefined : chosen }) });
   return (
     <>
-      <PageHead title={allJobsTexts.title} text={allJobsTexts.text} actions={<Segments label={allJobsTexts.viewLabel} value={view} choices={CHOICES} onChange={show} />} />
-      {view === "errors" ? <ErrorsView search={search} /> : view === "actions" ? <BulkActionsView /> : <JobsView search={search} />}
+      <PageHead
+        title={allJobsTexts.title}
+        text={allJobsTexts.text}
+        actions={<Segments label={allJobsTexts.viewLabel} value={view} choices={CHOICES} onChange={show} />}
+      />
+      {view === "errors" ? (
+        <ErrorsView search={search} />
+      ) : view === "actions" ? (
+        <BulkActionsView />
+      ) : (
+        <JobsView search={search} />
+      )}
     </>
   );
 }

@@ -7,7 +7,8 @@ import type { OperatedJob } from "./actions";
 import type { AllJobsSearch } from "./filters";
 
 // Beside the sidebar there is room for two more columns from xl on. Below lg a row has lines instead of columns.
-export const GRID = "lg:grid lg:grid-cols-[minmax(0,1fr)_12rem_6.5rem] lg:gap-4 xl:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
+export const GRID =
+  "lg:grid lg:grid-cols-[minmax(0,1fr)_12rem_6.5rem] lg:gap-4 xl:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
 
 export function rowHeight(isNarrow: boolean): number {
   return isNarrow ? 96 : 64;
@@ -25,17 +26,36 @@ interface Props {
   onToggle: ((id: string) => void) | null;
 }
 
-export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, height, search, isSelected, onToggle }: Props) {
+export const AllJobsRow = memo(function AllJobsRow({
+  job,
+  index,
+  count,
+  offset,
+  height,
+  search,
+  isSelected,
+  onToggle,
+}: Props) {
   return (
     <li
       data-index={index}
       aria-posinset={index + 1}
       aria-setsize={count}
       style={{ height, transform: `translateY(${offset}px)` }}
-      className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
+      className={classes(
+        "group absolute inset-x-0 top-0 flex border-t transition-colors duration-100",
+        index === 0 && "border-t-transparent",
+        isSelected ? "bg-accent-soft" : "hover:bg-hover",
+      )}
     >
       {onToggle && <Box job={job} isSelected={isSelected} onToggle={onToggle} />}
-      <div className={classes("relative min-w-0 grow items-center pr-4 max-lg:grid max-lg:content-center max-lg:gap-0.5", GRID, onToggle ? "pl-2" : "pl-4")}>
+      <div
+        className={classes(
+          "relative min-w-0 grow items-center pr-4 max-lg:grid max-lg:content-center max-lg:gap-0.5",
+          GRID,
+          onToggle ? "pl-2" : "pl-4",
+        )}
+      >
         <div className="min-w-0">
           <div className="flex min-w-0 items-center gap-2.5">
             <StatusBadge status={job.status} />
@@ -73,10 +93,20 @@ function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
   const link = "relative z-1 block max-w-full truncate rounded-s leading-6 hover:text-text hover:underline";
   return (
     <div className="flex min-w-0 gap-2 text-s max-lg:pr-20 lg:grid lg:gap-0">
-      <Link to="/operate/jobs" search={{ ...search, tenant: job.tenant_id }} title={allJobsTexts.onlyTenant(job.tenant)} className={classes(link, "justify-self-start")}>
+      <Link
+        to="/operate/jobs"
+        search={{ ...search, tenant: job.tenant_id }}
+        title={allJobsTexts.onlyTenant(job.tenant)}
+        className={classes(link, "justify-self-start")}
+      >
         {job.tenant}
       </Link>
-      <Link to="/operate/jobs" search={{ ...search, user: job.user_id }} title={allJobsTexts.onlyUser(user)} className={classes(link, "justify-self-start text-muted")}>
+      <Link
+        to="/operate/jobs"
+        search={{ ...search, user: job.user_id }}
+        title={allJobsTexts.onlyUser(user)}
+        className={classes(link, "justify-self-start text-muted")}
+      >
         {user}
       </Link>
     </div>
@@ -90,7 +120,13 @@ function Note({ children }: { children: string }) {
 function Box({ job, isSelected, onToggle }: { job: OperatedJob; isSelected: boolean; onToggle: (id: string) => void }) {
   return (
     <label className="grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center">
-      <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={allJobsTexts.select(`${job.title} ${job.id.slice(-6)}`)} className="peer sr-only" />
+      <input
+        type="checkbox"
+        checked={isSelected}
+        onChange={() => onToggle(job.id)}
+        aria-label={allJobsTexts.select(`${job.title} ${job.id.slice(-6)}`)}
+        className="peer sr-only"
+      />
       <span
         aria-hidden
         className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"

@@ -3,7 +3,7 @@ import { Square } from "lucide-react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, Progress, Time, type Tone } from "@/design";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { percentOf, type BulkAction } from "./actions";
+import { type BulkAction, percentOf } from "./actions";
 import { useStopAction } from "./useBulkAction";
 
 const numbers = new Intl.NumberFormat("en");
@@ -21,19 +21,33 @@ export function BulkActionProgress({ action }: { action: BulkAction }) {
         <span className="font-[550]">{what}</span>
         <span className="text-s text-muted max-sm:order-last max-sm:basis-full">
           {allJobsTexts.by(action.created_by_email ?? allJobsTexts.deletedUser)}, <Time at={action.created_at} />
-          {action.state === "stopped" && `. ${allJobsTexts.stoppedBy(action.stopped_by_email ?? allJobsTexts.deletedUser)}`}
+          {action.state === "stopped" &&
+            `. ${allJobsTexts.stoppedBy(action.stopped_by_email ?? allJobsTexts.deletedUser)}`}
         </span>
         {action.state === "running" && me?.role === "operator" && (
-          <Button size="s" className="ml-auto" busy={stop.isPending} onClick={() => stop.mutate(action.id)} aria-label={allJobsTexts.stopOf(what)} icon={<Square size={13} aria-hidden />}>
+          <Button
+            size="s"
+            className="ml-auto"
+            busy={stop.isPending}
+            onClick={() => stop.mutate(action.id)}
+            aria-label={allJobsTexts.stopOf(what)}
+            icon={<Square size={13} aria-hidden />}
+          >
             {allJobsTexts.stop}
           </Button>
         )}
       </div>
       {action.state !== "completed" && <Progress percent={percentOf(action)} label={allJobsTexts.progress(what)} />}
       <p className="num flex flex-wrap gap-x-4 gap-y-0.5 text-s text-muted" role="status">
-        <span>{percentOf(action) === null ? allJobsTexts.finding(numbers.format(action.total)) : allJobsTexts.counts(numbers.format(action.done), numbers.format(action.total))}</span>
+        <span>
+          {percentOf(action) === null
+            ? allJobsTexts.finding(numbers.format(action.total))
+            : allJobsTexts.counts(numbers.format(action.done), numbers.format(action.total))}
+        </span>
         {action.refused > 0 && <span>{allJobsTexts.refused(numbers.format(action.refused))}</span>}
-        {action.untouched > 0 && action.state !== "running" && <span>{allJobsTexts.untouched(numbers.format(action.untouched))}</span>}
+        {action.untouched > 0 && action.state !== "running" && (
+          <span>{allJobsTexts.untouched(numbers.format(action.untouched))}</span>
+        )}
       </p>
       {action.refusals.length > 0 && (
         <ul className="grid gap-1 text-s">

@@ -12,7 +12,8 @@ export function BulkActionsView() {
   const query = useQuery(bulkActionsQuery);
   if (query.isError && !query.data) return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
   if (query.isPending) return <Skeleton className="h-64" />;
-  if (query.data.items.length === 0) return <Empty icon={<ListChecks size={20} />} title={allJobsTexts.noActions} text={allJobsTexts.noActionsText} />;
+  if (query.data.items.length === 0)
+    return <Empty icon={<ListChecks size={20} />} title={allJobsTexts.noActions} text={allJobsTexts.noActionsText} />;
   return (
     <ul className="grid gap-3" aria-label={allJobsTexts.bulkActions}>
       {query.data.items.map((action) => {

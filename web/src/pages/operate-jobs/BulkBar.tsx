@@ -4,13 +4,16 @@ import { useState } from "react";
 import { Button } from "@/design";
 import type { Selection } from "@/parts/useSelection";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { KINDS, scopeOfRows, scopeOfTotals, type ActionKind, type OperatedJob } from "./actions";
+import { type ActionKind, KINDS, type OperatedJob, scopeOfRows, scopeOfTotals } from "./actions";
 import { BulkDialog } from "./BulkDialog";
-import { toFilter, type AllJobsSearch } from "./filters";
+import { type AllJobsSearch, toFilter } from "./filters";
 import { matchingQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
-const ICONS = { retry: RotateCcw, cancel: CircleSlash, set_priority: ArrowUpDown } satisfies Record<ActionKind, unknown>;
+const ICONS = { retry: RotateCcw, cancel: CircleSlash, set_priority: ArrowUpDown } satisfies Record<
+  ActionKind,
+  unknown
+>;
 
 /** What can be done with the selected jobs, or with all jobs of the filter. An action that fits none is not offered. */
 export function BulkBar({ search, selection }: { search: AllJobsSearch; selection: Selection<OperatedJob> }) {
@@ -24,14 +27,21 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
     setAsked(null);
     selection.clear();
   };
-  const scopes = KINDS.map((kind) => ({ kind, scope: isAll && totals ? scopeOfTotals(kind, totals) : scopeOfRows(kind, selection.jobs) })).filter(({ scope }) => scope.jobs > 0);
+  const scopes = KINDS.map((kind) => ({
+    kind,
+    scope: isAll && totals ? scopeOfTotals(kind, totals) : scopeOfRows(kind, selection.jobs),
+  })).filter(({ scope }) => scope.jobs > 0);
   const chosen = isAll && totals ? totals.jobs : selection.jobs.length;
   const shown = numbers.format(chosen) + (isAll && totals?.is_partial ? "+" : "");
   const question = scopes.find(({ kind }) => kind === asked);
   const hasMore = totals !== undefined && (totals.jobs > selection.jobs.length || totals.is_partial);
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
-      <div role="toolbar" aria-label={allJobsTexts.selectionBar} className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high">
+      <div
+        role="toolbar"
+        aria-label={allJobsTexts.selectionBar}
+        className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high"
+      >
         <span className="num px-2.5 font-[550]" role="status">
           {isAll ? allJobsTexts.all(shown) : allJobsTexts.selected(shown)}
         </span>
@@ -49,7 +59,13 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
           );
         })}
         {scopes.length === 0 && <span className="px-2 text-s text-muted">{allJobsTexts.noneFits}</span>}
-        <Button look="quiet" size="icon" aria-label={allJobsTexts.clearSelection} onClick={clear} icon={<X size={18} aria-hidden />} />
+        <Button
+          look="quiet"
+          size="icon"
+          aria-label={allJobsTexts.clearSelection}
+          onClick={clear}
+          icon={<X size={18} aria-hidden />}
+        />
       </div>
       {question && (
         <BulkDialog

@@ -29,7 +29,12 @@ export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }:
   const isWrong = kind === "set_priority" && !WHOLE.test(priority.trim());
   const submit = () => {
     if (isWrong) return;
-    start.mutate({ action: kind, filter: filter(), priority: kind === "set_priority" ? Number(priority) : null, reason: reason.trim() || null });
+    start.mutate({
+      action: kind,
+      filter: filter(),
+      priority: kind === "set_priority" ? Number(priority) : null,
+      reason: reason.trim() || null,
+    });
   };
   return (
     <Dialog
@@ -48,8 +53,18 @@ export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }:
     >
       <div className="grid gap-4">
         {kind === "set_priority" && (
-          <Field label={allJobsTexts.priorityField} hint={allJobsTexts.priorityHint} error={isWrong ? allJobsTexts.priorityWrong : null} required>
-            <Input inputMode="numeric" value={priority} onChange={(event) => setPriority(event.target.value)} className="num" />
+          <Field
+            label={allJobsTexts.priorityField}
+            hint={allJobsTexts.priorityHint}
+            error={isWrong ? allJobsTexts.priorityWrong : null}
+            required
+          >
+            <Input
+              inputMode="numeric"
+              value={priority}
+              onChange={(event) => setPriority(event.target.value)}
+              className="num"
+            />
           </Field>
         )}
         <Field label={allJobsTexts.reason} hint={allJobsTexts.reasonHint}>

@@ -27,7 +27,14 @@ export function ErrorGroupPanel({ fingerprint }: { fingerprint: string }) {
           </p>
         )}
       </div>
-      <Button look="quiet" size="icon" className="-mt-1 -mr-1" aria-label={allJobsTexts.clearError} onClick={() => void navigate({ search: (now) => ({ ...now, error: undefined }), replace: true })} icon={<X size={16} />} />
+      <Button
+        look="quiet"
+        size="icon"
+        className="-mt-1 -mr-1"
+        aria-label={allJobsTexts.clearError}
+        onClick={() => void navigate({ search: (now) => ({ ...now, error: undefined }), replace: true })}
+        icon={<X size={16} />}
+      />
     </section>
   );
 }

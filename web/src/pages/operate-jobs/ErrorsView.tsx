@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { CircleCheck } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { Empty, Select, Skeleton, Table, Time, type Column } from "@/design";
+import { type Column, Empty, Select, Skeleton, Table, Time } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { AllJobsSearch } from "./filters";
@@ -19,15 +19,28 @@ export function ErrorsView({ search }: { search: AllJobsSearch }) {
   const query = useQuery(errorGroupsQuery(search));
   const choices = useChoices(search);
   const navigate = useNavigate({ from: "/operate/jobs" });
-  const change = (part: Partial<AllJobsSearch>) => void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
+  const change = (part: Partial<AllJobsSearch>) =>
+    void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
   const picked = (value: string) => (value === ANY ? undefined : value);
   return (
     <>
       <p className="mb-4 text-muted">{allJobsTexts.errorsText}</p>
       <div className="mb-4 flex flex-wrap gap-2">
         <TimeRange className={SIZE} search={search} unset={allJobsTexts.newestDay} onChange={change} />
-        <Select label={allJobsTexts.workflowLabel} className={SIZE} value={search.workflow ?? ANY} choices={choices.workflows} onChange={(value) => change({ workflow: picked(value) })} />
-        <Select label={allJobsTexts.tenantLabel} className={SIZE} value={search.tenant ?? ANY} choices={choices.tenants} onChange={(value) => change({ tenant: picked(value) })} />
+        <Select
+          label={allJobsTexts.workflowLabel}
+          className={SIZE}
+          value={search.workflow ?? ANY}
+          choices={choices.workflows}
+          onChange={(value) => change({ workflow: picked(value) })}
+        />
+        <Select
+          label={allJobsTexts.tenantLabel}
+          className={SIZE}
+          value={search.tenant ?? ANY}
+          choices={choices.tenants}
+          onChange={(value) => change({ tenant: picked(value) })}
+        />
       </div>
       {query.isError && !query.data ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
@@ -37,7 +50,12 @@ export function ErrorsView({ search }: { search: AllJobsSearch }) {
         <Empty icon={<CircleCheck size={20} />} title={allJobsTexts.noErrors} text={allJobsTexts.noErrorsText} />
       ) : (
         <>
-          <Table label={allJobsTexts.errors} rows={query.data.items} rowKey={(group) => group.fingerprint} columns={columnsOf(search)} />
+          <Table
+            label={allJobsTexts.errors}
+            rows={query.data.items}
+            rowKey={(group) => group.fingerprint}
+            columns={columnsOf(search)}
+          />
           {query.data.is_partial && <p className="mt-3 text-s text-muted">{allJobsTexts.errorsPartial}</p>}
         </>
       )}
@@ -65,8 +83,26 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
     },
     { name: texts.jobs, right: true, cell: (group) => numbers.format(group.jobs) },
     { name: texts.tenants, right: true, className: "max-lg:hidden", cell: (group) => numbers.format(group.tenants) },
-    { name: texts.workflow, className: "max-lg:hidden", cell: (group) => <span className="block max-w-44 truncate 2xl:max-w-72" title={group.example.workflow}>{group.example.workflow}</span> },
-    { name: texts.first, right: true, className: "max-lg:hidden", cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" /> },
-    { name: texts.last, right: true, className: "max-sm:hidden", cell: (group) => <Time at={group.last_seen_at} className="whitespace-nowrap" /> },
+    {
+      name: texts.workflow,
+      className: "max-lg:hidden",
+      cell: (group) => (
+        <span className="block max-w-44 truncate 2xl:max-w-72" title={group.example.workflow}>
+          {group.example.workflow}
+        </span>
+      ),
+    },
+    {
+      name: texts.first,
+      right: true,
+      className: "max-lg:hidden",
+      cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" />,
+    },
+    {
+      name: texts.last,
+      right: true,
+      className: "max-sm:hidden",
+      cell: (group) => <Time at={group.last_seen_at} className="whitespace-nowrap" />,
+    },
   ];
 }

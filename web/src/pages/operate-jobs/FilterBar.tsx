@@ -1,10 +1,10 @@
 import { useNavigate } from "@tanstack/react-router";
 import { X } from "lucide-react";
-import { Button, Select, type Choice } from "@/design";
+import { Button, type Choice, Select } from "@/design";
 import { SearchField } from "@/parts/SearchField";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { jobsTexts } from "@/texts/jobs";
-import { isFiltered, type AllJobsSearch } from "./filters";
+import { type AllJobsSearch, isFiltered } from "./filters";
 import { StatusTabs } from "./StatusTabs";
 import { TimeRange } from "./TimeRange";
 import { ANY, useChoices } from "./useChoices";
@@ -14,23 +14,55 @@ const GROWING = "w-auto! min-w-32 max-sm:max-w-none! max-sm:basis-[calc(50%-0.25
 const SIZE = `${GROWING} max-w-48`;
 // Two times beside each other.
 const WIDE = `${GROWING} max-w-68`;
-const KINDS: readonly Choice[] = [{ value: ANY, label: allJobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
+const KINDS: readonly Choice[] = [
+  { value: ANY, label: allJobsTexts.anyKind },
+  ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label })),
+];
 
 /** Everything it says is in the URL. */
 export function FilterBar({ search }: { search: AllJobsSearch }) {
   const navigate = useNavigate({ from: "/operate/jobs" });
   const choices = useChoices(search);
-  const change = (part: Partial<AllJobsSearch>) => void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
+  const change = (part: Partial<AllJobsSearch>) =>
+    void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
   const picked = (value: string) => (value === ANY ? undefined : value);
   return (
     <div className="mb-4 grid gap-3">
       <StatusTabs search={search} onChange={(status) => change({ status })} />
       <div className="flex flex-wrap items-center gap-2">
-        <SearchField label={allJobsTexts.search} value={search.q ?? ""} onChange={(q) => change({ q: q || undefined })} />
-        <Select label={allJobsTexts.workflowLabel} className={SIZE} value={search.workflow ?? ANY} choices={choices.workflows} onChange={(value) => change({ workflow: picked(value) })} />
-        <Select label={allJobsTexts.tenantLabel} className={SIZE} value={search.tenant ?? ANY} choices={choices.tenants} onChange={(value) => change({ tenant: picked(value) })} />
-        <Select label={allJobsTexts.workerLabel} className={SIZE} value={search.worker ?? ANY} choices={choices.workers} onChange={(value) => change({ worker: picked(value) })} />
-        <Select label={allJobsTexts.kindLabel} className={SIZE} value={search.kind ?? ANY} choices={KINDS} onChange={(value) => change({ kind: picked(value) })} />
+        <SearchField
+          label={allJobsTexts.search}
+          value={search.q ?? ""}
+          onChange={(q) => change({ q: q || undefined })}
+        />
+        <Select
+          label={allJobsTexts.workflowLabel}
+          className={SIZE}
+          value={search.workflow ?? ANY}
+          choices={choices.workflows}
+          onChange={(value) => change({ workflow: picked(value) })}
+        />
+        <Select
+          label={allJobsTexts.tenantLabel}
+          className={SIZE}
+          value={search.tenant ?? ANY}
+          choices={choices.tenants}
+          onChange={(value) => change({ tenant: picked(value) })}
+        />
+        <Select
+          label={allJobsTexts.workerLabel}
+          className={SIZE}
+          value={search.worker ?? ANY}
+          choices={choices.workers}
+          onChange={(value) => change({ worker: picked(value) })}
+        />
+        <Select
+          label={allJobsTexts.kindLabel}
+          className={SIZE}
+          value={search.kind ?? ANY}
+          choices={KINDS}
+          onChange={(value) => change({ kind: picked(value) })}
+        />
         <TimeRange className={WIDE} search={search} unset={allJobsTexts.anyTime} onChange={change} />
         {search.user && (
           <Button size="s" onClick={() => change({ user: undefined })} aria-label={allJobsTexts.clearUser}>

@@ -39,7 +39,14 @@ export function JobsView({ search }: { search: AllJobsSearch }) {
           {jobs.length === 0 && !query.hasNextPage ? (
             <NoJobs search={search} />
           ) : (
-            <AllJobsList jobs={jobs} query={query} selection={selection} search={search} maySelect={mayChange} onVisible={setVisible} />
+            <AllJobsList
+              jobs={jobs}
+              query={query}
+              selection={selection}
+              search={search}
+              maySelect={mayChange}
+              onVisible={setVisible}
+            />
           )}
         </div>
       )}

@@ -1,4 +1,4 @@
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { Button, Dialog, Field, Input } from "@/design";
 import { localOf, utcOf } from "@/parts/local-times";
 import { allJobsTexts as texts } from "@/texts/all-jobs";

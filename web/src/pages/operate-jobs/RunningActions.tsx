@@ -22,7 +22,16 @@ export function RunningActions() {
           <div className="min-w-0 grow">
             <BulkActionProgress action={action} />
           </div>
-          {action.state !== "running" && <Button look="quiet" size="icon" className="-mt-1 -mr-1" aria-label={allJobsTexts.hide} onClick={() => setHidden(new Set([...hidden, action.id]))} icon={<X size={16} />} />}
+          {action.state !== "running" && (
+            <Button
+              look="quiet"
+              size="icon"
+              className="-mt-1 -mr-1"
+              aria-label={allJobsTexts.hide}
+              onClick={() => setHidden(new Set([...hidden, action.id]))}
+              icon={<X size={16} />}
+            />
+          )}
         </div>
       ))}
     </section>

@@ -2,19 +2,30 @@ import { useQuery } from "@tanstack/react-query";
 import { classes } from "@/design";
 import { useRevealed } from "@/design/useRevealed";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { countsOf, STATUS_FILTERS, type AllJobsSearch } from "./filters";
+import { type AllJobsSearch, countsOf, STATUS_FILTERS } from "./filters";
 import { totalsQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en", { notation: "compact" });
 
 /** The statuses with how many jobs have them. */
-export function StatusTabs({ search, onChange }: { search: AllJobsSearch; onChange: (status: AllJobsSearch["status"]) => void }) {
+export function StatusTabs({
+  search,
+  onChange,
+}: {
+  search: AllJobsSearch;
+  onChange: (status: AllJobsSearch["status"]) => void;
+}) {
   const { data } = useQuery(totalsQuery(search));
   const counts = data ? countsOf(data) : null;
   const chosen = search.status ?? "all";
   const list = useRevealed<HTMLDivElement>("[aria-pressed=true]", chosen);
   return (
-    <div ref={list} role="group" aria-label={allJobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
+    <div
+      ref={list}
+      role="group"
+      aria-label={allJobsTexts.statusLabel}
+      className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1"
+    >
       {STATUS_FILTERS.map((status) => (
         <button
           key={status}
@@ -27,7 +38,11 @@ export function StatusTabs({ search, onChange }: { search: AllJobsSearch; onChan
           )}
         >
           {allJobsTexts.statuses[status]}
-          {counts && !(counts[status] === 0 && data?.is_partial) && <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">{numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}</span>}
+          {counts && !(counts[status] === 0 && data?.is_partial) && (
+            <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">
+              {numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}
+            </span>
+          )}
         </button>
       ))}
     </div>

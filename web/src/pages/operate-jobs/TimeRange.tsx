@@ -1,8 +1,8 @@
 import { useState } from "react";
-import { Select, type Choice } from "@/design";
+import { type Choice, Select } from "@/design";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { rangeWords } from "./filter-words";
-import { SPANS, startOf, type AllJobsSearch, type Span } from "./filters";
+import { type AllJobsSearch, SPANS, type Span, startOf } from "./filters";
 import { RangeDialog } from "./RangeDialog";
 
 type Times = Pick<AllJobsSearch, "from" | "until">;
@@ -33,7 +33,13 @@ export function TimeRange({ search, unset, onChange, className }: Props) {
   };
   return (
     <>
-      <Select label={allJobsTexts.timeLabel} className={className} value={words ? "range" : "unset"} choices={choices} onChange={choose} />
+      <Select
+        label={allJobsTexts.timeLabel}
+        className={className}
+        value={words ? "range" : "unset"}
+        choices={choices}
+        onChange={choose}
+      />
       {isAsking && <RangeDialog {...search} onApply={onChange} onClose={() => setAsking(false)} />}
     </>
   );

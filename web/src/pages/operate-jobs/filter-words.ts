@@ -3,7 +3,7 @@ import type { Schemas } from "@/api/types";
 import { absoluteMinute } from "@/design/times";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { statusTexts } from "@/texts/states";
-import { STATUSES, type AllJobsSearch, type StatusFilter } from "./filters";
+import { type AllJobsSearch, STATUSES, type StatusFilter } from "./filters";
 
 type Filter = Schemas["JobFilter"];
 
@@ -38,7 +38,10 @@ export function searchOf(filter: Filter): AllJobsSearch | null {
   const statuses = Object.entries(STATUSES) as [Exclude<StatusFilter, "all">, readonly string[]][];
   return {
     q: filter.q ?? undefined,
-    status: statuses.find(([, values]) => (filter.status ?? []).length > 0 && (filter.status ?? []).every((status) => values.includes(status)))?.[0],
+    status: statuses.find(
+      ([, values]) =>
+        (filter.status ?? []).length > 0 && (filter.status ?? []).every((status) => values.includes(status)),
+    )?.[0],
     tenant: filter.tenant_id ?? undefined,
     user: filter.user_id ?? undefined,
     run: filter.run_id ?? undefined,

@@ -98,13 +98,18 @@ export function startOf(span: Span, now: Date): string {
 /** How many jobs each of the status filters would show. */
 export function countsOf(totals: Totals): Record<StatusFilter, number> {
   const sum = (statuses: readonly JobStatus[]) => sumOf(totals, statuses).jobs;
-  const counts = Object.fromEntries(Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)])) as Record<StatusFilter, number>;
+  const counts = Object.fromEntries(
+    Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)]),
+  ) as Record<StatusFilter, number>;
   return { ...counts, all: totals.jobs };
 }
 
 export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: number; tokens: number } {
   return statuses.reduce(
-    (sum, status) => ({ jobs: sum.jobs + (totals.by_status[status]?.jobs ?? 0), tokens: sum.tokens + (totals.by_status[status]?.tokens ?? 0) }),
+    (sum, status) => ({
+      jobs: sum.jobs + (totals.by_status[status]?.jobs ?? 0),
+      tokens: sum.tokens + (totals.by_status[status]?.tokens ?? 0),
+    }),
     { jobs: 0, tokens: 0 },
   );
 }

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { toFilter, type AllJobsSearch } from "./filters";
+import { type AllJobsSearch, toFilter } from "./filters";
 
 export const PAGE_SIZE = 100;
 const LIVE_MS = 4_000;
@@ -11,7 +11,13 @@ const NAMES_MS = 60_000;
 export const allJobsQuery = (search: AllJobsSearch) =>
   infiniteQueryOptions({
     queryKey: keys.allTenantJobs(filterKey(search)),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search), cursor: pageParam, limit: PAGE_SIZE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/jobs", {
+          params: { query: { ...toFilter(search), cursor: pageParam, limit: PAGE_SIZE } },
+          signal,
+        }),
+      ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
     // Rows are changed in place by the two queries below.
@@ -25,7 +31,8 @@ export const allJobsQuery = (search: AllJobsSearch) =>
 export const newestJobsQuery = (search: AllJobsSearch) =>
   queryOptions({
     queryKey: keys.newestJobs(filterKey(search)),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search), limit: PAGE_SIZE } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search), limit: PAGE_SIZE } }, signal })),
     refetchInterval: LIVE_MS,
   });
 
@@ -33,7 +40,8 @@ export const newestJobsQuery = (search: AllJobsSearch) =>
 export const jobRowsQuery = (ids: readonly string[]) =>
   queryOptions({
     queryKey: keys.jobRows(ids),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { job_id: [...ids], limit: PAGE_SIZE } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/jobs", { params: { query: { job_id: [...ids], limit: PAGE_SIZE } }, signal })),
     enabled: ids.length > 0,
     refetchInterval: LIVE_MS,
     staleTime: LIVE_MS,
@@ -61,7 +69,20 @@ export const errorGroupsQuery = ({ from, until, tenant, workflow }: AllJobsSearc
   queryOptions({
     queryKey: keys.errorGroups({ from, until, tenant, workflow }),
     queryFn: ({ signal }) =>
-      data(api.GET("/api/admin/job-errors", { params: { query: { since: from, until, tenant_id: tenant, workflow: workflow ? [workflow] : undefined, limit: PAGE_SIZE } }, signal })),
+      data(
+        api.GET("/api/admin/job-errors", {
+          params: {
+            query: {
+              since: from,
+              until,
+              tenant_id: tenant,
+              workflow: workflow ? [workflow] : undefined,
+              limit: PAGE_SIZE,
+            },
+          },
+          signal,
+        }),
+      ),
     refetchInterval: COUNTS_MS,
     placeholderData: keepPreviousData,
   });
@@ -69,7 +90,8 @@ export const errorGroupsQuery = ({ from, until, tenant, workflow }: AllJobsSearc
 export const errorGroupQuery = (fingerprint: string) =>
   queryOptions({
     queryKey: keys.errorGroup(fingerprint),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/job-errors/{fingerprint}", { params: { path: { fingerprint } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/job-errors/{fingerprint}", { params: { path: { fingerprint } }, signal })),
     retry: false,
   });
 
@@ -77,7 +99,8 @@ const RUNNING_MS = 2_000;
 export const bulkActionsQuery = queryOptions({
   queryKey: keys.bulkActions,
   queryFn: ({ signal }) => data(api.GET("/api/admin/bulk-actions", { params: { query: { limit: 50 } }, signal })),
-  refetchInterval: (query) => (query.state.data?.items.some((action) => action.state === "running") ? RUNNING_MS : COUNTS_MS),
+  refetchInterval: (query) =>
+    query.state.data?.items.some((action) => action.state === "running") ? RUNNING_MS : COUNTS_MS,
 });
 
 export const tenantsQuery = queryOptions({

@@ -7,7 +7,12 @@ export const allJobsRoute = createRoute({
   path: "/operate/jobs",
   validateSearch: readSearch,
   beforeLoad: ({ search: { time, ...search } }) => {
-    if (time) throw redirect({ to: "/operate/jobs", search: { ...search, from: search.from ?? startOf(time, new Date()) }, replace: true });
+    if (time)
+      throw redirect({
+        to: "/operate/jobs",
+        search: { ...search, from: search.from ?? startOf(time, new Date()) },
+        replace: true,
+      });
   },
   component: lazyRouteComponent(() => import("./AllJobsPage"), "AllJobsPage"),
 });

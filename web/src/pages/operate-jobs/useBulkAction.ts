@@ -20,7 +20,8 @@ export function useStartAction(onDone: () => void) {
 export function useStopAction() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => data(api.POST("/api/admin/bulk-actions/{bulk_action_id}/stop", { params: { path: { bulk_action_id: id } } })),
+    mutationFn: (id: string) =>
+      data(api.POST("/api/admin/bulk-actions/{bulk_action_id}/stop", { params: { path: { bulk_action_id: id } } })),
     onError: (error) => notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.bulkActions }),
   });

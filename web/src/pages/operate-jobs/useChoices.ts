@@ -25,7 +25,9 @@ export function useChoices(search: AllJobsSearch) {
     ),
     workers: withAny(
       allJobsTexts.anyWorker,
-      (workers.data?.pages ?? []).flatMap((page) => page.items).map((worker) => ({ value: worker.worker_id, label: worker.display_name || worker.worker_id })),
+      (workers.data?.pages ?? [])
+        .flatMap((page) => page.items)
+        .map((worker) => ({ value: worker.worker_id, label: worker.display_name || worker.worker_id })),
       search.worker,
     ),
   };

@@ -1,5 +1,5 @@
 // Keeps the list as it is now without reading all of it again: visible rows change in place, new ones are announced.
-import { useQuery, useQueryClient, type InfiniteData } from "@tanstack/react-query";
+import { type InfiniteData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
 import { keys } from "@/api/keys";
 import type { OperatedJob } from "./actions";
@@ -25,14 +25,20 @@ export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): 
   useEffect(() => {
     if (!changed) return;
     const byId = new Map(changed.map((job) => [job.id, job]));
-    client.setQueriesData<Pages>({ queryKey: keys.allTenantJobs({}).slice(0, 3) }, (found) => found && { ...found, pages: found.pages.map((page) => replaced(page, byId)) });
+    client.setQueriesData<Pages>(
+      { queryKey: keys.allTenantJobs({}).slice(0, 3) },
+      (found) => found && { ...found, pages: found.pages.map((page) => replaced(page, byId)) },
+    );
   }, [client, changed]);
 
   const listed = client.getQueryData<Pages>(queryKey)?.pages;
   const first = listed?.[0]?.items[0]?.id ?? "";
   const isListed = listed !== undefined;
   // Ids are in the order of time, so what is greater than the first row came after it.
-  const fresh = useMemo(() => (isListed ? (newest?.items ?? []).filter((job) => job.id > first) : []), [isListed, newest, first]);
+  const fresh = useMemo(
+    () => (isListed ? (newest?.items ?? []).filter((job) => job.id > first) : []),
+    [isListed, newest, first],
+  );
   const show = useCallback(() => {
     // So many that some may be missing between them and the first row: from the beginning.
     if (fresh.length >= PAGE_SIZE) return void client.resetQueries({ queryKey: JSON.parse(key) as unknown[] });
@@ -40,7 +46,10 @@ export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): 
       const [top, ...rest] = found?.pages ?? [];
       if (!found || !top) return found;
       const known = new Set(top.items.map((row) => row.id));
-      return { ...found, pages: [{ ...top, items: [...fresh.filter((job) => !known.has(job.id)), ...top.items] }, ...rest] };
+      return {
+        ...found,
+        pages: [{ ...top, items: [...fresh.filter((job) => !known.has(job.id)), ...top.items] }, ...rest],
+      };
     });
   }, [client, fresh, key]);
   // An empty list has no place to keep.

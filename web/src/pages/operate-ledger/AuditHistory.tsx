@@ -1,6 +1,6 @@
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Badge, Button, Table, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Table, Time } from "@/design";
 import { commonTexts } from "@/texts/common";
 import { ledgerTexts as texts } from "@/texts/ledger";
 import { AUDIT_TONES, findingCount, requester } from "./audits";
@@ -29,8 +29,15 @@ export function AuditHistory({ audits, query, chosen }: Props) {
         </Link>
       ),
     },
-    { name: texts.historyColumns.state, cell: (audit) => <Badge tone={AUDIT_TONES[audit.state]}>{texts.states[audit.state]}</Badge> },
-    { name: texts.historyColumns.by, className: "max-lg:hidden", cell: (audit) => <span className="[overflow-wrap:anywhere]">{requester(audit)}</span> },
+    {
+      name: texts.historyColumns.state,
+      cell: (audit) => <Badge tone={AUDIT_TONES[audit.state]}>{texts.states[audit.state]}</Badge>,
+    },
+    {
+      name: texts.historyColumns.by,
+      className: "max-lg:hidden",
+      cell: (audit) => <span className="[overflow-wrap:anywhere]">{requester(audit)}</span>,
+    },
     { name: texts.historyColumns.pools, right: true, className: "max-sm:hidden", cell: (audit) => audit.pools.length },
     { name: texts.historyColumns.findings, right: true, cell: (audit) => numbers.format(findingCount(audit)) },
   ];
@@ -39,7 +46,11 @@ export function AuditHistory({ audits, query, chosen }: Props) {
       <h2>{texts.history}</h2>
       <Table label={texts.history} rows={audits} columns={columns} rowKey={(audit) => audit.id} />
       {query.hasNextPage && (
-        <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+        <Button
+          className="justify-self-center"
+          busy={query.isFetchingNextPage}
+          onClick={() => void query.fetchNextPage()}
+        >
           {commonTexts.more}
         </Button>
       )}

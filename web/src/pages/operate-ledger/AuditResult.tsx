@@ -12,12 +12,23 @@ export function AuditResult({ audit }: { audit: LedgerAudit }) {
         <Badge tone={AUDIT_TONES[audit.state]}>{texts.states[audit.state]}</Badge>
         <span className="font-[550]">{texts.verdicts[audit.state]}</span>
       </div>
-      {audit.state === "running" && <Progress percent={audit.pools.length === 0 ? null : (done / audit.pools.length) * 100} label={texts.progress(done, audit.pools.length)} />}
+      {audit.state === "running" && (
+        <Progress
+          percent={audit.pools.length === 0 ? null : (done / audit.pools.length) * 100}
+          label={texts.progress(done, audit.pools.length)}
+        />
+      )}
       <p className="num text-s text-muted">
-        {texts.lastRun} <Time at={audit.requested_at} /> {texts.by(requester(audit))}, {texts.progress(done, audit.pools.length)}
+        {texts.lastRun} <Time at={audit.requested_at} /> {texts.by(requester(audit))},{" "}
+        {texts.progress(done, audit.pools.length)}
       </p>
     </section>
   );
 }
 
-const BORDERS: Record<LedgerAudit["state"], string> = { running: "border-l-run", balanced: "border-l-ok", findings: "border-l-bad", incomplete: "border-l-warn" };
+const BORDERS: Record<LedgerAudit["state"], string> = {
+  running: "border-l-run",
+  balanced: "border-l-ok",
+  findings: "border-l-bad",
+  incomplete: "border-l-warn",
+};

@@ -1,5 +1,5 @@
 import type { Schemas } from "@/api/types";
-import { Badge, Table, type Column } from "@/design";
+import { Badge, type Column, Table } from "@/design";
 import { commonTexts } from "@/texts/common";
 import { ledgerTexts as texts } from "@/texts/ledger";
 import { poolState } from "./audits";
@@ -21,7 +21,12 @@ const COLUMNS: readonly Column<PoolAudit>[] = [
     ),
   },
   { name: texts.poolColumns.wallets, right: true, className: "max-lg:hidden", cell: (pool) => shown(pool.wallets) },
-  { name: texts.poolColumns.transactions, right: true, className: "max-lg:hidden", cell: (pool) => shown(pool.transactions) },
+  {
+    name: texts.poolColumns.transactions,
+    right: true,
+    className: "max-lg:hidden",
+    cell: (pool) => shown(pool.transactions),
+  },
   { name: texts.poolColumns.balance, right: true, className: "max-sm:hidden", cell: (pool) => shown(pool.balance) },
   { name: texts.poolColumns.held, right: true, className: "max-sm:hidden", cell: (pool) => shown(pool.held) },
   { name: texts.poolColumns.findings, right: true, cell: (pool) => shown(pool.findings) },

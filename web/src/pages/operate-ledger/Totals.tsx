@@ -12,7 +12,13 @@ export function Totals({ audit }: { audit: LedgerAudit }) {
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-4">
       {NAMES.map((name) => {
         const total = totalOf(audit, name);
-        return <Stat key={name} label={ledgerTexts.totals[name]} value={total === null ? commonTexts.none : numbers.format(total)} />;
+        return (
+          <Stat
+            key={name}
+            label={ledgerTexts.totals[name]}
+            value={total === null ? commonTexts.none : numbers.format(total)}
+          />
+        );
       })}
     </div>
   );

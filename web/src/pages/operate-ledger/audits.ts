@@ -7,7 +7,12 @@ type LedgerAudit = Schemas["LedgerAudit"];
 type PoolAudit = Schemas["PoolAudit"];
 type TotalName = keyof typeof texts.totals;
 
-export const AUDIT_TONES: Record<LedgerAudit["state"], Tone> = { running: "run", balanced: "ok", findings: "bad", incomplete: "warn" };
+export const AUDIT_TONES: Record<LedgerAudit["state"], Tone> = {
+  running: "run",
+  balanced: "ok",
+  findings: "bad",
+  incomplete: "warn",
+};
 
 export function finishedPools(audit: LedgerAudit): number {
   return audit.pools.filter((pool) => pool.finished_at).length;

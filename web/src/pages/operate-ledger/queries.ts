@@ -10,7 +10,8 @@ const IDLE_MS = 30_000;
 
 export const ledgerAuditsQuery = infiniteQueryOptions({
   queryKey: keys.ledgerAudits,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/ledger-audits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/admin/ledger-audits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: null as number | null,
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
   // While one runs its progress is shown; another operator may start one.
@@ -20,6 +21,7 @@ export const ledgerAuditsQuery = infiniteQueryOptions({
 export const ledgerAuditQuery = (id: number) =>
   queryOptions({
     queryKey: keys.ledgerAudit(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/ledger-audits/{audit_id}", { params: { path: { audit_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/ledger-audits/{audit_id}", { params: { path: { audit_id: id } }, signal })),
     refetchInterval: (query) => (query.state.data?.state === "running" ? RUNNING_MS : false),
   });

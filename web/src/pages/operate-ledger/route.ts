@@ -9,6 +9,8 @@ export interface LedgerSearch {
 export const ledgerRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/ledger",
-  validateSearch: (search: Record<string, unknown>): LedgerSearch => ({ audit: Number.isSafeInteger(search.audit) && Number(search.audit) > 0 ? Number(search.audit) : undefined }),
+  validateSearch: (search: Record<string, unknown>): LedgerSearch => ({
+    audit: Number.isSafeInteger(search.audit) && Number(search.audit) > 0 ? Number(search.audit) : undefined,
+  }),
   component: lazyRouteComponent(() => import("./LedgerPage"), "LedgerPage"),
 });

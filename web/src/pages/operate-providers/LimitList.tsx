@@ -1,12 +1,12 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Gauge } from "lucide-react";
 import { useState } from "react";
-import { Badge, Button, Empty, type Column } from "@/design";
+import { Badge, Button, type Column, Empty } from "@/design";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
 import { limitTexts as texts } from "@/texts/providers";
 import { LimitDialog } from "./LimitDialog";
-import { limitsQuery, type ConcurrencyLimit } from "./queries";
+import { type ConcurrencyLimit, limitsQuery } from "./queries";
 
 const COLUMNS: readonly Column<ConcurrencyLimit>[] = [
   {
@@ -24,7 +24,11 @@ const COLUMNS: readonly Column<ConcurrencyLimit>[] = [
     name: texts.columns.limit,
     right: true,
     cell: (limit) =>
-      limit.max_concurrent === 0 ? <Badge tone="warn">{texts.paused}</Badge> : (limit.max_concurrent ?? <span className="whitespace-nowrap text-muted">{texts.unlimited}</span>),
+      limit.max_concurrent === 0 ? (
+        <Badge tone="warn">{texts.paused}</Badge>
+      ) : (
+        (limit.max_concurrent ?? <span className="whitespace-nowrap text-muted">{texts.unlimited}</span>)
+      ),
   },
 ];
 

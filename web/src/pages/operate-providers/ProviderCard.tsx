@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import { Badge, Button, Dialog, duration, Time, type Tone } from "@/design";
@@ -34,7 +34,9 @@ export function ProviderCard({ provider }: { provider: Provider }) {
             {provider.pause_seconds != null && `, ${texts.pause.toLowerCase()} ${duration(provider.pause_seconds)}`}
           </Fact>
         )}
-        {(provider.failed_dispatches ?? []).length > 0 && <Fact name={texts.evidence}>{(provider.failed_dispatches ?? []).join(", ")}</Fact>}
+        {(provider.failed_dispatches ?? []).length > 0 && (
+          <Fact name={texts.evidence}>{(provider.failed_dispatches ?? []).join(", ")}</Fact>
+        )}
         <Fact name={texts.lastError}>
           {provider.last_error ? (
             <>

@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ChartNoAxesColumn } from "lucide-react";
-import { Empty, Segments, Skeleton, Table, type Column } from "@/design";
+import { type Column, Empty, Segments, Skeleton, Table } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { spendTexts as texts } from "@/texts/providers";
-import { spendQuery, type ProviderSpend } from "./queries";
-import { WINDOWS, type SpendWindow } from "./route";
-import { money, hasPrices } from "./spend";
+import { type ProviderSpend, spendQuery } from "./queries";
+import { type SpendWindow, WINDOWS } from "./route";
+import { hasPrices, money } from "./spend";
 
 const count = new Intl.NumberFormat("en").format;
 
@@ -27,7 +27,9 @@ export function SpendTable() {
           label={texts.range}
           value={range}
           choices={WINDOWS.map((value) => ({ value, label: texts.ranges[value] }))}
-          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, range: chosen }), replace: true, resetScroll: false })}
+          onChange={(chosen) =>
+            void navigate({ search: (before) => ({ ...before, range: chosen }), replace: true, resetScroll: false })
+          }
         />
       </div>
       {spend ? (
@@ -37,9 +39,16 @@ export function SpendTable() {
               <Empty icon={<ChartNoAxesColumn size={20} />} title={texts.none} text={texts.noneText} />
             </div>
           ) : (
-            <Table label={texts.title} rows={spend.providers} columns={columns(range, hasPrices(spend) ? spend.currency : null)} rowKey={(row) => row.provider} />
+            <Table
+              label={texts.title}
+              rows={spend.providers}
+              columns={columns(range, hasPrices(spend) ? spend.currency : null)}
+              rowKey={(row) => row.provider}
+            />
           )}
-          {(spend.unavailable_pools ?? []).length > 0 && <p className="mt-3 text-s text-warn">{texts.missing((spend.unavailable_pools ?? []).join(", "))}</p>}
+          {(spend.unavailable_pools ?? []).length > 0 && (
+            <p className="mt-3 text-s text-warn">{texts.missing((spend.unavailable_pools ?? []).join(", "))}</p>
+          )}
         </>
       ) : error ? (
         <ProblemPanel error={error} onRetry={() => void refetch()} />
@@ -53,13 +62,18 @@ export function SpendTable() {
 function columns(range: SpendWindow, currency: string | null): Column<ProviderSpend>[] {
   const of = (row: ProviderSpend) => (range === "24h" ? row.last_24h : row.last_30d);
   const shown: Column<ProviderSpend>[] = [
-    { name: texts.columns.provider, className: "w-full", cell: (row) => <span className="font-[550] [overflow-wrap:anywhere]">{row.provider}</span> },
+    {
+      name: texts.columns.provider,
+      className: "w-full",
+      cell: (row) => <span className="font-[550] [overflow-wrap:anywhere]">{row.provider}</span>,
+    },
     { name: texts.columns.calls, right: true, cell: (row) => count(of(row).calls) },
     { name: texts.columns.completed, right: true, className: "max-sm:hidden", cell: (row) => count(of(row).completed) },
     { name: texts.columns.failed, right: true, cell: (row) => count(of(row).failed) },
     { name: texts.columns.tokens, right: true, cell: (row) => count(of(row).tokens) },
   ];
   if (currency === null) return shown;
-  const cost = (row: ProviderSpend) => money(of(row).estimated_money, currency) ?? <span className="text-muted">{texts.noPrice}</span>;
+  const cost = (row: ProviderSpend) =>
+    money(of(row).estimated_money, currency) ?? <span className="text-muted">{texts.noPrice}</span>;
   return [...shown, { name: texts.columns.cost, right: true, className: "whitespace-nowrap", cell: cost }];
 }

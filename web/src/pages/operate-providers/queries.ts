@@ -26,7 +26,10 @@ export const spendQuery = queryOptions({
 
 export const limitsQuery = infiniteQueryOptions({
   queryKey: keys.concurrencyLimits,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/concurrency-limits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(
+      api.GET("/api/admin/concurrency-limits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal }),
+    ),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next_cursor ?? undefined,
   refetchInterval: REFRESH_MS,

@@ -12,6 +12,8 @@ export interface ProvidersSearch {
 export const providersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/providers",
-  validateSearch: (search: Record<string, unknown>): ProvidersSearch => ({ range: WINDOWS.find((range) => range === search.range) }),
+  validateSearch: (search: Record<string, unknown>): ProvidersSearch => ({
+    range: WINDOWS.find((range) => range === search.range),
+  }),
   component: lazyRouteComponent(() => import("./ProvidersPage"), "ProvidersPage"),
 });

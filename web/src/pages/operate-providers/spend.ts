@@ -8,6 +8,7 @@ export function hasPrices(spend: ProviderSpending): boolean {
 /** An amount of money, or null if the price is not known. Small amounts keep the digits that matter. */
 export function money(amount: number | null | undefined, currency: string): string | null {
   if (amount == null) return null;
-  const digits = amount > 0 && amount < 1 ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  const digits =
+    amount > 0 && amount < 1 ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 2, maximumFractionDigits: 2 };
   return new Intl.NumberFormat("en", { style: "currency", currency, ...digits }).format(amount);
 }

@@ -1,6 +1,6 @@
 import { Badge, CopyButton } from "@/design";
 import { settingsTexts as texts } from "@/texts/settings";
-import { defaultText, valueText, type Setting } from "./found";
+import { defaultText, type Setting, valueText } from "./found";
 
 /** Name and value first, then where the value comes from and what it means. */
 export function SettingRow({ setting }: { setting: Setting }) {
@@ -11,7 +11,9 @@ export function SettingRow({ setting }: { setting: Setting }) {
       <div className="min-w-0">
         <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1">
           <code className="text-[13px] font-[600] [overflow-wrap:anywhere]">{setting.name}</code>
-          <span className={`num [overflow-wrap:anywhere] ${isChanged ? "font-[550]" : ""}`}>{valueText(setting.value, setting)}</span>
+          <span className={`num [overflow-wrap:anywhere] ${isChanged ? "font-[550]" : ""}`}>
+            {valueText(setting.value, setting)}
+          </span>
           {isChanged && <Badge shape={false}>{texts.from(setting.source ?? "")}</Badge>}
         </div>
         <p className="mt-1 text-s text-muted">

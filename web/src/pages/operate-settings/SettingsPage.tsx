@@ -17,7 +17,10 @@ export function SettingsPage() {
   const { q = "", view = "all" } = useSearch({ from: "/framed/operator/operate/settings" });
   const navigate = useNavigate({ from: "/operate/settings" });
   const { data: settings, error, refetch } = useQuery(settingsQuery);
-  const search = useCallback((words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }), [navigate]);
+  const search = useCallback(
+    (words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }),
+    [navigate],
+  );
   const shown = found(settings ?? [], q, view);
   return (
     <div className="max-w-5xl">
@@ -28,7 +31,12 @@ export function SettingsPage() {
           label={texts.viewLabel}
           value={view}
           choices={SETTING_VIEWS.map((value) => ({ value, label: texts.views[value] }))}
-          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, view: chosen === "all" ? undefined : chosen }), replace: true })}
+          onChange={(chosen) =>
+            void navigate({
+              search: (before) => ({ ...before, view: chosen === "all" ? undefined : chosen }),
+              replace: true,
+            })
+          }
         />
         {settings && (
           <span role="status" className="num text-s text-muted">

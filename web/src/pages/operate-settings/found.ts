@@ -39,11 +39,19 @@ export function valueText(value: unknown, setting: Setting): string {
   if (typeof value === "boolean") return value ? texts.yes : texts.no;
   if (typeof value === "number") {
     // 8400, not 8,400.
-    const number = value.toLocaleString("en", { maximumFractionDigits: 6, useGrouping: !setting.name.endsWith("port") });
+    const number = value.toLocaleString("en", {
+      maximumFractionDigits: 6,
+      useGrouping: !setting.name.endsWith("port"),
+    });
     const unit = setting.unit ? ` ${setting.unit}` : "";
     return setting.unit === "bytes" && value >= LARGE ? `${number}${unit} (${formatBytes(value)})` : `${number}${unit}`;
   }
-  if (value === "" || (Array.isArray(value) && value.length === 0) || (typeof value === "object" && Object.keys(value).length === 0)) return texts.empty;
+  if (
+    value === "" ||
+    (Array.isArray(value) && value.length === 0) ||
+    (typeof value === "object" && Object.keys(value).length === 0)
+  )
+    return texts.empty;
   if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value.join(", ");
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { fieldReason } from "@/api/problems";
@@ -9,7 +9,7 @@ import { notifyDone, notifyError } from "@/parts/notify";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 import { quotaTexts as texts } from "@/texts/tenants";
-import { changesOf, QUOTAS, shownQuota, type QuotaDraft, type QuotaName } from "./quotas";
+import { changesOf, QUOTAS, type QuotaDraft, type QuotaName, shownQuota } from "./quotas";
 
 export function QuotaForm({ id, quotas }: { id: string; quotas: Schemas["TenantQuotas"] }) {
   const [draft, setDraft] = useState<QuotaDraft>({});
@@ -36,12 +36,23 @@ export function QuotaForm({ id, quotas }: { id: string; quotas: Schemas["TenantQ
               hint={own(name) === undefined ? texts.standard(shownQuota(name, quotas.limits[name])) : texts.own}
               error={problems[name] ?? fieldReason(save.error, name)}
             >
-              <Input value={text(name)} disabled={!mayOperate} placeholder={shownQuota(name, quotas.limits[name])} onChange={(event) => setDraft({ ...draft, [name]: event.target.value })} />
+              <Input
+                value={text(name)}
+                disabled={!mayOperate}
+                placeholder={shownQuota(name, quotas.limits[name])}
+                onChange={(event) => setDraft({ ...draft, [name]: event.target.value })}
+              />
             </Field>
           ))}
         </div>
         {mayOperate && (
-          <Button type="submit" look={isChanged ? "go" : "plain"} className="justify-self-start" busy={save.isPending} disabled={!isChanged}>
+          <Button
+            type="submit"
+            look={isChanged ? "go" : "plain"}
+            className="justify-self-start"
+            busy={save.isPending}
+            disabled={!isChanged}
+          >
             {commonTexts.save}
           </Button>
         )}
@@ -53,7 +64,8 @@ export function QuotaForm({ id, quotas }: { id: string; quotas: Schemas["TenantQ
 function useSave(id: string, onSaved: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: Schemas["ChangeQuotas"]) => data(api.PATCH("/api/admin/tenants/{tenant_id}/quotas", { params: { path: { tenant_id: id } }, body })),
+    mutationFn: (body: Schemas["ChangeQuotas"]) =>
+      data(api.PATCH("/api/admin/tenants/{tenant_id}/quotas", { params: { path: { tenant_id: id } }, body })),
     onSuccess: (saved) => {
       client.setQueryData(keys.tenantQuotas(id), saved);
       onSaved();

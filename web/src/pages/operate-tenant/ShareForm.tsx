@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { fieldReason } from "@/api/problems";
@@ -24,7 +24,13 @@ export function ShareForm({ id, share }: { id: string; share: Schemas["TenantSha
   const text = (name: keyof ShareDraft) => draft[name] ?? (share[name] == null ? "" : String(share[name]));
   const reason = (name: keyof ShareDraft) => problems[name] ?? fieldReason(save.error, name);
   const input = (name: keyof ShareDraft) => (
-    <Input inputMode="decimal" value={text(name)} disabled={!mayOperate} placeholder={name === "weight" ? "1" : texts.unlimited} onChange={(event) => setDraft({ ...draft, [name]: event.target.value })} />
+    <Input
+      inputMode="decimal"
+      value={text(name)}
+      disabled={!mayOperate}
+      placeholder={name === "weight" ? "1" : texts.unlimited}
+      onChange={(event) => setDraft({ ...draft, [name]: event.target.value })}
+    />
   );
   return (
     <section>
@@ -45,7 +51,13 @@ export function ShareForm({ id, share }: { id: string; share: Schemas["TenantSha
           </Field>
         </div>
         {mayOperate && (
-          <Button type="submit" look={isChanged ? "go" : "plain"} className="justify-self-start" busy={save.isPending} disabled={!isChanged}>
+          <Button
+            type="submit"
+            look={isChanged ? "go" : "plain"}
+            className="justify-self-start"
+            busy={save.isPending}
+            disabled={!isChanged}
+          >
             {commonTexts.save}
           </Button>
         )}
@@ -57,7 +69,8 @@ export function ShareForm({ id, share }: { id: string; share: Schemas["TenantSha
 function useSave(id: string, onSaved: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: Schemas["ChangeShare"]) => data(api.PATCH("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, body })),
+    mutationFn: (body: Schemas["ChangeShare"]) =>
+      data(api.PATCH("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, body })),
     onSuccess: (saved) => {
       client.setQueryData(keys.tenantShare(id), saved);
       onSaved();

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Skeleton, Stat } from "@/design";
 import { figuresQuery } from "@/pages/operate-tenants/queries";
-import { FigureLink } from "@/parts/FigureLink";
 import { formatBytes } from "@/parts/bytes";
+import { FigureLink } from "@/parts/FigureLink";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 import { tenantTexts } from "@/texts/tenants";
@@ -35,7 +35,11 @@ export function TenantFiguresRow({ id }: { id: string }) {
   return (
     <div className="mb-6 grid grid-cols-2 gap-4 lg:grid-cols-4">
       <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
-      <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(numbers.format(figures?.held ?? 0))} />
+      <Stat
+        label={texts.balance}
+        value={show(figures?.balance)}
+        hint={texts.held(numbers.format(figures?.held ?? 0))}
+      />
       <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={stored} />
       <Stat label={texts.jobs} value={activeJobs} hint={share.data ? texts.running(share.data.running) : " "} />
     </div>

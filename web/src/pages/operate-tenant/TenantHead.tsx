@@ -6,8 +6,8 @@ import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { Badge, Button, Dialog, PageHead, Time } from "@/design";
-import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
+import { JobsLink } from "@/parts/JobsLink";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { useRole } from "@/parts/useRole";
 import { tenantsTexts, tenantTexts as texts } from "@/texts/tenants";
@@ -25,7 +25,11 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
         title={tenant.name}
         above={
           <BackLink to="/operate/tenants" label={texts.back}>
-            {isDisabled ? <Badge tone="bad">{tenantsTexts.disabled}</Badge> : <Badge tone="ok">{tenantsTexts.active}</Badge>}
+            {isDisabled ? (
+              <Badge tone="bad">{tenantsTexts.disabled}</Badge>
+            ) : (
+              <Badge tone="ok">{tenantsTexts.active}</Badge>
+            )}
           </BackLink>
         }
         text={
@@ -79,8 +83,12 @@ function useSwitch(tenant: Tenant, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (action: "disable" | "enable") =>
-      api.POST(action === "disable" ? "/api/admin/tenants/{tenant_id}/disable" : "/api/admin/tenants/{tenant_id}/enable", { params: { path: { tenant_id: tenant.id } } }),
-    onSuccess: (_, action) => notifyDone(action === "disable" ? texts.wasDisabled(tenant.name) : texts.wasEnabled(tenant.name)),
+      api.POST(
+        action === "disable" ? "/api/admin/tenants/{tenant_id}/disable" : "/api/admin/tenants/{tenant_id}/enable",
+        { params: { path: { tenant_id: tenant.id } } },
+      ),
+    onSuccess: (_, action) =>
+      notifyDone(action === "disable" ? texts.wasDisabled(tenant.name) : texts.wasEnabled(tenant.name)),
     onError: (error) => notifyError(error),
     onSettled: async () => {
       await client.invalidateQueries({ queryKey: keys.allTenants });

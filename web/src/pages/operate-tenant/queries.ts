@@ -7,18 +7,21 @@ const REFRESH_MS = 10_000;
 export const tenantQuery = (id: string) =>
   queryOptions({
     queryKey: keys.tenant(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/tenants/{tenant_id}", { params: { path: { tenant_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/tenants/{tenant_id}", { params: { path: { tenant_id: id } }, signal })),
   });
 
 export const shareQuery = (id: string) =>
   queryOptions({
     queryKey: keys.tenantShare(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, signal })),
     refetchInterval: REFRESH_MS,
   });
 
 export const quotasQuery = (id: string) =>
   queryOptions({
     queryKey: keys.tenantQuotas(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/tenants/{tenant_id}/quotas", { params: { path: { tenant_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/tenants/{tenant_id}/quotas", { params: { path: { tenant_id: id } }, signal })),
   });

@@ -14,7 +14,10 @@ export function shownQuota(name: QuotaName, value: number): string {
 }
 
 /** An empty field restores the default. */
-export function changesOf(quotas: Schemas["TenantQuotas"], draft: QuotaDraft): { changes: Schemas["ChangeQuotas"]; problems: QuotaDraft } {
+export function changesOf(
+  quotas: Schemas["TenantQuotas"],
+  draft: QuotaDraft,
+): { changes: Schemas["ChangeQuotas"]; problems: QuotaDraft } {
   const changes: Partial<Record<QuotaName, number | null>> = {};
   const problems: QuotaDraft = {};
   for (const [name, typed] of Object.entries(draft) as [QuotaName, string][]) {

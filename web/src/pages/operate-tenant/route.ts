@@ -12,6 +12,8 @@ export interface TenantSearch {
 export const tenantRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/tenants/$id",
-  validateSearch: (search: Record<string, unknown>): TenantSearch => ({ tab: TENANT_TABS.find((tab) => tab === search.tab) }),
+  validateSearch: (search: Record<string, unknown>): TenantSearch => ({
+    tab: TENANT_TABS.find((tab) => tab === search.tab),
+  }),
   component: lazyRouteComponent(() => import("./TenantPage"), "TenantPage"),
 });

@@ -7,13 +7,18 @@ export type ShareDraft = Partial<Record<"weight" | "max_running" | "max_running_
 const HEAVIEST = 1000;
 const LIGHTEST = 0.01;
 
-export function changesOf(share: Schemas["TenantShare"], draft: ShareDraft): { changes: Schemas["ChangeShare"]; problems: ShareDraft } {
+export function changesOf(
+  share: Schemas["TenantShare"],
+  draft: ShareDraft,
+): { changes: Schemas["ChangeShare"]; problems: ShareDraft } {
   const changes: Record<string, number | null> = {};
   const problems: ShareDraft = {};
   for (const [name, typed] of Object.entries(draft) as [keyof ShareDraft, string][]) {
     const text = typed.trim();
     const value = text === "" ? null : Number(text.replace(",", "."));
-    const isWrong = value !== null && (name === "weight" ? !(value >= LIGHTEST && value <= HEAVIEST) : !(Number.isSafeInteger(value) && value >= 0));
+    const isWrong =
+      value !== null &&
+      (name === "weight" ? !(value >= LIGHTEST && value <= HEAVIEST) : !(Number.isSafeInteger(value) && value >= 0));
     if (isWrong) problems[name] = name === "weight" ? texts.positive : texts.wholeNumber;
     else if (value !== (share[name] ?? null)) changes[name] = value;
   }

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
@@ -23,8 +23,18 @@ export function CreateTenantDialog({ onClose }: { onClose: () => void }) {
     event.preventDefault();
     create.mutate({ name: name.trim(), slug: chosenSlug, pool: pool === ANY ? null : pool });
   };
-  const reasons = { name: fieldReason(create.error, "name"), slug: fieldReason(create.error, "slug"), pool: fieldReason(create.error, "pool") };
-  const choices = [{ value: ANY, label: texts.anyPool }, ...(pools.data ?? []).map((each) => ({ value: each.name, label: texts.poolOption(each.name, each.tenants, each.is_available) }))];
+  const reasons = {
+    name: fieldReason(create.error, "name"),
+    slug: fieldReason(create.error, "slug"),
+    pool: fieldReason(create.error, "pool"),
+  };
+  const choices = [
+    { value: ANY, label: texts.anyPool },
+    ...(pools.data ?? []).map((each) => ({
+      value: each.name,
+      label: texts.poolOption(each.name, each.tenants, each.is_available),
+    })),
+  ];
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.createTitle}>
       <form onSubmit={submit} className="grid gap-4" noValidate>
@@ -54,7 +64,8 @@ function useCreateTenant() {
   const client = useQueryClient();
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: (body: { name: string; slug: string; pool: string | null }) => data(api.POST("/api/admin/tenants", { body })),
+    mutationFn: (body: { name: string; slug: string; pool: string | null }) =>
+      data(api.POST("/api/admin/tenants", { body })),
     onSuccess: async (tenant) => {
       void notifyDone(texts.created(tenant.name));
       await client.invalidateQueries({ queryKey: keys.allTenants });

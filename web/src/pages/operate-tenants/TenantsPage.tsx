@@ -8,9 +8,9 @@ import { SearchField } from "@/parts/SearchField";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { tenantsTexts as texts } from "@/texts/tenants";
-import { columnsOf } from "./columns";
 import { CreateTenantDialog } from "./CreateTenantDialog";
-import { figuresQuery, tenantsQuery, type TenantFigures } from "./queries";
+import { columnsOf } from "./columns";
+import { figuresQuery, type TenantFigures, tenantsQuery } from "./queries";
 
 export function TenantsPage() {
   useTitle(texts.title);
@@ -20,7 +20,10 @@ export function TenantsPage() {
   const { mayOperate } = useRole();
   const query = useInfiniteQuery(tenantsQuery(q));
   const figures = useFigures(query.data?.pages.map((page) => page.items.map((tenant) => tenant.id)) ?? []);
-  const search = useCallback((words: string) => void navigate({ search: { q: words || undefined }, replace: true }), [navigate]);
+  const search = useCallback(
+    (words: string) => void navigate({ search: { q: words || undefined }, replace: true }),
+    [navigate],
+  );
   return (
     <>
       <PageHead
@@ -40,7 +43,13 @@ export function TenantsPage() {
         columns={columnsOf(figures)}
         rowKey={(tenant) => tenant.id}
         label={texts.list}
-        empty={<Empty icon={<Building2 size={20} />} title={q ? texts.notFound : texts.none} text={q ? texts.notFoundText : texts.noneText} />}
+        empty={
+          <Empty
+            icon={<Building2 size={20} />}
+            title={q ? texts.notFound : texts.none}
+            text={q ? texts.notFoundText : texts.noneText}
+          />
+        }
       />
       {isCreating && <CreateTenantDialog onClose={() => setCreating(false)} />}
     </>

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { Badge, Time, type Column } from "@/design";
+import { Badge, type Column, Time } from "@/design";
 import { formatBytes } from "@/parts/bytes";
 import { commonTexts } from "@/texts/common";
 import { tenantsTexts as texts } from "@/texts/tenants";
@@ -19,15 +19,28 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
       name: texts.columns.tenant,
       cell: (tenant) => (
         <>
-          <Link to="/operate/tenants/$id" params={{ id: tenant.id }} className="font-[550] underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text">
+          <Link
+            to="/operate/tenants/$id"
+            params={{ id: tenant.id }}
+            className="font-[550] underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text"
+          >
             {tenant.name}
           </Link>
           <code className="block text-muted [overflow-wrap:anywhere]">{tenant.slug}</code>
         </>
       ),
     },
-    { name: texts.columns.state, cell: (tenant) => (tenant.disabled_at ? <Badge tone="bad">{texts.disabled}</Badge> : <Badge tone="ok">{texts.active}</Badge>) },
-    { name: texts.columns.users, right: true, className: "max-lg:hidden", cell: (tenant) => shown(number(tenant, (each) => each.users)) },
+    {
+      name: texts.columns.state,
+      cell: (tenant) =>
+        tenant.disabled_at ? <Badge tone="bad">{texts.disabled}</Badge> : <Badge tone="ok">{texts.active}</Badge>,
+    },
+    {
+      name: texts.columns.users,
+      right: true,
+      className: "max-lg:hidden",
+      cell: (tenant) => shown(number(tenant, (each) => each.users)),
+    },
     {
       name: texts.columns.balance,
       right: true,
@@ -36,12 +49,19 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
         return (
           <>
             {shown(number(tenant, (each) => each.balance))}
-            {held !== null && held > 0 && <span className="block whitespace-nowrap text-muted">{texts.held(numbers.format(held))}</span>}
+            {held !== null && held > 0 && (
+              <span className="block whitespace-nowrap text-muted">{texts.held(numbers.format(held))}</span>
+            )}
           </>
         );
       },
     },
-    { name: texts.columns.jobs, right: true, className: "max-sm:hidden", cell: (tenant) => shown(number(tenant, (each) => each.active_jobs)) },
+    {
+      name: texts.columns.jobs,
+      right: true,
+      className: "max-sm:hidden",
+      cell: (tenant) => shown(number(tenant, (each) => each.active_jobs)),
+    },
     {
       name: texts.columns.storage,
       right: true,
@@ -49,11 +69,22 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
       cell: (tenant) => {
         const bytes = number(tenant, (each) => each.storage_bytes);
         const files = number(tenant, (each) => each.storage_files);
-        return bytes === null ? commonTexts.none : <span title={texts.files(numbers.format(files ?? 0))} className="whitespace-nowrap">{formatBytes(bytes)}</span>;
+        return bytes === null ? (
+          commonTexts.none
+        ) : (
+          <span title={texts.files(numbers.format(files ?? 0))} className="whitespace-nowrap">
+            {formatBytes(bytes)}
+          </span>
+        );
       },
     },
     { name: texts.columns.pool, className: WIDE, cell: (tenant) => <code>{tenant.pool}</code> },
-    { name: texts.columns.created, right: true, className: WIDE, cell: (tenant) => <Time at={tenant.created_at} className="whitespace-nowrap text-muted" /> },
+    {
+      name: texts.columns.created,
+      right: true,
+      className: WIDE,
+      cell: (tenant) => <Time at={tenant.created_at} className="whitespace-nowrap text-muted" />,
+    },
   ];
 }
 

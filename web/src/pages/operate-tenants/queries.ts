@@ -11,7 +11,10 @@ const REFRESH_MS = 10_000;
 export const tenantsQuery = (search: string) =>
   infiniteQueryOptions({
     queryKey: keys.tenants(search),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/tenants", { params: { query: { search, cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/tenants", { params: { query: { search, cursor: pageParam, limit: PER_PAGE } }, signal }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -21,7 +24,8 @@ export const tenantsQuery = (search: string) =>
 export const figuresQuery = (ids: readonly string[]) =>
   queryOptions({
     queryKey: keys.tenantFigures(ids),
-    queryFn: async ({ signal }) => (await data(api.GET("/api/admin/tenant-figures", { params: { query: { tenant_id: [...ids] } }, signal }))).items,
+    queryFn: async ({ signal }) =>
+      (await data(api.GET("/api/admin/tenant-figures", { params: { query: { tenant_id: [...ids] } }, signal }))).items,
     refetchInterval: REFRESH_MS,
     enabled: ids.length > 0,
   });

@@ -8,6 +8,8 @@ export interface TenantsSearch {
 export const tenantsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/tenants",
-  validateSearch: (search: Record<string, unknown>): TenantsSearch => ({ q: typeof search.q === "string" && search.q ? search.q : undefined }),
+  validateSearch: (search: Record<string, unknown>): TenantsSearch => ({
+    q: typeof search.q === "string" && search.q ? search.q : undefined,
+  }),
   component: lazyRouteComponent(() => import("./TenantsPage"), "TenantsPage"),
 });

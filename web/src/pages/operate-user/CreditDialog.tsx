@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState, type FormEvent } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { api, data } from "@/api/client";
 import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
@@ -26,17 +26,30 @@ export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose
     isSent.current = true;
     credit.mutate({ amount, reason: reason.trim() }, { onError: () => (isSent.current = false) });
   };
-  const amountReason = fieldReason(credit.error, "amount") ?? (typed.trim() !== "" && amount === null ? texts.amountProblem : null);
+  const amountReason =
+    fieldReason(credit.error, "amount") ?? (typed.trim() !== "" && amount === null ? texts.amountProblem : null);
   const reasonReason = fieldReason(credit.error, "reason");
   const balance = wallet.data?.balance;
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.title(user.email)}>
       <form onSubmit={submit} className="grid gap-4" noValidate>
         <Field label={texts.amount} error={amountReason}>
-          <Input inputMode="numeric" autoComplete="off" value={typed} autoFocus maxLength={20} onChange={(event) => setTyped(event.target.value)} />
+          <Input
+            inputMode="numeric"
+            autoComplete="off"
+            value={typed}
+            autoFocus
+            maxLength={20}
+            onChange={(event) => setTyped(event.target.value)}
+          />
         </Field>
         <Field label={texts.reason} hint={texts.reasonHint} error={reasonReason}>
-          <Input value={reason} autoComplete="off" maxLength={200} onChange={(event) => setReason(event.target.value)} />
+          <Input
+            value={reason}
+            autoComplete="off"
+            maxLength={200}
+            onChange={(event) => setReason(event.target.value)}
+          />
         </Field>
         {balance !== undefined && (
           <dl className="num grid grid-cols-[1fr_auto] gap-y-1 rounded-s border bg-bg px-4 py-3">
@@ -64,7 +77,12 @@ function useCredit(user: Schemas["User"], onDone: () => void) {
   const wish = useRef(new IdempotencyKey());
   return useMutation({
     mutationFn: (body: { amount: number; reason: string }) =>
-      data(api.POST("/api/admin/users/{user_id}/credits", { params: { path: { user_id: user.id }, header: { "idempotency-key": wish.current.of(body) } }, body })),
+      data(
+        api.POST("/api/admin/users/{user_id}/credits", {
+          params: { path: { user_id: user.id }, header: { "idempotency-key": wish.current.of(body) } },
+          body,
+        }),
+      ),
     onSuccess: async ({ balance, replayed }) => {
       void notifyDone((replayed ? texts.replayed : texts.done)(formatTokens(balance)));
       onDone();

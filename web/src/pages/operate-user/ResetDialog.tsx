@@ -9,14 +9,21 @@ import { userTexts as texts } from "@/texts/users";
 
 export function ResetDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {
   const reset = useMutation({
-    mutationFn: () => data(api.POST("/api/admin/users/{user_id}/password-reset", { params: { path: { user_id: user.id } } })),
+    mutationFn: () =>
+      data(api.POST("/api/admin/users/{user_id}/password-reset", { params: { path: { user_id: user.id } } })),
     onError: (error) => notifyError(error),
     // It holds the link: kept no longer than it is shown.
     gcTime: 0,
   });
   if (reset.data) {
     return (
-      <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.resetDone} text={texts.resetDoneText(user.email)} actions={<Button onClick={onClose}>{commonTexts.done}</Button>}>
+      <Dialog
+        open
+        onOpenChange={(open) => !open && onClose()}
+        title={texts.resetDone}
+        text={texts.resetDoneText(user.email)}
+        actions={<Button onClick={onClose}>{commonTexts.done}</Button>}
+      >
         <OneTimeText label={texts.link} text={reset.data.link} />
       </Dialog>
     );

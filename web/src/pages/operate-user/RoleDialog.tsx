@@ -15,7 +15,8 @@ export function RoleDialog({ user, onClose }: { user: Schemas["User"]; onClose: 
   const [role, setRole] = useState(user.role);
   const client = useQueryClient();
   const change = useMutation({
-    mutationFn: () => data(api.PUT("/api/admin/users/{user_id}/role", { params: { path: { user_id: user.id } }, body: { role } })),
+    mutationFn: () =>
+      data(api.PUT("/api/admin/users/{user_id}/role", { params: { path: { user_id: user.id } }, body: { role } })),
     onSuccess: async () => {
       void notifyDone(texts.roleChanged(user.email, roleTexts[role]));
       await client.invalidateQueries({ queryKey: keys.allUsers });
@@ -38,7 +39,11 @@ export function RoleDialog({ user, onClose }: { user: Schemas["User"]; onClose: 
       }
     >
       <Field label={texts.newRole} hint={roleHints[role]} error={change.error ? explain(change.error) : null}>
-        <Select value={role} choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))} onChange={setRole} />
+        <Select
+          value={role}
+          choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))}
+          onChange={setRole}
+        />
       </Field>
     </Dialog>
   );

@@ -5,8 +5,8 @@ import type { Schemas } from "@/api/types";
 import { Badge, Button, PageHead, Time } from "@/design";
 import { UserState } from "@/pages/operate-users/columns";
 import { rolesOf } from "@/pages/operate-users/roles";
-import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
+import { JobsLink } from "@/parts/JobsLink";
 import { useRole } from "@/parts/useRole";
 import { roleTexts, userTexts as texts } from "@/texts/users";
 import { CreditDialog } from "./CreditDialog";
@@ -21,7 +21,8 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
   const [question, setQuestion] = useState<UserQuestion | null>(null);
   const { me, mayOperate } = useRole();
   // Changing the own account is refused, and so is changing someone with a role that one cannot give.
-  const mayChange = me !== undefined && me.user_id !== user.id && rolesOf(me.role).includes(user.role) && !user.deleted_at;
+  const mayChange =
+    me !== undefined && me.user_id !== user.id && rolesOf(me.role).includes(user.role) && !user.deleted_at;
   const close = () => setQuestion(null);
   return (
     <>
@@ -37,7 +38,11 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
           <>
             {user.name && `${user.name}, `}
             {texts.in}{" "}
-            <Link to="/operate/tenants/$id" params={{ id: user.tenant_id }} className="underline decoration-line-strong underline-offset-3 hover:text-text hover:decoration-text">
+            <Link
+              to="/operate/tenants/$id"
+              params={{ id: user.tenant_id }}
+              className="underline decoration-line-strong underline-offset-3 hover:text-text hover:decoration-text"
+            >
               {user.tenant}
             </Link>
             , {texts.created} <Time at={user.created_at} />

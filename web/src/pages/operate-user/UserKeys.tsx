@@ -4,7 +4,7 @@ import { useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Dialog, Empty, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Dialog, Empty, Time } from "@/design";
 import { notify, notifyError } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
@@ -24,12 +24,28 @@ const COLUMNS: readonly Column<Key>[] = [
       </>
     ),
   },
-  { name: keyTexts.rights, className: "max-lg:hidden", cell: (key) => (key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights) },
-  { name: keyTexts.lastUsed, className: "max-sm:hidden", cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
+  {
+    name: keyTexts.rights,
+    className: "max-lg:hidden",
+    cell: (key) =>
+      key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights,
+  },
+  {
+    name: keyTexts.lastUsed,
+    className: "max-sm:hidden",
+    cell: (key) =>
+      key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed,
+  },
   {
     name: keyTexts.ends,
     cell: (key) =>
-      key.revoked_at ? <Badge>{keyTexts.revoked}</Badge> : key.expires_at ? <Time at={key.expires_at} className="whitespace-nowrap" /> : <span className="whitespace-nowrap text-muted">{keyTexts.endsNever}</span>,
+      key.revoked_at ? (
+        <Badge>{keyTexts.revoked}</Badge>
+      ) : key.expires_at ? (
+        <Time at={key.expires_at} className="whitespace-nowrap" />
+      ) : (
+        <span className="whitespace-nowrap text-muted">{keyTexts.endsNever}</span>
+      ),
   },
 ];
 
@@ -79,7 +95,8 @@ export function UserKeys({ id }: { id: string }) {
 function useRevoke(userId: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => api.DELETE("/api/admin/users/{user_id}/keys/{key_id}", { params: { path: { user_id: userId, key_id: id } } }),
+    mutationFn: (id: string) =>
+      api.DELETE("/api/admin/users/{user_id}/keys/{key_id}", { params: { path: { user_id: userId, key_id: id } } }),
     onSuccess: () => notify(keyTexts.wasRevoked),
     onError: (error) => notifyError(error),
     onSettled: async () => {

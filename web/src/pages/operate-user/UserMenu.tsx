@@ -8,7 +8,9 @@ import { useSwitchUser } from "./useSwitchUser";
 export function UserMenu({ user, onAsk }: { user: Schemas["User"]; onAsk: (question: UserQuestion) => void }) {
   const change = useSwitchUser(user);
   return (
-    <Menu trigger={<Button size="icon" busy={change.isPending} aria-label={texts.actions} icon={<Ellipsis size={18} />} />}>
+    <Menu
+      trigger={<Button size="icon" busy={change.isPending} aria-label={texts.actions} icon={<Ellipsis size={18} />} />}
+    >
       <MenuItem icon={<ShieldHalf size={16} />} onSelect={() => onAsk("role")}>
         {texts.role}
       </MenuItem>

@@ -34,7 +34,8 @@ export function UserSessions({ user }: { user: Schemas["User"] }) {
               <span className="font-[550]">{session.device ?? securityTexts.unknown}</span>
               <div className="flex flex-wrap gap-x-3 text-s text-muted">
                 <span>
-                  {securityTexts.since} <Time at={session.created_at} /> {session.address && securityTexts.from(session.address)}
+                  {securityTexts.since} <Time at={session.created_at} />{" "}
+                  {session.address && securityTexts.from(session.address)}
                 </span>
                 <span>
                   {securityTexts.seen} <Time at={session.last_seen_at} />
@@ -42,7 +43,12 @@ export function UserSessions({ user }: { user: Schemas["User"] }) {
               </div>
             </div>
             {mayManageUsers && (
-              <Button size="s" aria-label={securityTexts.endOf(session.device ?? securityTexts.unknown)} busy={end.isPending && end.variables === session.id} onClick={() => end.mutate(session.id)}>
+              <Button
+                size="s"
+                aria-label={securityTexts.endOf(session.device ?? securityTexts.unknown)}
+                busy={end.isPending && end.variables === session.id}
+                onClick={() => end.mutate(session.id)}
+              >
                 {securityTexts.end}
               </Button>
             )}

@@ -22,7 +22,13 @@ export const userWalletQuery = (id: string) =>
 export const userTransactionsQuery = (id: string) =>
   infiniteQueryOptions({
     queryKey: keys.userTransactions(id),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users/{user_id}/wallet/transactions", { params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/users/{user_id}/wallet/transactions", {
+          params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
   });
@@ -30,7 +36,13 @@ export const userTransactionsQuery = (id: string) =>
 export const userKeysQuery = (id: string) =>
   infiniteQueryOptions({
     queryKey: keys.userKeys(id),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users/{user_id}/keys", { params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/users/{user_id}/keys", {
+          params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
   });

@@ -12,6 +12,8 @@ export interface UserSearch {
 export const userRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/users/$id",
-  validateSearch: (search: Record<string, unknown>): UserSearch => ({ tab: USER_TABS.find((tab) => tab === search.tab) }),
+  validateSearch: (search: Record<string, unknown>): UserSearch => ({
+    tab: USER_TABS.find((tab) => tab === search.tab),
+  }),
   component: lazyRouteComponent(() => import("./UserPage"), "UserPage"),
 });

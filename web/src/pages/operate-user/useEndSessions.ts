@@ -7,7 +7,10 @@ import { securityTexts } from "@/texts/account";
 export function useEndSession(userId: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => api.DELETE("/api/admin/users/{user_id}/sessions/{session_id}", { params: { path: { user_id: userId, session_id: id } } }),
+    mutationFn: (id: string) =>
+      api.DELETE("/api/admin/users/{user_id}/sessions/{session_id}", {
+        params: { path: { user_id: userId, session_id: id } },
+      }),
     onSuccess: () => notify(securityTexts.ended),
     onError: (error) => notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.userSessions(userId) }),
@@ -17,7 +20,8 @@ export function useEndSession(userId: string) {
 export function useEndSessions(userId: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: () => data(api.DELETE("/api/admin/users/{user_id}/sessions", { params: { path: { user_id: userId } } })),
+    mutationFn: () =>
+      data(api.DELETE("/api/admin/users/{user_id}/sessions", { params: { path: { user_id: userId } } })),
     onSuccess: ({ ended }) => notify(securityTexts.endedOthers(ended)),
     onError: (error) => notifyError(error),
     onSettled: async () => {

@@ -11,7 +11,8 @@ export function useSwitchUser(user: Schemas["User"], onDone: () => void = () => 
   const client = useQueryClient();
   return useMutation({
     mutationFn: (action: keyof typeof PATHS) => api.POST(PATHS[action], { params: { path: { user_id: user.id } } }),
-    onSuccess: (_, action) => notifyDone(action === "disable" ? texts.wasDisabled(user.email) : texts.wasEnabled(user.email)),
+    onSuccess: (_, action) =>
+      notifyDone(action === "disable" ? texts.wasDisabled(user.email) : texts.wasEnabled(user.email)),
     onError: (error) => notifyError(error),
     onSettled: async () => {
       await client.invalidateQueries({ queryKey: keys.allUsers });

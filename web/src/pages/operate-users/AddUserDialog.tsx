@@ -1,14 +1,14 @@
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Input, Segments, Select } from "@/design";
 import { OneTimeText } from "@/parts/OneTimeText";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
-import { addUserTexts as texts, roleHints, roleTexts } from "@/texts/users";
+import { roleHints, roleTexts, addUserTexts as texts } from "@/texts/users";
 import { rolesOf } from "./roles";
 import { TenantField } from "./TenantField";
-import { useAddUser, type Added, type Way } from "./useAddUser";
+import { type Added, useAddUser, type Way } from "./useAddUser";
 
 const WAYS: readonly Way[] = ["invitation", "password"];
 
@@ -32,16 +32,33 @@ export function AddUserDialog({ tenant, onClose }: Props) {
     add.mutate({ way, tenant: own ?? slug.trim(), email: email.trim(), name: name.trim(), role });
   };
   if (add.data) return <AddedDialog added={add.data} onClose={onClose} />;
-  const reasons = { tenant: fieldReason(add.error, "tenant"), email: fieldReason(add.error, "email"), name: fieldReason(add.error, "name") };
+  const reasons = {
+    tenant: fieldReason(add.error, "tenant"),
+    email: fieldReason(add.error, "email"),
+    name: fieldReason(add.error, "name"),
+  };
   return (
     <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.title}>
       <form onSubmit={submit} className="grid gap-4" noValidate>
         <div className="grid gap-1.5">
-          <Segments label={texts.how} value={way} choices={WAYS.map((value) => ({ value, label: texts.ways[value] }))} onChange={setWay} className="justify-self-start" />
+          <Segments
+            label={texts.how}
+            value={way}
+            choices={WAYS.map((value) => ({ value, label: texts.ways[value] }))}
+            onChange={setWay}
+            className="justify-self-start"
+          />
           <p className="text-s text-muted">{texts.wayHints[way]}</p>
         </div>
         <Field label={texts.email} error={reasons.email}>
-          <Input type="email" autoComplete="off" value={email} maxLength={254} autoFocus onChange={(event) => setEmail(event.target.value)} />
+          <Input
+            type="email"
+            autoComplete="off"
+            value={email}
+            maxLength={254}
+            autoFocus
+            onChange={(event) => setEmail(event.target.value)}
+          />
         </Field>
         {way === "password" && (
           <Field label={texts.name} error={reasons.name}>
@@ -50,7 +67,11 @@ export function AddUserDialog({ tenant, onClose }: Props) {
         )}
         {!own && !tenant && <TenantField value={slug} onChange={setSlug} error={reasons.tenant} />}
         <Field label={texts.role} hint={roleHints[role]}>
-          <Select value={role} choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))} onChange={setRole} />
+          <Select
+            value={role}
+            choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))}
+            onChange={setRole}
+          />
         </Field>
         {add.error && !Object.values(reasons).some(Boolean) && (
           <p role="alert" className="text-s text-bad">
@@ -73,7 +94,13 @@ function AddedDialog({ added, onClose }: { added: Added; onClose: () => void }) 
       ? [texts.linkTitle, texts.linkText(added.email)]
       : [texts.invited, texts.invitedText(added.email)];
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={title} text={text} actions={<Button onClick={onClose}>{commonTexts.done}</Button>}>
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={title}
+      text={text}
+      actions={<Button onClick={onClose}>{commonTexts.done}</Button>}
+    >
       {added.password && <OneTimeText label={texts.password} text={added.password} />}
       {added.link && <OneTimeText label={texts.link} text={added.link} />}
     </Dialog>

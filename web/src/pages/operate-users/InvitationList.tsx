@@ -3,13 +3,13 @@ import { MailPlus } from "lucide-react";
 import { useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
-import { Badge, Button, Dialog, Empty, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Dialog, Empty, Time } from "@/design";
 import { notify, notifyError } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
-import { invitationTexts as texts, roleTexts } from "@/texts/users";
-import { invitationState, INVITATION_TONES } from "./invitations";
-import { invitationsQuery, type Invitation } from "./queries";
+import { roleTexts, invitationTexts as texts } from "@/texts/users";
+import { INVITATION_TONES, invitationState } from "./invitations";
+import { type Invitation, invitationsQuery } from "./queries";
 
 export function InvitationList() {
   const [asked, setAsked] = useState<Invitation | null>(null);
@@ -17,18 +17,28 @@ export function InvitationList() {
   const query = useInfiniteQuery(invitationsQuery);
   const revoke = useRevoke(() => setAsked(null));
   const columns: readonly Column<Invitation>[] = [
-    { name: texts.columns.email, cell: (each) => <span className="font-[550] [overflow-wrap:anywhere]">{each.email}</span> },
+    {
+      name: texts.columns.email,
+      cell: (each) => <span className="font-[550] [overflow-wrap:anywhere]">{each.email}</span>,
+    },
     {
       name: texts.columns.state,
       cell: (each) => (
         <span title={each.mail_error ?? undefined}>
-          <Badge tone={INVITATION_TONES[invitationState(each, new Date())]}>{texts.states[invitationState(each, new Date())]}</Badge>
+          <Badge tone={INVITATION_TONES[invitationState(each, new Date())]}>
+            {texts.states[invitationState(each, new Date())]}
+          </Badge>
         </span>
       ),
     },
     { name: texts.columns.role, className: "max-sm:hidden", cell: (each) => roleTexts[each.role] },
     { name: texts.columns.tenant, className: "max-lg:hidden", cell: (each) => each.tenant },
-    { name: texts.columns.expires, right: true, className: "max-lg:hidden", cell: (each) => <Time at={each.expires_at} className="whitespace-nowrap text-muted" /> },
+    {
+      name: texts.columns.expires,
+      right: true,
+      className: "max-lg:hidden",
+      cell: (each) => <Time at={each.expires_at} className="whitespace-nowrap text-muted" />,
+    },
   ];
   const menu: Column<Invitation> = {
     name: texts.revoke,
@@ -72,7 +82,8 @@ export function InvitationList() {
 function useRevoke(onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => api.DELETE("/api/admin/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
+    mutationFn: (id: string) =>
+      api.DELETE("/api/admin/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
     onSuccess: () => notify(texts.revoked),
     onError: (error) => notifyError(error),
     onSettled: async () => {

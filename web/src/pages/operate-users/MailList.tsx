@@ -2,12 +2,12 @@ import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-q
 import { MailCheck } from "lucide-react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { Badge, Button, Empty, Time, type Column } from "@/design";
+import { Badge, Button, type Column, Empty, Time } from "@/design";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
 import { mailTexts as texts } from "@/texts/users";
-import { mailsQuery, type Mail } from "./queries";
+import { type Mail, mailsQuery } from "./queries";
 
 /** E-mails that the mail server has not accepted, with the reason. An operator sends them again. */
 export function MailList() {
@@ -26,21 +26,39 @@ export function MailList() {
           <span className="my-1 sm:hidden">
             <State mail={mail} />
           </span>
-          {mail.last_error && <span className="text-s text-muted [overflow-wrap:anywhere] lg:hidden">{mail.last_error}</span>}
+          {mail.last_error && (
+            <span className="text-s text-muted [overflow-wrap:anywhere] lg:hidden">{mail.last_error}</span>
+          )}
         </div>
       ),
     },
     { name: texts.columns.state, className: "max-sm:hidden", cell: (mail) => <State mail={mail} /> },
-    { name: texts.columns.error, className: "w-full max-lg:hidden", cell: (mail) => <span className="text-s [overflow-wrap:anywhere]">{mail.last_error ?? texts.noError}</span> },
+    {
+      name: texts.columns.error,
+      className: "w-full max-lg:hidden",
+      cell: (mail) => <span className="text-s [overflow-wrap:anywhere]">{mail.last_error ?? texts.noError}</span>,
+    },
     { name: texts.columns.attempts, right: true, className: "max-sm:hidden", cell: (mail) => mail.attempts },
-    { name: texts.columns.next, right: true, className: "max-lg:hidden", cell: (mail) => (mail.failed_at ? texts.never : <Time at={mail.due_at} className="whitespace-nowrap text-muted" />) },
+    {
+      name: texts.columns.next,
+      right: true,
+      className: "max-lg:hidden",
+      cell: (mail) =>
+        mail.failed_at ? texts.never : <Time at={mail.due_at} className="whitespace-nowrap text-muted" />,
+    },
   ];
   const again: Column<Mail> = {
     name: texts.send,
     head: <span className="sr-only">{texts.send}</span>,
     right: true,
     cell: (mail) => (
-      <Button size="s" className="whitespace-nowrap" busy={send.isPending && send.variables === mail.id} aria-label={texts.sendTo(mail.email)} onClick={() => send.mutate(mail.id)}>
+      <Button
+        size="s"
+        className="whitespace-nowrap"
+        busy={send.isPending && send.variables === mail.id}
+        aria-label={texts.sendTo(mail.email)}
+        onClick={() => send.mutate(mail.id)}
+      >
         {texts.send}
       </Button>
     ),
@@ -66,7 +84,8 @@ function State({ mail }: { mail: Mail }) {
 function useSend() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: number) => data(api.POST("/api/admin/mails/{mail_id}/send", { params: { path: { mail_id: id } } })),
+    mutationFn: (id: number) =>
+      data(api.POST("/api/admin/mails/{mail_id}/send", { params: { path: { mail_id: id } } })),
     onSuccess: (mail) => notifyDone(texts.sent(mail.email)),
     onError: (error) => notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.mails }),

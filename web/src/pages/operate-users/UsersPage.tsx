@@ -24,7 +24,10 @@ export function UsersPage() {
   const { me, mayManageUsers } = useRole();
   // They belong to the whole installation, so tenant admins do not see them.
   const seesMails = me !== undefined && seesOperate(me.role);
-  const search = useCallback((words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }), [navigate]);
+  const search = useCallback(
+    (words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }),
+    [navigate],
+  );
   return (
     <>
       <PageHead
@@ -39,9 +42,20 @@ export function UsersPage() {
         }
       />
       <div className="mb-4 flex flex-wrap items-center gap-3">
-        {view === "users" && <SearchField value={q} onChange={search} label={texts.search} className="min-w-52 grow basis-64 lg:max-w-md" />}
+        {view === "users" && (
+          <SearchField
+            value={q}
+            onChange={search}
+            label={texts.search}
+            className="min-w-52 grow basis-64 lg:max-w-md"
+          />
+        )}
         {view === "users" && tenant && (
-          <Button size="s" aria-label={texts.clearTenant} onClick={() => void navigate({ search: (before) => ({ ...before, tenant: undefined }) })}>
+          <Button
+            size="s"
+            aria-label={texts.clearTenant}
+            onClick={() => void navigate({ search: (before) => ({ ...before, tenant: undefined }) })}
+          >
             {texts.ofTenant(tenant)}
             <X size={14} aria-hidden />
           </Button>
@@ -49,11 +63,25 @@ export function UsersPage() {
         <Segments
           label={texts.viewLabel}
           value={view}
-          choices={USER_VIEWS.filter((value) => value !== "mails" || seesMails).map((value) => ({ value, label: texts.views[value] }))}
-          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, view: chosen === "users" ? undefined : chosen }), replace: true })}
+          choices={USER_VIEWS.filter((value) => value !== "mails" || seesMails).map((value) => ({
+            value,
+            label: texts.views[value],
+          }))}
+          onChange={(chosen) =>
+            void navigate({
+              search: (before) => ({ ...before, view: chosen === "users" ? undefined : chosen }),
+              replace: true,
+            })
+          }
         />
       </div>
-      {view === "users" ? <UserList search={q} tenant={tenant} /> : view === "mails" ? <MailList /> : <InvitationList />}
+      {view === "users" ? (
+        <UserList search={q} tenant={tenant} />
+      ) : view === "mails" ? (
+        <MailList />
+      ) : (
+        <InvitationList />
+      )}
       {isAdding && <AddUserDialog tenant={tenant} onClose={() => setAdding(false)} />}
     </>
   );
@@ -67,7 +95,13 @@ function UserList({ search, tenant }: { search: string; tenant: string | undefin
       columns={userColumns({ withTenant: true })}
       rowKey={(user) => user.id}
       label={texts.list}
-      empty={<Empty icon={<UsersRound size={20} />} title={search ? texts.notFound : texts.none} text={search ? texts.notFoundText : texts.noneText} />}
+      empty={
+        <Empty
+          icon={<UsersRound size={20} />}
+          title={search ? texts.notFound : texts.none}
+          text={search ? texts.notFoundText : texts.noneText}
+        />
+      }
     />
   );
 }

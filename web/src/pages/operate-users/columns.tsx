@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { Badge, Time, type Column } from "@/design";
+import { Badge, type Column, Time } from "@/design";
 import { roleTexts, usersTexts as texts } from "@/texts/users";
 import type { User } from "./queries";
 
@@ -19,7 +19,11 @@ export function userColumns({ withTenant }: { withTenant: boolean }): readonly C
       ),
     },
     { name: texts.columns.state, cell: (user) => <UserState user={user} /> },
-    { name: texts.columns.role, className: "max-sm:hidden", cell: (user) => <span className="whitespace-nowrap">{roleTexts[user.role]}</span> },
+    {
+      name: texts.columns.role,
+      className: "max-sm:hidden",
+      cell: (user) => <span className="whitespace-nowrap">{roleTexts[user.role]}</span>,
+    },
   ];
   const tenant: Column<User> = {
     name: texts.columns.tenant,
@@ -30,7 +34,12 @@ export function userColumns({ withTenant }: { withTenant: boolean }): readonly C
       </Link>
     ),
   };
-  const created: Column<User> = { name: texts.columns.created, right: true, className: "max-lg:hidden", cell: (user) => <Time at={user.created_at} className="whitespace-nowrap text-muted" /> };
+  const created: Column<User> = {
+    name: texts.columns.created,
+    right: true,
+    className: "max-lg:hidden",
+    cell: (user) => <Time at={user.created_at} className="whitespace-nowrap text-muted" />,
+  };
   return withTenant ? [...columns, tenant, created] : [...columns, created];
 }
 

@@ -4,7 +4,13 @@ import type { Tone } from "@/design";
 
 export type InvitationState = "accepted" | "revoked" | "expired" | "failed" | "open";
 
-export const INVITATION_TONES: Record<InvitationState, Tone> = { accepted: "ok", revoked: "plain", expired: "plain", failed: "bad", open: "warn" };
+export const INVITATION_TONES: Record<InvitationState, Tone> = {
+  accepted: "ok",
+  revoked: "plain",
+  expired: "plain",
+  failed: "bad",
+  open: "warn",
+};
 
 export function invitationState(invitation: Schemas["Invitation"], now: Date): InvitationState {
   if (invitation.accepted_at) return "accepted";

@@ -11,7 +11,13 @@ const PER_PAGE = 50;
 export const usersQuery = (search: string, tenant: string | undefined) =>
   infiniteQueryOptions({
     queryKey: keys.users(search, tenant),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users", { params: { query: { search, tenant, cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/users", {
+          params: { query: { search, tenant, cursor: pageParam, limit: PER_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -22,7 +28,8 @@ const MAILS_MS = 5_000;
 /** E-mails leave the list as they are sent. */
 export const mailsQuery = infiniteQueryOptions({
   queryKey: keys.mails,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/mails", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/admin/mails", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: undefined as number | undefined,
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
   refetchInterval: MAILS_MS,
@@ -30,7 +37,8 @@ export const mailsQuery = infiniteQueryOptions({
 
 export const invitationsQuery = infiniteQueryOptions({
   queryKey: keys.invitations,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/invitations", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/admin/invitations", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next_cursor ?? undefined,
 });

@@ -10,7 +10,9 @@ export function CannotRun({ workflows }: { workflows: readonly Schemas["CannotRu
         {workflows.map((each) => (
           <li key={each.workflow} className="px-5 py-3">
             <span className="font-[550]">{each.workflow}</span>
-            <p className="text-s text-muted [overflow-wrap:anywhere]">{each.lacks.map((lack) => `${lack.kind} ${lack.name}`).join(", ")}</p>
+            <p className="text-s text-muted [overflow-wrap:anywhere]">
+              {each.lacks.map((lack) => `${lack.kind} ${lack.name}`).join(", ")}
+            </p>
           </li>
         ))}
       </ul>

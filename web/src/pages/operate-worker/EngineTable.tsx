@@ -1,5 +1,5 @@
 import type { Schemas } from "@/api/types";
-import { duration, Table, Time, type Column } from "@/design";
+import { type Column, duration, Table, Time } from "@/design";
 import { workerTexts } from "@/texts/workers";
 import { Section } from "./Section";
 
@@ -7,10 +7,28 @@ const texts = workerTexts.engineUse;
 const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
 
 const COLUMNS: readonly Column<Schemas["EngineUse"]>[] = [
-  { name: texts.engine, className: "w-full", cell: (engine) => <span className="font-[550] [overflow-wrap:anywhere]">{engine.name}</span> },
+  {
+    name: texts.engine,
+    className: "w-full",
+    cell: (engine) => <span className="font-[550] [overflow-wrap:anywhere]">{engine.name}</span>,
+  },
   { name: texts.places, right: true, cell: (engine) => engine.places },
-  { name: texts.idle, right: true, cell: (engine) => (engine.idle_share == null ? <span className="whitespace-nowrap text-muted">{texts.noJobs}</span> : percent.format(engine.idle_share)) },
-  { name: texts.measured, right: true, className: "whitespace-nowrap max-sm:hidden", cell: (engine) => duration(engine.measured_seconds) },
+  {
+    name: texts.idle,
+    right: true,
+    cell: (engine) =>
+      engine.idle_share == null ? (
+        <span className="whitespace-nowrap text-muted">{texts.noJobs}</span>
+      ) : (
+        percent.format(engine.idle_share)
+      ),
+  },
+  {
+    name: texts.measured,
+    right: true,
+    className: "whitespace-nowrap max-sm:hidden",
+    cell: (engine) => duration(engine.measured_seconds),
+  },
 ];
 
 /** How much of the last hour each engine was idle, as the agent measured it. */

@@ -30,12 +30,17 @@ function HeldJob({ lease }: { lease: Lease }) {
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
         <span className="font-[550] [overflow-wrap:anywhere]">{lease.workflow}</span>
         <span className="text-s text-muted">
-          {lease.run_started_at ? workerTexts.runsSince : workerTexts.preparesSince} <Time at={lease.run_started_at ?? lease.leased_at} />
+          {lease.run_started_at ? workerTexts.runsSince : workerTexts.preparesSince}{" "}
+          <Time at={lease.run_started_at ?? lease.leased_at} />
         </span>
       </div>
       <Progress percent={lease.percent ?? null} label={workersTexts.progressOf(lease.workflow)} />
       <div className="num flex flex-wrap justify-between gap-x-4 text-s text-muted">
-        <Link to="/operate/jobs/$id" params={{ id: lease.job_id }} className="underline underline-offset-2 [overflow-wrap:anywhere]">
+        <Link
+          to="/operate/jobs/$id"
+          params={{ id: lease.job_id }}
+          className="underline underline-offset-2 [overflow-wrap:anywhere]"
+        >
           <code>{lease.job_id}</code>
         </Link>
         <span className="[overflow-wrap:anywhere]">

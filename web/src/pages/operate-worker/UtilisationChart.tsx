@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { workerTexts } from "@/texts/workers";
-import { bars, busyShare, type Bar } from "./hours";
+import { type Bar, bars, busyShare } from "./hours";
 import { utilisationQuery } from "./queries";
 import { Section } from "./Section";
 
@@ -20,15 +20,21 @@ export function UtilisationChart({ id }: { id: string }) {
         <p className="text-muted">{summary}</p>
         {share !== null && (
           <>
-            <div role="img" aria-label={`${workerTexts.utilisation}. ${summary}`} className="mt-4 grid h-28 grid-cols-24 items-end gap-px sm:gap-1">
+            <div
+              role="img"
+              aria-label={`${workerTexts.utilisation}. ${summary}`}
+              className="mt-4 grid h-28 grid-cols-24 items-end gap-px sm:gap-1"
+            >
               {shown.map((bar) => (
                 <HourBar key={bar.at.getTime()} bar={bar} />
               ))}
             </div>
             <div aria-hidden className="num mt-1 flex justify-between text-xs text-muted">
-              {shown.filter((_, index) => index % LABELED === 0).map((bar) => (
-                <span key={bar.at.getTime()}>{hour.format(bar.at)}</span>
-              ))}
+              {shown
+                .filter((_, index) => index % LABELED === 0)
+                .map((bar) => (
+                  <span key={bar.at.getTime()}>{hour.format(bar.at)}</span>
+                ))}
               <span>{workerTexts.now}</span>
             </div>
           </>
@@ -45,7 +51,10 @@ function percent(share: number): string {
 function HourBar({ bar }: { bar: Bar }) {
   const text = bar.share === null ? workerTexts.offline : percent(bar.share);
   return (
-    <div title={`${hour.format(bar.at)}: ${text}`} className={`relative h-full overflow-hidden rounded-[2px] ${bar.share === null ? "" : "bg-hover"}`}>
+    <div
+      title={`${hour.format(bar.at)}: ${text}`}
+      className={`relative h-full overflow-hidden rounded-[2px] ${bar.share === null ? "" : "bg-hover"}`}
+    >
       <div className="absolute inset-x-0 bottom-0 bg-run" style={{ height: `${(bar.share ?? 0) * 100}%` }} />
     </div>
   );

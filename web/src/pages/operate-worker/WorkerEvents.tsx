@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "@/api/types";
-import { Table, Time, type Column } from "@/design";
+import { type Column, Table, Time } from "@/design";
 import { actorName } from "@/parts/actor-name";
 import { workerTexts } from "@/texts/workers";
 import { workerEventsQuery } from "./queries";
@@ -12,7 +12,11 @@ const texts = workerTexts.events;
 const COLUMNS: readonly Column<Event>[] = [
   { name: texts.at, cell: (event) => <Time at={event.at} className="whitespace-nowrap" /> },
   { name: texts.event, cell: (event) => <code>{event.event}</code> },
-  { name: texts.actor, className: "max-sm:hidden", cell: (event) => <span className="[overflow-wrap:anywhere]">{actorName(event)}</span> },
+  {
+    name: texts.actor,
+    className: "max-sm:hidden",
+    cell: (event) => <span className="[overflow-wrap:anywhere]">{actorName(event)}</span>,
+  },
   { name: texts.dispatch, right: true, cell: (event) => event.dispatch_id ?? "–" },
 ];
 

@@ -24,7 +24,11 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
         </Fact>
         <Fact name={texts.fleet}>
           {worker.fleet_id ? (
-            <Link to="/operate/fleets/$id" params={{ id: String(worker.fleet_id) }} className="underline underline-offset-2">
+            <Link
+              to="/operate/fleets/$id"
+              params={{ id: String(worker.fleet_id) }}
+              className="underline underline-offset-2"
+            >
               {worker.fleet_slug}, {worker.stage}
             </Link>
           ) : (
@@ -34,10 +38,13 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
         <Fact name={texts.slots}>{worker.is_registered ? worker.max_concurrency : UNKNOWN}</Fact>
         <Fact name={texts.agent}>{agentOf(worker.capabilities) ?? texts.unknown}</Fact>
         <Fact name={texts.engines}>{versionsOf(worker) || texts.unknown}</Fact>
-        <Fact name={texts.machine}>{[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}</Fact>
+        <Fact name={texts.machine}>
+          {[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}
+        </Fact>
         {worker.disk && (
           <Fact name={texts.disk}>
-            {texts.diskFree(formatBytes(worker.disk.free_bytes), formatBytes(worker.disk.size_bytes))} <Time at={worker.disk.reported_at} className="text-muted" />
+            {texts.diskFree(formatBytes(worker.disk.free_bytes), formatBytes(worker.disk.size_bytes))}{" "}
+            <Time at={worker.disk.reported_at} className="text-muted" />
           </Fact>
         )}
         <Fact name={texts.workflows}>{worker.workflows.join(", ") || none}</Fact>
@@ -59,10 +66,14 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
             ))}
           </Fact>
         )}
-        {worker.is_registered && !worker.revoked_at && <Fact name={texts.token}>{worker.rotation_pending ? texts.tokenPending : texts.tokenUsed}</Fact>}
+        {worker.is_registered && !worker.revoked_at && (
+          <Fact name={texts.token}>{worker.rotation_pending ? texts.tokenPending : texts.tokenUsed}</Fact>
+        )}
         <Fact name={texts.registered}>
           <Time at={worker.registered_at} />
-          {worker.fleet_token_id ? ` ${texts.withToken(worker.fleet_token_id)}` : worker.is_registered && ` ${texts.withSecret}`}
+          {worker.fleet_token_id
+            ? ` ${texts.withToken(worker.fleet_token_id)}`
+            : worker.is_registered && ` ${texts.withSecret}`}
         </Fact>
       </dl>
     </Section>

@@ -5,7 +5,7 @@ import { meQuery } from "@/api/queries";
 import { Badge, PageHead, Skeleton, Time } from "@/design";
 import { drainText, stateOf, TONES } from "@/pages/operate-workers/state";
 import { WorkerMenu } from "@/pages/operate-workers/WorkerMenu";
-import { WorkerQuestion, type Question } from "@/pages/operate-workers/WorkerQuestion";
+import { type Question, WorkerQuestion } from "@/pages/operate-workers/WorkerQuestion";
 import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
@@ -40,7 +40,8 @@ export function WorkerPage() {
         title={worker.display_name || worker.worker_id}
         text={
           <>
-            {drainText(worker) ?? workersTexts.columns.seen} <Time at={worker.is_draining && worker.drained_since ? worker.drained_since : worker.last_seen_at} />
+            {drainText(worker) ?? workersTexts.columns.seen}{" "}
+            <Time at={worker.is_draining && worker.drained_since ? worker.drained_since : worker.last_seen_at} />
           </>
         }
         actions={me?.role === "operator" ? <WorkerMenu worker={worker} onAsk={setAsked} /> : undefined}
@@ -54,7 +55,13 @@ export function WorkerPage() {
         <SessionTable sessions={worker.sessions} />
         <WorkerEvents id={id} />
       </div>
-      {asked && <WorkerQuestion question={asked} onClose={() => setAsked(null)} onRevoked={() => void navigate({ to: "/operate/workers" })} />}
+      {asked && (
+        <WorkerQuestion
+          question={asked}
+          onClose={() => setAsked(null)}
+          onRevoked={() => void navigate({ to: "/operate/workers" })}
+        />
+      )}
     </>
   );
 }

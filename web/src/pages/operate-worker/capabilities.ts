@@ -24,7 +24,11 @@ export function customNodesOf(capabilities: Capabilities): NodePackage[] {
     .filter((name) => typeof name === "string")
     .map((name) => {
       const version = Object.hasOwn(known, name) ? known[name] : null;
-      return { name, version: typeof version !== "string" ? null : COMMIT.test(version) ? version.slice(0, SHOWN_OF_COMMIT) : version };
+      return {
+        name,
+        version:
+          typeof version !== "string" ? null : COMMIT.test(version) ? version.slice(0, SHOWN_OF_COMMIT) : version,
+      };
     });
 }
 
@@ -38,7 +42,10 @@ export function otherFactsOf(capabilities: Capabilities): { name: string; value:
     .filter(([name]) => !SHOWN_ELSEWHERE.has(name))
     .sort(([one], [other]) => one.localeCompare(other))
     .slice(0, MOST_FACTS)
-    .map(([name, value]) => ({ name: cut(name), value: cut(typeof value === "string" ? value : JSON.stringify(value)) }));
+    .map(([name, value]) => ({
+      name: cut(name),
+      value: cut(typeof value === "string" ? value : JSON.stringify(value)),
+    }));
 }
 
 function cut(text: string): string {

@@ -9,7 +9,8 @@ const SHOWN_EVENTS = 20;
 export const workerQuery = (id: string) =>
   queryOptions({
     queryKey: keys.worker(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/workers/{worker_id}", { params: { path: { worker_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/workers/{worker_id}", { params: { path: { worker_id: id } }, signal })),
     refetchInterval: REFRESH_MS,
   });
 
@@ -17,13 +18,17 @@ export const workerQuery = (id: string) =>
 export const utilisationQuery = (id: string) =>
   queryOptions({
     queryKey: keys.workerUtilisation(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/workers/{worker_id}/utilisation", { params: { path: { worker_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/workers/{worker_id}/utilisation", { params: { path: { worker_id: id } }, signal })),
     refetchInterval: SLOW_REFRESH_MS,
   });
 
 export const workerEventsQuery = (id: string) =>
   queryOptions({
     queryKey: keys.workerEvents(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/worker-audit-logs", { params: { query: { worker_id: id, limit: SHOWN_EVENTS } }, signal })),
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/api/admin/worker-audit-logs", { params: { query: { worker_id: id, limit: SHOWN_EVENTS } }, signal }),
+      ),
     refetchInterval: SLOW_REFRESH_MS,
   });

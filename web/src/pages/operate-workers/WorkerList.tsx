@@ -2,12 +2,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
-import { Badge, Table, Time, type Column } from "@/design";
+import { Badge, type Column, Table, Time } from "@/design";
 import { workersTexts } from "@/texts/workers";
 import { CurrentJobs } from "./CurrentJobs";
 import { drainText, stateOf, TONES, versionsOf, type Worker } from "./state";
 import { WorkerMenu } from "./WorkerMenu";
-import { WorkerQuestion, type Question } from "./WorkerQuestion";
+import { type Question, WorkerQuestion } from "./WorkerQuestion";
 
 const texts = workersTexts.columns;
 const WIDE = "max-lg:hidden";
@@ -21,7 +21,12 @@ export function WorkerList({ workers }: { workers: readonly Worker[] }) {
   const mayChange = me?.role === "operator";
   return (
     <>
-      <Table label={workersTexts.list} rows={workers} columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS} rowKey={(worker) => worker.worker_id} />
+      <Table
+        label={workersTexts.list}
+        rows={workers}
+        columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS}
+        rowKey={(worker) => worker.worker_id}
+      />
       {asked && <WorkerQuestion question={asked} onClose={() => setAsked(null)} />}
     </>
   );
@@ -32,10 +37,16 @@ const COLUMNS: readonly Column<Worker>[] = [
     name: texts.worker,
     cell: (worker) => (
       <>
-        <Link to="/operate/workers/$id" params={{ id: worker.worker_id }} className="font-[550] [overflow-wrap:anywhere] hover:underline">
+        <Link
+          to="/operate/workers/$id"
+          params={{ id: worker.worker_id }}
+          className="font-[550] [overflow-wrap:anywhere] hover:underline"
+        >
           {worker.display_name || worker.worker_id}
         </Link>
-        {worker.display_name && worker.display_name !== worker.worker_id && <code className="block text-muted [overflow-wrap:anywhere]">{worker.worker_id}</code>}
+        {worker.display_name && worker.display_name !== worker.worker_id && (
+          <code className="block text-muted [overflow-wrap:anywhere]">{worker.worker_id}</code>
+        )}
       </>
     ),
   },
@@ -45,20 +56,45 @@ const COLUMNS: readonly Column<Worker>[] = [
       <>
         <Badge tone={TONES[stateOf(worker)]}>{workersTexts.states[stateOf(worker)]}</Badge>
         {worker.asg_unverified && <span className="mt-1 block text-muted">{workersTexts.unverified}</span>}
-        {drainText(worker) && <span className="mt-1 block text-muted [overflow-wrap:anywhere]">{drainText(worker)}</span>}
+        {drainText(worker) && (
+          <span className="mt-1 block text-muted [overflow-wrap:anywhere]">{drainText(worker)}</span>
+        )}
       </>
     ),
   },
   { name: texts.load, cell: (worker) => <CurrentJobs worker={worker} /> },
-  { name: texts.fleet, className: WIDE, cell: (worker) => (worker.fleet_slug ? <span className="whitespace-nowrap">{`${worker.fleet_slug}, ${worker.stage}`}</span> : <span className="text-muted">{workersTexts.noFleet}</span>) },
+  {
+    name: texts.fleet,
+    className: WIDE,
+    cell: (worker) =>
+      worker.fleet_slug ? (
+        <span className="whitespace-nowrap">{`${worker.fleet_slug}, ${worker.stage}`}</span>
+      ) : (
+        <span className="text-muted">{workersTexts.noFleet}</span>
+      ),
+  },
   { name: texts.workflows, className: WIDE, cell: (worker) => <Workflows slugs={worker.workflows} /> },
-  { name: texts.machine, className: WIDEST, cell: (worker) => [worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || "–" },
+  {
+    name: texts.machine,
+    className: WIDEST,
+    cell: (worker) => [worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || "–",
+  },
   { name: texts.versions, className: WIDEST, cell: (worker) => versionsOf(worker) || "–" },
-  { name: texts.seen, right: true, className: "max-sm:hidden", cell: (worker) => <Time at={worker.last_seen_at} className="whitespace-nowrap" /> },
+  {
+    name: texts.seen,
+    right: true,
+    className: "max-sm:hidden",
+    cell: (worker) => <Time at={worker.last_seen_at} className="whitespace-nowrap" />,
+  },
 ];
 
 function menuColumn(onAsk: (question: Question) => void): Column<Worker> {
-  return { name: "menu", head: <span className="sr-only">{workersTexts.actionsOf("")}</span>, right: true, cell: (worker) => <WorkerMenu worker={worker} onAsk={onAsk} /> };
+  return {
+    name: "menu",
+    head: <span className="sr-only">{workersTexts.actionsOf("")}</span>,
+    right: true,
+    cell: (worker) => <WorkerMenu worker={worker} onAsk={onAsk} />,
+  };
 }
 
 function Workflows({ slugs }: { slugs: readonly string[] }) {

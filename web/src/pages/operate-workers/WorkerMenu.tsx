@@ -9,7 +9,17 @@ export function WorkerMenu({ worker, onAsk }: { worker: Worker; onAsk: (question
   const change = useWorkerAction();
   const id = worker.worker_id;
   return (
-    <Menu trigger={<Button look="quiet" size="icon" busy={change.isPending} aria-label={workersTexts.actionsOf(worker.display_name || id)} icon={<Ellipsis size={18} />} />}>
+    <Menu
+      trigger={
+        <Button
+          look="quiet"
+          size="icon"
+          busy={change.isPending}
+          aria-label={workersTexts.actionsOf(worker.display_name || id)}
+          icon={<Ellipsis size={18} />}
+        />
+      }
+    >
       {(!worker.is_approved || worker.revoked_at) && (
         <MenuItem icon={<Check size={16} />} onSelect={() => change.mutate({ id, action: "approve" })}>
           {workersTexts.approve}

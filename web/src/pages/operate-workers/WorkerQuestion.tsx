@@ -25,7 +25,13 @@ export function WorkerQuestion({ question: { worker, action }, onClose, onRevoke
     return (
       <ConfirmDialog
         title={texts.rotateTitle(id)}
-        text={worker.rotation_pending ? texts.rotationPending : worker.is_live ? texts.rotateText : `${texts.rotateText} ${texts.rotateOffline}`}
+        text={
+          worker.rotation_pending
+            ? texts.rotationPending
+            : worker.is_live
+              ? texts.rotateText
+              : `${texts.rotateText} ${texts.rotateOffline}`
+        }
         action={texts.rotateIt}
         busy={change.isPending}
         onConfirm={() => change.mutate({ id, action })}

@@ -18,17 +18,25 @@ export function WorkersPage() {
   const workers = query.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
-      <PageHead
-        title={workersTexts.title}
-        text={workersTexts.text}
-      />
+      <PageHead title={workersTexts.title} text={workersTexts.text} />
       <div className="mb-4 flex flex-wrap items-center gap-3">
-        <SearchField label={workersTexts.search} value={q ?? ""} onChange={(words) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true })} />
+        <SearchField
+          label={workersTexts.search}
+          value={q ?? ""}
+          onChange={(words) =>
+            void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true })
+          }
+        />
         <Segments
           label={workersTexts.viewLabel}
           value={view}
           choices={WORKER_VIEWS.map((value) => ({ value, label: workersTexts.views[value] }))}
-          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, view: chosen === "live" ? undefined : chosen }), replace: true })}
+          onChange={(chosen) =>
+            void navigate({
+              search: (before) => ({ ...before, view: chosen === "live" ? undefined : chosen }),
+              replace: true,
+            })
+          }
         />
       </div>
       {query.isError && workers.length === 0 ? (
@@ -41,7 +49,11 @@ export function WorkersPage() {
         <div className="grid gap-4">
           <WorkerList workers={workers} />
           {query.hasNextPage && (
-            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            <Button
+              className="justify-self-center"
+              busy={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
               {workersTexts.more}
             </Button>
           )}
@@ -52,6 +64,19 @@ export function WorkersPage() {
 }
 
 function NoWorkers({ view, q }: { view: WorkerView; q?: string }) {
-  if (q) return <Empty icon={<SearchX size={20} />} title={workersTexts.noneFound(q)} text={view === "all" ? undefined : workersTexts.noneFoundText} />;
-  return <Empty icon={<Cpu size={20} />} title={workersTexts.none[view]} text={view === "live" || view === "all" ? workersTexts.noneLiveText : undefined} />;
+  if (q)
+    return (
+      <Empty
+        icon={<SearchX size={20} />}
+        title={workersTexts.noneFound(q)}
+        text={view === "all" ? undefined : workersTexts.noneFoundText}
+      />
+    );
+  return (
+    <Empty
+      icon={<Cpu size={20} />}
+      title={workersTexts.none[view]}
+      text={view === "live" || view === "all" ? workersTexts.noneLiveText : undefined}
+    />
+  );
 }

@@ -7,12 +7,24 @@ const PER_PAGE = 100;
 const REFRESH_MS = 5_000;
 
 /** A filter that is left out matches every worker. */
-const FILTERS: Record<WorkerView, { live?: boolean; busy?: boolean }> = { live: { live: true }, busy: { busy: true }, idle: { busy: false }, silent: { live: false }, all: {} };
+const FILTERS: Record<WorkerView, { live?: boolean; busy?: boolean }> = {
+  live: { live: true },
+  busy: { busy: true },
+  idle: { busy: false },
+  silent: { live: false },
+  all: {},
+};
 
 export const workersQuery = (view: WorkerView, q?: string) =>
   infiniteQueryOptions({
     queryKey: keys.workers(view, q),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/workers", { params: { query: { ...FILTERS[view], q, cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/workers", {
+          params: { query: { ...FILTERS[view], q, cursor: pageParam, limit: PER_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     refetchInterval: REFRESH_MS,

@@ -19,7 +19,10 @@ export const workersRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): WorkersSearch => ({
     view: WORKER_VIEWS.find((view) => view === search.view),
     // A search for 2026 comes out of the URL as a number.
-    q: typeof search.q === "string" || typeof search.q === "number" ? String(search.q).trim().slice(0, LONGEST_TEXT) || undefined : undefined,
+    q:
+      typeof search.q === "string" || typeof search.q === "number"
+        ? String(search.q).trim().slice(0, LONGEST_TEXT) || undefined
+        : undefined,
   }),
   component: lazyRouteComponent(() => import("./WorkersPage"), "WorkersPage"),
 });

@@ -6,7 +6,15 @@ import { workersTexts } from "@/texts/workers";
 export type Worker = Schemas["Worker"];
 export type WorkerState = "revoked" | "unapproved" | "offline" | "draining" | "drained" | "busy" | "idle";
 
-export const TONES: Record<WorkerState, Tone> = { revoked: "bad", unapproved: "warn", offline: "plain", draining: "warn", drained: "plain", busy: "run", idle: "ok" };
+export const TONES: Record<WorkerState, Tone> = {
+  revoked: "bad",
+  unapproved: "warn",
+  offline: "plain",
+  draining: "warn",
+  drained: "plain",
+  busy: "run",
+  idle: "ok",
+};
 
 export function stateOf(worker: Worker): WorkerState {
   if (worker.revoked_at) return "revoked";

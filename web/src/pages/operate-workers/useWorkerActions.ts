@@ -22,7 +22,8 @@ const PATHS = {
 
 function run({ id, action, withToken = false }: Change) {
   const params = { path: { worker_id: id } };
-  if (action === "revoke") return api.POST("/api/admin/workers/{worker_id}/revoke", { params, body: { with_token: withToken } });
+  if (action === "revoke")
+    return api.POST("/api/admin/workers/{worker_id}/revoke", { params, body: { with_token: withToken } });
   return api.POST(PATHS[action], { params });
 }
 

@@ -4,12 +4,12 @@ import { lazy, Suspense, useCallback, useMemo } from "react";
 import { classes, Skeleton } from "@/design";
 import { Graph, type NodeMark } from "@/parts/graph/Graph";
 import { readGraph } from "@/parts/graph/graph";
-import { graphHeight } from "@/parts/workflow/graphHeight";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { changedNodes } from "@/parts/workflow/diff";
 import { keysByNode, withGraph } from "@/parts/workflow/draft";
 import { ExportButton } from "@/parts/workflow/ExportButton";
 import { ExportProblem } from "@/parts/workflow/ExportProblem";
+import { graphHeight } from "@/parts/workflow/graphHeight";
 import { proposalQuery } from "@/parts/workflow/queries";
 import { useExport } from "@/parts/workflow/useExport";
 import { workflowsTexts } from "@/texts/workflows";
@@ -34,37 +34,71 @@ export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps
       [...ids].map((id) => {
         const isResult = id === draft.output_node_id;
         const state = changed.get(id);
-        const badges = [...(isResult ? [workflowsTexts.marks.result] : []), ...(keys.get(id) ?? []), ...(state === "added" ? [workflowsTexts.marks.added] : [])];
+        const badges = [
+          ...(isResult ? [workflowsTexts.marks.result] : []),
+          ...(keys.get(id) ?? []),
+          ...(state === "added" ? [workflowsTexts.marks.added] : []),
+        ];
         return [id, { badges, tone: isResult ? "ok" : keys.has(id) ? "run" : state ? "warn" : "plain" }];
       }),
     );
   }, [draft, diff]);
   const select = useCallback(
-    (id: string | undefined) => void navigate({ search: (now) => ({ ...now, node: id === now.node ? undefined : id }), replace: true, resetScroll: false }),
+    (id: string | undefined) =>
+      void navigate({
+        search: (now) => ({ ...now, node: id === now.node ? undefined : id }),
+        replace: true,
+        resetScroll: false,
+      }),
     [navigate],
   );
   const read = useExport();
-  const replace = (file: File) => read.mutate(file, { onSuccess: ({ proposal: found }) => change((now) => withGraph(now, found)) });
+  const replace = (file: File) =>
+    read.mutate(file, { onSuccess: ({ proposal: found }) => change((now) => withGraph(now, found)) });
   const isOver = useDropAndPaste(mayChange, replace);
   const chosen = graph?.nodes.find((each) => each.id === selected);
   const ids = useMemo(() => (selected === undefined ? [] : [selected]), [selected]);
   return (
     <div className="grid gap-6">
-      <section className={classes("grid gap-2 rounded-m", isOver && "outline-2 outline-offset-4 outline-accent outline-dashed")}>
+      <section
+        className={classes(
+          "grid gap-2 rounded-m",
+          isOver && "outline-2 outline-offset-4 outline-accent outline-dashed",
+        )}
+      >
         <div className="flex flex-wrap items-center justify-between gap-3">
-          <p className="text-s text-muted">{isOver ? workflowsTexts.dropNow : mayChange ? workflowsTexts.graphHint : ""}</p>
+          <p className="text-s text-muted">
+            {isOver ? workflowsTexts.dropNow : mayChange ? workflowsTexts.graphHint : ""}
+          </p>
           {mayChange && (
             <ExportButton busy={read.isPending} onFile={replace}>
               {workflowsTexts.replaceGraph}
             </ExportButton>
           )}
         </div>
-        {graph && <Graph label={workflowsTexts.graph} graph={graph} marks={marks} selected={ids} onSelect={select} height={graphHeight(graph)} />}
+        {graph && (
+          <Graph
+            label={workflowsTexts.graph}
+            graph={graph}
+            marks={marks}
+            selected={ids}
+            onSelect={select}
+            height={graphHeight(graph)}
+          />
+        )}
       </section>
       <ExportProblem error={read.error} onClose={read.reset} />
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]">
         <div className="grid min-w-0 gap-6">
-          {chosen && <NodePanel node={chosen} draft={draft} proposal={proposal.data} change={mayChange ? change : null} onClose={() => select(undefined)} />}
+          {chosen && (
+            <NodePanel
+              node={chosen}
+              draft={draft}
+              proposal={proposal.data}
+              change={mayChange ? change : null}
+              onClose={() => select(undefined)}
+            />
+          )}
           <PropertyList draft={draft} change={mayChange ? change : null} refused={refused} />
         </div>
         <Suspense fallback={<Skeleton className="h-64 rounded-m!" />}>
@@ -75,7 +109,9 @@ export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps
             draft={editing.isDirty ? draft : null}
             mayRun={mayChange}
             job={test}
-            onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
+            onJob={(id) =>
+              void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })
+            }
             onFleets={() => void navigate({ search: (now) => ({ ...now, tab: "settings" }) })}
           />
         </Suspense>

@@ -17,9 +17,18 @@ export function EffectsTab({ workflow, mayChange }: { workflow: WorkflowDetail; 
       </Link>
     </Button>
   );
-  if (effects.isError && effects.data === undefined) return <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />;
+  if (effects.isError && effects.data === undefined)
+    return <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />;
   if (effects.data === undefined) return <Skeleton className="h-48" />;
-  if (effects.data.length === 0) return <Empty icon={<Images size={20} />} title={workflowsTexts.noEffects} text={workflowsTexts.noEffectsText} action={create || undefined} />;
+  if (effects.data.length === 0)
+    return (
+      <Empty
+        icon={<Images size={20} />}
+        title={workflowsTexts.noEffects}
+        text={workflowsTexts.noEffectsText}
+        action={create || undefined}
+      />
+    );
   return (
     <section className="grid gap-4">
       <div className="flex flex-wrap items-center justify-between gap-3">

@@ -24,7 +24,12 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
     const value = limits[name] as number | null | undefined;
     return (
       <Field label={label} error={problems.get(`limits.${name}`)}>
-        <NumberInput value={value == null ? null : scale === 1 ? value : value / scale} onChange={(next) => onChange({ [name]: next === null ? null : scale === 1 ? next : Math.round(Number(next) * scale) } as Limits)} />
+        <NumberInput
+          value={value == null ? null : scale === 1 ? value : value / scale}
+          onChange={(next) =>
+            onChange({ [name]: next === null ? null : scale === 1 ? next : Math.round(Number(next) * scale) } as Limits)
+          }
+        />
       </Field>
     );
   };
@@ -35,15 +40,28 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
           {number("min", texts.min)}
           {number("max", texts.max)}
           {number("step", texts.step)}
-          <Flag label={texts.integer} value={limits.integer ?? false} isReadOnly={isReadOnly} onChange={(value) => onChange({ integer: value })} />
+          <Flag
+            label={texts.integer}
+            value={limits.integer ?? false}
+            isReadOnly={isReadOnly}
+            onChange={(value) => onChange({ integer: value })}
+          />
         </div>
       );
     case "text":
       return <div className="grid items-start gap-4 sm:grid-cols-3">{number("max_length", texts.maxLength)}</div>;
     case "choice":
-      return <Choices choices={limits.choices ?? []} error={problems.get("limits.choices")} onChange={(choices) => onChange({ choices })} />;
+      return (
+        <Choices
+          choices={limits.choices ?? []}
+          error={problems.get("limits.choices")}
+          onChange={(choices) => onChange({ choices })}
+        />
+      );
     case "image":
-      return <div className="grid items-start gap-4 sm:grid-cols-3">{number("max_bytes", texts.maxBytes, MEGABYTE)}</div>;
+      return (
+        <div className="grid items-start gap-4 sm:grid-cols-3">{number("max_bytes", texts.maxBytes, MEGABYTE)}</div>
+      );
     case "video":
     case "audio":
       return (
@@ -60,13 +78,27 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
 type Choice = boolean | number | string;
 
 /** One in each line. Numbers stay numbers where all of them were. */
-function Choices({ choices, error, onChange }: { choices: readonly Choice[]; error?: string; onChange: (choices: Choice[] | null) => void }) {
-  const areNumbers = choices.length > 0 && choices.every((each) => typeof each === "number" || (each as unknown) instanceof ExactNumber);
+function Choices({
+  choices,
+  error,
+  onChange,
+}: {
+  choices: readonly Choice[];
+  error?: string;
+  onChange: (choices: Choice[] | null) => void;
+}) {
+  const areNumbers =
+    choices.length > 0 && choices.every((each) => typeof each === "number" || (each as unknown) instanceof ExactNumber);
   const [typed, setTyped] = useState(() => choices.map(String).join("\n"));
   const change = (text: string) => {
     setTyped(text);
-    const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
-    const read = lines.map((line) => (areNumbers && /^-?\d+(\.\d+)?$/.test(line) ? (parseExact(line) as number) : line));
+    const lines = text
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== "");
+    const read = lines.map((line) =>
+      areNumbers && /^-?\d+(\.\d+)?$/.test(line) ? (parseExact(line) as number) : line,
+    );
     onChange(read.length === 0 ? null : read);
   };
   return (

@@ -1,7 +1,7 @@
 import { CircleCheck, Link2, Plus, X } from "lucide-react";
 import { Badge, Button, Menu, MenuItem } from "@/design";
 import type { GraphNode, NodeInput } from "@/parts/graph/graph";
-import { propertiesIn, withOutput, withProperty, type Draft, type GraphInput } from "@/parts/workflow/draft";
+import { type Draft, type GraphInput, propertiesIn, withOutput, withProperty } from "@/parts/workflow/draft";
 import { shownValue } from "@/parts/workflow/exact";
 import type { WorkflowProposal } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
@@ -26,7 +26,14 @@ export function NodePanel({ node, draft, proposal, change, onClose }: Props) {
           <h2 className="[overflow-wrap:anywhere]">{workflowsTexts.node(node.title, node.id)}</h2>
           <code className="text-s text-muted [overflow-wrap:anywhere]">{node.classType}</code>
         </div>
-        <Button look="quiet" size="icon" aria-label={workflowsTexts.close} icon={<X size={18} />} className="-mt-1.5 -mr-2" onClick={onClose} />
+        <Button
+          look="quiet"
+          size="icon"
+          aria-label={workflowsTexts.close}
+          icon={<X size={18} />}
+          className="-mt-1.5 -mr-2"
+          onClick={onClose}
+        />
       </div>
       <Result node={node} draft={draft} proposal={proposal} change={change} />
       <h3 className="mt-4 mb-1 text-s font-[550] text-muted">{workflowsTexts.inputs}</h3>
@@ -35,7 +42,13 @@ export function NodePanel({ node, draft, proposal, change, onClose }: Props) {
       ) : (
         <ul className="divide-y">
           {node.inputs.map((input) => (
-            <Input key={input.name} input={input} draft={draft} choice={proposal?.inputs.find((each) => each.node_id === node.id && each.name === input.name)} change={change} />
+            <Input
+              key={input.name}
+              input={input}
+              draft={draft}
+              choice={proposal?.inputs.find((each) => each.node_id === node.id && each.name === input.name)}
+              change={change}
+            />
           ))}
         </ul>
       )}
@@ -62,7 +75,11 @@ function Result({ node, draft, proposal, change }: Omit<Props, "onClose">) {
   }
   if (change === null) return null;
   return (
-    <Button size="s" icon={<CircleCheck size={14} />} onClick={() => change((now) => withOutput(now, node.id, outputs))}>
+    <Button
+      size="s"
+      icon={<CircleCheck size={14} />}
+      onClick={() => change((now) => withOutput(now, node.id, outputs))}
+    >
       {workflowsTexts.useAsResult}
     </Button>
   );
@@ -87,7 +104,9 @@ function Input({ input, draft, choice, change }: InputProps) {
             {workflowsTexts.linked(input.from.node)}
           </span>
         ) : (
-          <code className="line-clamp-3 text-s whitespace-pre-wrap text-muted [overflow-wrap:anywhere]">{shownValue(input.value)}</code>
+          <code className="line-clamp-3 text-s whitespace-pre-wrap text-muted [overflow-wrap:anywhere]">
+            {shownValue(input.value)}
+          </code>
         )}
       </div>
       {set.length > 0 ? (
@@ -104,7 +123,12 @@ function MakeProperty({ choice, change }: { choice: GraphInput; change: Change }
   const label = workflowsTexts.makeProperty(choice.name);
   if (choice.types.length === 1 && only !== undefined) {
     return (
-      <Button size="s" icon={<Plus size={14} />} aria-label={label} onClick={() => change((now) => withProperty(now, choice, only))}>
+      <Button
+        size="s"
+        icon={<Plus size={14} />}
+        aria-label={label}
+        onClick={() => change((now) => withProperty(now, choice, only))}
+      >
         {workflowsTexts.asType}
       </Button>
     );

@@ -2,7 +2,7 @@ import { ListPlus } from "lucide-react";
 import { useState } from "react";
 import { fieldReason } from "@/api/problems";
 import { Empty } from "@/design";
-import { changedProperty, movedProperty, withoutProperty, type Draft } from "@/parts/workflow/draft";
+import { changedProperty, type Draft, movedProperty, withoutProperty } from "@/parts/workflow/draft";
 import { workflowsTexts } from "@/texts/workflows";
 import { PropertyCard } from "./PropertyCard";
 
@@ -28,7 +28,11 @@ export function PropertyList({ draft, change, refused }: Props) {
       )}
       {draft.properties.length === 0 ? (
         <div className="panel">
-          <Empty icon={<ListPlus size={20} />} title={workflowsTexts.noPropertiesYet} text={change ? workflowsTexts.noPropertiesYetText : undefined} />
+          <Empty
+            icon={<ListPlus size={20} />}
+            title={workflowsTexts.noPropertiesYet}
+            text={change ? workflowsTexts.noPropertiesYetText : undefined}
+          />
         </div>
       ) : (
         <ol className="grid gap-2">

@@ -16,7 +16,8 @@ interface Props {
 
 /** Model files, each with the hash that it must have, if it matters which file of the name it is. */
 export function RequiredModels({ models, refused, mayChange, onChange }: Props) {
-  const set = (place: number, values: Partial<RequiredModel>) => onChange(models.map((each, at) => (at === place ? { ...each, ...values } : each)));
+  const set = (place: number, values: Partial<RequiredModel>) =>
+    onChange(models.map((each, at) => (at === place ? { ...each, ...values } : each)));
   return (
     <div role="group" aria-labelledby="required-models" className="grid gap-2">
       <h3 id="required-models" className="text-s font-[550]">
@@ -28,7 +29,16 @@ export function RequiredModels({ models, refused, mayChange, onChange }: Props) 
           {models.map((model, place) => (
             <li key={place} className="grid gap-1.5">
               <div className="flex flex-wrap gap-2 sm:flex-nowrap">
-                <Input aria-label={texts.modelName(place + 1)} placeholder={texts.model} className="min-w-0 flex-1 basis-48" value={model.name} maxLength={300} autoComplete="off" spellCheck={false} onChange={(event) => set(place, { name: event.target.value })} />
+                <Input
+                  aria-label={texts.modelName(place + 1)}
+                  placeholder={texts.model}
+                  className="min-w-0 flex-1 basis-48"
+                  value={model.name}
+                  maxLength={300}
+                  autoComplete="off"
+                  spellCheck={false}
+                  onChange={(event) => set(place, { name: event.target.value })}
+                />
                 <Input
                   aria-label={texts.modelHash(place + 1)}
                   placeholder={texts.hashPlaceholder}
@@ -40,7 +50,15 @@ export function RequiredModels({ models, refused, mayChange, onChange }: Props) 
                   aria-invalid={Boolean(model.sha256 && !isHash(model.sha256)) || undefined}
                   onChange={(event) => set(place, { sha256: event.target.value.trim().toLowerCase() || null })}
                 />
-                {mayChange && <Button look="quiet" size="icon" aria-label={texts.removeModel(model.name || String(place + 1))} icon={<Trash2 size={15} />} onClick={() => onChange(models.filter((_, at) => at !== place))} />}
+                {mayChange && (
+                  <Button
+                    look="quiet"
+                    size="icon"
+                    aria-label={texts.removeModel(model.name || String(place + 1))}
+                    icon={<Trash2 size={15} />}
+                    onClick={() => onChange(models.filter((_, at) => at !== place))}
+                  />
+                )}
               </div>
               <Problem model={model} place={place} refused={refused} />
             </li>
@@ -48,7 +66,12 @@ export function RequiredModels({ models, refused, mayChange, onChange }: Props) 
         </ul>
       )}
       {mayChange && (
-        <Button size="s" className="justify-self-start" icon={<Plus size={15} />} onClick={() => onChange([...models, { name: "", sha256: null }])}>
+        <Button
+          size="s"
+          className="justify-self-start"
+          icon={<Plus size={15} />}
+          onClick={() => onChange([...models, { name: "", sha256: null }])}
+        >
           {texts.addModel}
         </Button>
       )}
@@ -58,7 +81,10 @@ export function RequiredModels({ models, refused, mayChange, onChange }: Props) 
 
 function Problem({ model, place, refused }: { model: RequiredModel; place: number; refused: unknown }) {
   const wrong = model.sha256 && !isHash(model.sha256) ? texts.wrongHash : null;
-  const reason = wrong ?? fieldReason(refused, `requirements.models.${place}.name`) ?? fieldReason(refused, `requirements.models.${place}.sha256`);
+  const reason =
+    wrong ??
+    fieldReason(refused, `requirements.models.${place}.name`) ??
+    fieldReason(refused, `requirements.models.${place}.sha256`);
   if (!reason) return null;
   return (
     <p role="alert" className="text-s text-bad">

@@ -5,17 +5,18 @@ import { Field, Input, Textarea } from "@/design";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { Flag } from "./PropertyFields";
 import { RequiredModels } from "./RequiredModels";
-import { SavedRequirements } from "./SavedRequirements";
-import type { EditorProps } from "./WorkflowPage";
-import { WorkersPanel } from "./WorkersPanel";
 import { changesRequirements, namesIn, reasonBelow, shownText } from "./requirements";
+import { SavedRequirements } from "./SavedRequirements";
+import { WorkersPanel } from "./WorkersPanel";
+import type { EditorProps } from "./WorkflowPage";
 
 type Requirements = Schemas["Requirements"];
 
 /** What an engine must have for the workflow, and which workers have it. */
 export function RequirementsTab({ workflow, editing: { draft, diff, change }, mayChange, refused }: EditorProps) {
   const requirements = (draft.requirements ?? {}) as Requirements;
-  const set = (values: Partial<Requirements>) => change((now) => ({ ...now, requirements: { ...now.requirements, ...values } }));
+  const set = (values: Partial<Requirements>) =>
+    change((now) => ({ ...now, requirements: { ...now.requirements, ...values } }));
   const fromGraph = requirements.from_graph ?? true;
   return (
     <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]">
@@ -25,9 +26,21 @@ export function RequirementsTab({ workflow, editing: { draft, diff, change }, ma
           <h2>{texts.title}</h2>
           <p className="mt-0.5 text-s text-muted">{texts.text}</p>
         </div>
-        <Flag label={texts.fromGraph} hint={texts.fromGraphHint} value={fromGraph} isReadOnly={!mayChange} onChange={(from_graph) => set({ from_graph })} />
+        <Flag
+          label={texts.fromGraph}
+          hint={texts.fromGraphHint}
+          value={fromGraph}
+          isReadOnly={!mayChange}
+          onChange={(from_graph) => set({ from_graph })}
+        />
         {fromGraph && (
-          <Names label={texts.ignore} hint={texts.ignoreHint} names={requirements.ignore ?? []} error={reasonBelow(refused, "requirements.ignore")} onChange={(ignore) => set({ ignore })} />
+          <Names
+            label={texts.ignore}
+            hint={texts.ignoreHint}
+            names={requirements.ignore ?? []}
+            error={reasonBelow(refused, "requirements.ignore")}
+            onChange={(ignore) => set({ ignore })}
+          />
         )}
         <Names
           label={texts.nodeClasses}
@@ -36,8 +49,17 @@ export function RequirementsTab({ workflow, editing: { draft, diff, change }, ma
           error={reasonBelow(refused, "requirements.node_classes")}
           onChange={(node_classes) => set({ node_classes })}
         />
-        <RequiredModels models={requirements.models ?? []} refused={refused} mayChange={mayChange} onChange={(models) => set({ models })} />
-        <Field label={texts.version} hint={texts.versionHint} error={fieldReason(refused, "requirements.engine_version")}>
+        <RequiredModels
+          models={requirements.models ?? []}
+          refused={refused}
+          mayChange={mayChange}
+          onChange={(models) => set({ models })}
+        />
+        <Field
+          label={texts.version}
+          hint={texts.versionHint}
+          error={fieldReason(refused, "requirements.engine_version")}
+        >
           <Input
             value={requirements.engine_version ?? ""}
             maxLength={100}
@@ -72,7 +94,12 @@ function Names({ label, hint, names, error, onChange }: NamesProps) {
   };
   return (
     <Field label={label} hint={hint} error={error}>
-      <Textarea rows={2} value={shownText(typed, names)} spellCheck={false} onChange={(event) => change(event.target.value)} />
+      <Textarea
+        rows={2}
+        value={shownText(typed, names)}
+        spellCheck={false}
+        onChange={(event) => change(event.target.value)}
+      />
     </Field>
   );
 }

@@ -37,14 +37,23 @@ export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; 
             <ul className="mt-1 list-disc pl-5">
               {published.map((each) => (
                 <li key={each.id}>
-                  <Link to="/operate/effects/$slug" params={{ slug: each.slug }} className="[overflow-wrap:anywhere] hover:underline">
+                  <Link
+                    to="/operate/effects/$slug"
+                    params={{ slug: each.slug }}
+                    className="[overflow-wrap:anywhere] hover:underline"
+                  >
                     {each.name}
                   </Link>
                 </li>
               ))}
             </ul>
           </div>
-          <p>{workflowsTexts.retireQueued(queue ? waitingText(queue) : "0", (queue?.leased ?? 0) + (queue?.waiting ?? 0))}</p>
+          <p>
+            {workflowsTexts.retireQueued(
+              queue ? waitingText(queue) : "0",
+              (queue?.leased ?? 0) + (queue?.waiting ?? 0),
+            )}
+          </p>
         </>
       )}
     </Dialog>

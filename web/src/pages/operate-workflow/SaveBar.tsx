@@ -3,7 +3,7 @@ import { useState } from "react";
 import { explain, hasStatus } from "@/api/problems";
 import { Button, Dialog } from "@/design";
 import { DiffView, diffSummary } from "@/parts/workflow/DiffView";
-import { effectRecordsQuery, workflowQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { effectRecordsQuery, type WorkflowDetail, workflowQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import type { useSaveWorkflow } from "./useWorkflowActions";
 import type { Editing } from "./useWorkflowDraft";
@@ -43,7 +43,8 @@ export function SaveBar({ workflow, editing, save }: Props) {
       {editing.isOutdated && !isRefused && <p className="text-s text-warn">{workflowsTexts.changedMeanwhile}</p>}
       <div className="flex flex-wrap items-center justify-between gap-3">
         <p className="min-w-0">
-          <span className="font-[550]">{workflowsTexts.unsaved}</span> <span className="text-muted">{diffSummary(editing.diff)}</span>
+          <span className="font-[550]">{workflowsTexts.unsaved}</span>{" "}
+          <span className="text-muted">{diffSummary(editing.diff)}</span>
         </p>
         <div className="flex gap-2">
           <Button onClick={() => setAsked("discard")}>{workflowsTexts.discard}</Button>

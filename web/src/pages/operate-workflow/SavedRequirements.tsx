@@ -5,7 +5,12 @@ import { requirementsTexts as texts } from "@/texts/requirements";
 export function SavedRequirements({ required }: { required: Schemas["Required"] }) {
   const rows = [
     [texts.nodeClassList, (required.node_classes ?? []).join(", ") || texts.nothing],
-    [texts.modelList, (required.models ?? []).map((each) => (each.sha256 ? `${each.name} (${texts.withHash})` : each.name)).join(", ") || texts.nothing],
+    [
+      texts.modelList,
+      (required.models ?? [])
+        .map((each) => (each.sha256 ? `${each.name} (${texts.withHash})` : each.name))
+        .join(", ") || texts.nothing,
+    ],
     [texts.version, required.engine_version ?? texts.anyVersion],
   ];
   return (

@@ -13,7 +13,10 @@ export function SettingsTab({ workflow, editing: { draft, change }, mayChange, r
   const reason = (field: string) => fieldReason(refused, field);
   const number = (name: "run_limit_seconds" | "lease_seconds" | "max_attempts", label: string, hint?: string) => (
     <Field label={label} hint={hint} error={reason(name)}>
-      <NumberInput value={draft[name] ?? null} onChange={(value) => set({ [name]: value === null ? null : Number(value) })} />
+      <NumberInput
+        value={draft[name] ?? null}
+        onChange={(value) => set({ [name]: value === null ? null : Number(value) })}
+      />
     </Field>
   );
   return (
@@ -21,17 +24,37 @@ export function SettingsTab({ workflow, editing: { draft, change }, mayChange, r
       <fieldset disabled={!mayChange} className="panel grid min-w-0 gap-5 p-4 sm:p-5">
         <legend className="sr-only">{texts.title}</legend>
         <Field label={workflowsTexts.name} required error={reason("name")}>
-          <Input value={draft.name} maxLength={200} autoComplete="off" onChange={(event) => set({ name: event.target.value })} />
+          <Input
+            value={draft.name}
+            maxLength={200}
+            autoComplete="off"
+            onChange={(event) => set({ name: event.target.value })}
+          />
         </Field>
         <Field label={texts.description} error={reason("description")}>
-          <Textarea rows={2} value={draft.description} maxLength={2000} onChange={(event) => set({ description: event.target.value })} />
+          <Textarea
+            rows={2}
+            value={draft.description}
+            maxLength={2000}
+            onChange={(event) => set({ description: event.target.value })}
+          />
         </Field>
         <div className="grid items-start gap-5 sm:grid-cols-2">
           <Field label={texts.extension} error={reason("output_extension")}>
-            <Input value={draft.output_extension} autoComplete="off" spellCheck={false} onChange={(event) => set({ output_extension: event.target.value })} />
+            <Input
+              value={draft.output_extension}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => set({ output_extension: event.target.value })}
+            />
           </Field>
           <Field label={texts.mimeType} error={reason("output_mime_type")}>
-            <Input value={draft.output_mime_type} autoComplete="off" spellCheck={false} onChange={(event) => set({ output_mime_type: event.target.value })} />
+            <Input
+              value={draft.output_mime_type}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => set({ output_mime_type: event.target.value })}
+            />
           </Field>
           {number("run_limit_seconds", texts.runLimit)}
           {number("max_attempts", texts.attempts, texts.attemptsHint)}
@@ -45,7 +68,13 @@ export function SettingsTab({ workflow, editing: { draft, change }, mayChange, r
             />
           </Field>
         </div>
-        <Flag label={texts.keepMetadata} hint={texts.keepMetadataHint} value={draft.keep_metadata} isReadOnly={!mayChange} onChange={(keep_metadata) => set({ keep_metadata })} />
+        <Flag
+          label={texts.keepMetadata}
+          hint={texts.keepMetadataHint}
+          value={draft.keep_metadata}
+          isReadOnly={!mayChange}
+          onChange={(keep_metadata) => set({ keep_metadata })}
+        />
       </fieldset>
       <FleetsPanel slug={workflow.slug} mayChange={mayChange} />
     </div>

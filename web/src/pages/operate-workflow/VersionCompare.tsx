@@ -36,21 +36,30 @@ export function VersionCompare({ slug, versions, version, against, onAgainst, on
   const graph = useMemo(() => readGraph(newer?.graph), [newer]);
   const marks = useMemo(() => {
     const changed = diff ? changedNodes(diff) : new Map<string, "added" | "changed">();
-    return new Map([...changed].map(([id, how]): [string, NodeMark] => [id, { tone: how === "added" ? "ok" : "warn", badges: [workflowsTexts.marks[how]] }]));
+    return new Map(
+      [...changed].map(([id, how]): [string, NodeMark] => [
+        id,
+        { tone: how === "added" ? "ok" : "warn", badges: [workflowsTexts.marks[how]] },
+      ]),
+    );
   }, [diff]);
   const failed = shown.error ?? other.error;
   if (failed) return <ProblemPanel error={failed} />;
   return (
     <section className="grid min-w-0 gap-4">
       <div className="flex flex-wrap items-end justify-between gap-3">
-        <h2>{older && newer ? workflowsTexts.whatChanged(older.version, newer.version) : workflowsTexts.version(version)}</h2>
+        <h2>
+          {older && newer ? workflowsTexts.whatChanged(older.version, newer.version) : workflowsTexts.version(version)}
+        </h2>
         <div className="flex flex-wrap gap-2">
           {against !== undefined && (
             <Select
               className="w-auto!"
               label={workflowsTexts.compareWith}
               value={String(against)}
-              choices={versions.filter((each) => each.version !== version).map((each) => ({ value: String(each.version), label: workflowsTexts.comparedWith(each.version) }))}
+              choices={versions
+                .filter((each) => each.version !== version)
+                .map((each) => ({ value: String(each.version), label: workflowsTexts.comparedWith(each.version) }))}
               onChange={(chosen) => onAgainst(Number(chosen))}
             />
           )}
@@ -61,7 +70,14 @@ export function VersionCompare({ slug, versions, version, against, onAgainst, on
           )}
         </div>
       </div>
-      {graph && newer && <Graph label={workflowsTexts.graphOfVersion(newer.version)} graph={graph} marks={marks} height={graphHeight(graph)} />}
+      {graph && newer && (
+        <Graph
+          label={workflowsTexts.graphOfVersion(newer.version)}
+          graph={graph}
+          marks={marks}
+          height={graphHeight(graph)}
+        />
+      )}
       {against === undefined ? (
         <p className="text-muted">{workflowsTexts.firstVersion}</p>
       ) : diff === null ? (

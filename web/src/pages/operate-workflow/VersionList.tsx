@@ -23,7 +23,10 @@ export function VersionList({ versions, shown, onShow }: Props) {
               type="button"
               aria-current={each.version === shown ? "true" : undefined}
               onClick={() => onShow(each.version)}
-              className={classes("grid min-h-12 w-full gap-0.5 rounded-s px-3 py-2 text-left hover:bg-hover", each.version === shown && "bg-hover")}
+              className={classes(
+                "grid min-h-12 w-full gap-0.5 rounded-s px-3 py-2 text-left hover:bg-hover",
+                each.version === shown && "bg-hover",
+              )}
             >
               <span className="flex items-center justify-between gap-2">
                 <span className="font-[550]">{workflowsTexts.version(each.version)}</span>

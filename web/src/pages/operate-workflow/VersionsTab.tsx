@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { History } from "lucide-react";
 import { Empty, Skeleton } from "@/design";
+import { notifyDone } from "@/parts/notify";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { draftOf } from "@/parts/workflow/draft";
-import { notifyDone } from "@/parts/notify";
 import { workflowsTexts } from "@/texts/workflows";
 import { versionsQuery } from "./queries";
 import { VersionCompare } from "./VersionCompare";
@@ -15,10 +15,14 @@ export function VersionsTab({ workflow, editing, mayChange }: EditorProps) {
   const { version, against } = useSearch({ from: "/framed/operator/operate/workflows/$slug" });
   const navigate = useNavigate({ from: "/operate/workflows/$slug" });
   const versions = useQuery(versionsQuery(workflow.slug));
-  if (versions.isError && versions.data === undefined) return <ProblemPanel error={versions.error} onRetry={() => void versions.refetch()} />;
+  if (versions.isError && versions.data === undefined)
+    return <ProblemPanel error={versions.error} onRetry={() => void versions.refetch()} />;
   if (versions.data === undefined) return <Skeleton className="h-64" />;
   const [newest] = versions.data;
-  if (newest === undefined) return <Empty icon={<History size={20} />} title={workflowsTexts.noVersions} text={workflowsTexts.noVersionsText} />;
+  if (newest === undefined)
+    return (
+      <Empty icon={<History size={20} />} title={workflowsTexts.noVersions} text={workflowsTexts.noVersionsText} />
+    );
   const shown = versions.data.find((each) => each.version === version) ?? newest;
   const older = versions.data.filter((each) => each.version < shown.version);
   const other = versions.data.find((each) => each.version === against && each.version !== shown.version) ?? older[0];
@@ -27,14 +31,22 @@ export function VersionsTab({ workflow, editing, mayChange }: EditorProps) {
       <VersionList
         versions={versions.data}
         shown={shown.version}
-        onShow={(chosen) => void navigate({ search: (now) => ({ ...now, version: chosen, against: undefined }), replace: true, resetScroll: false })}
+        onShow={(chosen) =>
+          void navigate({
+            search: (now) => ({ ...now, version: chosen, against: undefined }),
+            replace: true,
+            resetScroll: false,
+          })
+        }
       />
       <VersionCompare
         slug={workflow.slug}
         versions={versions.data}
         version={shown.version}
         against={other?.version}
-        onAgainst={(chosen) => void navigate({ search: (now) => ({ ...now, against: chosen }), replace: true, resetScroll: false })}
+        onAgainst={(chosen) =>
+          void navigate({ search: (now) => ({ ...now, against: chosen }), replace: true, resetScroll: false })
+        }
         onRestore={
           mayChange && shown.version !== newest.version
             ? (detail) => {

@@ -16,7 +16,12 @@ export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: b
       <h2 id="workers-title">{texts.workers}</h2>
       <p className="mt-0.5 mb-3 text-s text-muted">{texts.workersText}</p>
       {/* Always there, so that a screen reader says it when it changes. */}
-      <p role="status" className={classes(isOutdated && "mb-3 flex items-start gap-2 rounded-s bg-warn-soft px-3 py-2 text-s text-warn")}>
+      <p
+        role="status"
+        className={classes(
+          isOutdated && "mb-3 flex items-start gap-2 rounded-s bg-warn-soft px-3 py-2 text-s text-warn",
+        )}
+      >
         {isOutdated && (
           <>
             <TriangleAlert size={15} aria-hidden className="mt-0.5 shrink-0" />
@@ -28,7 +33,12 @@ export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: b
         workers.live === 0 ? (
           <p>
             {texts.noWorkers}{" "}
-            <Link to="/operate/workflows/$slug" params={{ slug }} search={{ tab: "settings" }} className="text-accent underline">
+            <Link
+              to="/operate/workflows/$slug"
+              params={{ slug }}
+              search={{ tab: "settings" }}
+              className="text-accent underline"
+            >
               {texts.chooseFleets}
             </Link>
           </p>

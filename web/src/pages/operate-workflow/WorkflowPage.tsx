@@ -1,19 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
-import { lazy, Suspense, type ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
-import { JobsLink } from "@/parts/JobsLink";
 import { BackLink } from "@/parts/BackLink";
+import { JobsLink } from "@/parts/JobsLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
-import { workflowQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { type WorkflowDetail, workflowQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import { SaveBar } from "./SaveBar";
-import { useWorkflowDraft } from "./useWorkflowDraft";
 import { useSaveWorkflow } from "./useWorkflowActions";
+import { useWorkflowDraft } from "./useWorkflowDraft";
 import { WorkflowActions } from "./WorkflowActions";
 
 // Each is loaded when it is chosen: together they are more than a page may have.
@@ -43,7 +43,11 @@ export function WorkflowPage() {
     );
   }
   if (workflow.data !== undefined) return <Editor key={slug} workflow={workflow.data} />;
-  return workflow.isError ? <ProblemPanel error={workflow.error} onRetry={() => void workflow.refetch()} /> : <Skeleton className="h-96" />;
+  return workflow.isError ? (
+    <ProblemPanel error={workflow.error} onRetry={() => void workflow.refetch()} />
+  ) : (
+    <Skeleton className="h-96" />
+  );
 }
 
 function Editor({ workflow }: { workflow: WorkflowDetail }) {
@@ -61,7 +65,11 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
         title={workflow.name}
         text={
           <span className="flex flex-wrap items-center gap-2">
-            {workflow.is_active ? <Badge tone="ok">{workflowsTexts.active}</Badge> : <Badge>{workflowsTexts.inactive}</Badge>}
+            {workflow.is_active ? (
+              <Badge tone="ok">{workflowsTexts.active}</Badge>
+            ) : (
+              <Badge>{workflowsTexts.inactive}</Badge>
+            )}
             <code className="[overflow-wrap:anywhere]">{workflow.slug}</code>
           </span>
         }
@@ -75,13 +83,39 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
       <Tabs
         label={workflowsTexts.tabsLabel}
         value={tab}
-        onChange={(chosen) => void navigate({ search: (now) => ({ ...now, tab: chosen === "design" ? undefined : chosen }), replace: true, resetScroll: false })}
+        onChange={(chosen) =>
+          void navigate({
+            search: (now) => ({ ...now, tab: chosen === "design" ? undefined : chosen }),
+            replace: true,
+            resetScroll: false,
+          })
+        }
         tabs={[
-          { value: "design", label: workflowsTexts.tabs.design, content: workflow.graph ? later(<DesignTab {...shared} />) : <p className="text-muted">{workflowsTexts.noGraph}</p> },
+          {
+            value: "design",
+            label: workflowsTexts.tabs.design,
+            content: workflow.graph ? (
+              later(<DesignTab {...shared} />)
+            ) : (
+              <p className="text-muted">{workflowsTexts.noGraph}</p>
+            ),
+          },
           { value: "versions", label: workflowsTexts.tabs.versions, content: later(<VersionsTab {...shared} />) },
           { value: "settings", label: workflowsTexts.tabs.settings, content: later(<SettingsTab {...shared} />) },
-          { value: "requirements", label: workflowsTexts.tabs.requirements, content: workflow.graph ? later(<RequirementsTab {...shared} />) : <p className="text-muted">{workflowsTexts.noGraph}</p> },
-          { value: "effects", label: workflowsTexts.tabs.effects, content: later(<EffectsTab workflow={workflow} mayChange={mayChange} />) },
+          {
+            value: "requirements",
+            label: workflowsTexts.tabs.requirements,
+            content: workflow.graph ? (
+              later(<RequirementsTab {...shared} />)
+            ) : (
+              <p className="text-muted">{workflowsTexts.noGraph}</p>
+            ),
+          },
+          {
+            value: "effects",
+            label: workflowsTexts.tabs.effects,
+            content: later(<EffectsTab workflow={workflow} mayChange={mayChange} />),
+          },
         ]}
       />
       {editing.isDirty && mayChange && <SaveBar workflow={workflow} editing={editing} save={save} />}

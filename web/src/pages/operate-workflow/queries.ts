@@ -11,7 +11,8 @@ const WORKERS_MS = 10_000;
 export const workflowWorkersQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.workflowWorkers(slug),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/workflows/{workflow}/workers", { params: { path: { workflow: slug } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/workflows/{workflow}/workers", { params: { path: { workflow: slug } }, signal })),
     refetchInterval: WORKERS_MS,
   });
 
@@ -19,14 +20,28 @@ export const workflowWorkersQuery = (slug: string) =>
 export const versionsQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.workflowVersions(slug),
-    queryFn: async ({ signal }) => (await data(api.GET("/api/admin/workflows/{workflow}/versions", { params: { path: { workflow: slug }, query: { limit: MOST } }, signal }))).items,
+    queryFn: async ({ signal }) =>
+      (
+        await data(
+          api.GET("/api/admin/workflows/{workflow}/versions", {
+            params: { path: { workflow: slug }, query: { limit: MOST } },
+            signal,
+          }),
+        )
+      ).items,
   });
 
 export const versionQuery = (slug: string, version: number | undefined) =>
   queryOptions({
     queryKey: keys.workflowVersion(slug, version ?? 0),
     queryFn: ({ signal }) =>
-      exactly<Schemas["WorkflowVersionDetail"]>(api.GET("/api/admin/workflows/{workflow}/versions/{version}", { params: { path: { workflow: slug, version: version ?? 0 } }, parseAs: "text", signal })),
+      exactly<Schemas["WorkflowVersionDetail"]>(
+        api.GET("/api/admin/workflows/{workflow}/versions/{version}", {
+          params: { path: { workflow: slug, version: version ?? 0 } },
+          parseAs: "text",
+          signal,
+        }),
+      ),
     enabled: version !== undefined,
     // A version never changes.
     staleTime: Infinity,

@@ -6,7 +6,14 @@ import { requirementsTexts as texts } from "@/texts/requirements";
 
 /** The names in a text with one in each line, each once. */
 export function namesIn(text: string): string[] {
-  return [...new Set(text.split("\n").map((line) => line.trim()).filter((line) => line !== ""))];
+  return [
+    ...new Set(
+      text
+        .split("\n")
+        .map((line) => line.trim())
+        .filter((line) => line !== ""),
+    ),
+  ];
 }
 
 /** What is shown of a list: the text as it was typed, as long as it still means the list. */
@@ -26,7 +33,9 @@ export function lackText(lack: Schemas["Lack"]): string {
 /** Why a list, or a line of it, was refused. */
 export function reasonBelow(error: unknown, field: string): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
-  return error.problem.errors?.find((each) => each.field === field || each.field.startsWith(`${field}.`) || each.field.startsWith(`${field}[`))?.reason;
+  return error.problem.errors?.find(
+    (each) => each.field === field || each.field.startsWith(`${field}.`) || each.field.startsWith(`${field}[`),
+  )?.reason;
 }
 
 /** Whether changes may require something else of an engine: the server takes node classes and models from the graph, without those

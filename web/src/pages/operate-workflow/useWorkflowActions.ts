@@ -10,7 +10,9 @@ import { workflowsTexts } from "@/texts/workflows";
 
 /** Only what was changed. */
 function changes(saved: Draft, draft: Draft): Partial<Draft> {
-  return Object.fromEntries(DRAFT_FIELDS.filter((name) => !same(saved[name] ?? null, draft[name] ?? null)).map((name) => [name, draft[name]]));
+  return Object.fromEntries(
+    DRAFT_FIELDS.filter((name) => !same(saved[name] ?? null, draft[name] ?? null)).map((name) => [name, draft[name]]),
+  );
 }
 
 export function useSaveWorkflow(slug: string, onDone: () => void) {
@@ -18,12 +20,17 @@ export function useSaveWorkflow(slug: string, onDone: () => void) {
   return useMutation({
     mutationFn: ({ saved, draft, version }: { saved: Draft; draft: Draft; version: number | null }) => {
       const body = { ...changes(saved, draft), version } as Schemas["UpdateWorkflow"];
-      return exactly<WorkflowDetail>(api.PATCH("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, body, parseAs: "text" }));
+      return exactly<WorkflowDetail>(
+        api.PATCH("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, body, parseAs: "text" }),
+      );
     },
     onSuccess: (workflow) => {
       client.setQueryData(keys.workflow(slug), workflow);
       onDone();
-      void client.invalidateQueries({ queryKey: keys.allWorkflows, predicate: (query) => query.queryKey.length !== keys.workflow(slug).length || query.queryKey[3] !== slug });
+      void client.invalidateQueries({
+        queryKey: keys.allWorkflows,
+        predicate: (query) => query.queryKey.length !== keys.workflow(slug).length || query.queryKey[3] !== slug,
+      });
       void client.invalidateQueries({ queryKey: keys.effects() });
       void notifyDone(workflowsTexts.saved(workflow.name));
     },
@@ -37,7 +44,10 @@ export function useSwitchWorkflow(slug: string, onDone: () => void = () => undef
       const path = isActive ? "/api/admin/workflows/{workflow}/activate" : "/api/admin/workflows/{workflow}/deactivate";
       return exactly<WorkflowDetail>(api.POST(path, { params: { path: { workflow: slug } }, parseAs: "text" }));
     },
-    onSuccess: (workflow) => void notifyDone(workflow.is_active ? workflowsTexts.activated(workflow.name) : workflowsTexts.retired(workflow.name)),
+    onSuccess: (workflow) =>
+      void notifyDone(
+        workflow.is_active ? workflowsTexts.activated(workflow.name) : workflowsTexts.retired(workflow.name),
+      ),
     onError: (error) => void notifyError(error),
     onSettled: async () => {
       await client.invalidateQueries({ queryKey: keys.allWorkflows });
@@ -64,9 +74,15 @@ export function useFleetSwitch(slug: string) {
   return useMutation({
     mutationFn: ({ fleet, isOn }: { fleet: Fleet; isOn: boolean }) => {
       const params = { path: { fleet_id: fleet.id } };
-      return api.PATCH("/api/admin/fleets/{fleet_id}/workflows", { params, body: isOn ? { add: [slug] } : { remove: [slug] } });
+      return api.PATCH("/api/admin/fleets/{fleet_id}/workflows", {
+        params,
+        body: isOn ? { add: [slug] } : { remove: [slug] },
+      });
     },
-    onSuccess: (_, { fleet, isOn }) => void notifyDone((isOn ? workflowsTexts.fleetAdded : workflowsTexts.fleetRemoved)(workflowsTexts.fleet(fleet.slug, fleet.stage))),
+    onSuccess: (_, { fleet, isOn }) =>
+      void notifyDone(
+        (isOn ? workflowsTexts.fleetAdded : workflowsTexts.fleetRemoved)(workflowsTexts.fleet(fleet.slug, fleet.stage)),
+      ),
     onError: (error) => void notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.fleetChoices }),
   });

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState } from "react";
 import { diffOf, isEmptyDiff, type WorkflowDiff } from "@/parts/workflow/diff";
-import { draftOf, rebased, type Draft } from "@/parts/workflow/draft";
+import { type Draft, draftOf, rebased } from "@/parts/workflow/draft";
 import { keepDraft, keptDraft } from "@/parts/workflow/drafts";
 import type { WorkflowDetail } from "@/parts/workflow/queries";
 
@@ -44,11 +44,18 @@ export function useWorkflowDraft(workflow: WorkflowDetail): Editing {
     isDirty,
     version,
     isOutdated: version !== newest,
-    change: (update) => setEdit((now) => (isDirty && now !== null ? { ...now, draft: update(now.draft) } : { base: saved, draft: update(saved), version: newest })),
+    change: (update) =>
+      setEdit((now) =>
+        isDirty && now !== null
+          ? { ...now, draft: update(now.draft) }
+          : { base: saved, draft: update(saved), version: newest },
+      ),
     discard: () => setEdit(null),
     rebase: (latest) => {
       const theirs = draftOf(latest);
-      setEdit((now) => now && { base: theirs, draft: rebased(now.base, now.draft, theirs), version: latest.version ?? null });
+      setEdit(
+        (now) => now && { base: theirs, draft: rebased(now.base, now.draft, theirs), version: latest.version ?? null },
+      );
     },
   };
 }

@@ -1,6 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { fieldReason, hasStatus } from "@/api/problems";
 import { Badge, Button, Dialog, Field, Input } from "@/design";
 import { Graph } from "@/parts/graph/Graph";
@@ -38,7 +38,11 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
         <>
           <Button onClick={onClose}>{workflowsTexts.cancel}</Button>
           {isTaken && (
-            <Button busy={openTaken.isPending} onClick={() => openTaken.mutate({ slug, proposal })} title={workflowsTexts.openTakenText}>
+            <Button
+              busy={openTaken.isPending}
+              onClick={() => openTaken.mutate({ slug, proposal })}
+              title={workflowsTexts.openTakenText}
+            >
               {workflowsTexts.openTaken}
             </Button>
           )}
@@ -49,7 +53,11 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
       }
     >
       {proposal.warnings.map((warning) => (
-        <p key={warning} role="status" className="flex gap-2.5 rounded-s bg-warn-soft px-3 py-2 text-s text-warn [overflow-wrap:anywhere]">
+        <p
+          key={warning}
+          role="status"
+          className="flex gap-2.5 rounded-s bg-warn-soft px-3 py-2 text-s text-warn [overflow-wrap:anywhere]"
+        >
           <TriangleAlert size={16} aria-hidden className="mt-0.5 shrink-0" />
           {warning}
         </p>
@@ -72,13 +80,22 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
           </>
         )}
         <dt className="text-muted">{workflowsTexts.proposedResult}</dt>
-        <dd className="[overflow-wrap:anywhere]">{output ? workflowsTexts.resultOf(output.class_type, output.node_id, output.extension) : workflowsTexts.allFiles}</dd>
+        <dd className="[overflow-wrap:anywhere]">
+          {output
+            ? workflowsTexts.resultOf(output.class_type, output.node_id, output.extension)
+            : workflowsTexts.allFiles}
+        </dd>
       </dl>
       <form id="import" onSubmit={submit} noValidate className="grid items-start gap-4 sm:grid-cols-2">
         <Field label={workflowsTexts.name} required error={fieldReason(create.error, "name")}>
           <Input value={name} maxLength={200} autoComplete="off" onChange={(event) => setName(event.target.value)} />
         </Field>
-        <Field label={workflowsTexts.slug} required hint={workflowsTexts.slugHint} error={fieldReason(create.error, "slug")}>
+        <Field
+          label={workflowsTexts.slug}
+          required
+          hint={workflowsTexts.slugHint}
+          error={fieldReason(create.error, "slug")}
+        >
           <Input
             value={slug}
             autoComplete="off"

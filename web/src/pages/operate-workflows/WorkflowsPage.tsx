@@ -4,9 +4,9 @@ import { Workflow } from "lucide-react";
 import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
 import { metricsQuery } from "@/pages/operate/queries";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
-import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { ExportButton } from "@/parts/workflow/ExportButton";
 import { ExportProblem } from "@/parts/workflow/ExportProblem";
 import { useExport } from "@/parts/workflow/useExport";
@@ -43,7 +43,9 @@ export function WorkflowsPage() {
               label={workflowsTexts.viewLabel}
               value={view}
               choices={WORKFLOW_VIEWS.map((value) => ({ value, label: workflowsTexts.views[value] }))}
-              onChange={(chosen) => void navigate({ search: { view: chosen === "all" ? undefined : chosen }, replace: true })}
+              onChange={(chosen) =>
+                void navigate({ search: { view: chosen === "all" ? undefined : chosen }, replace: true })
+              }
             />
             {mayChange && button("go")}
           </>
@@ -55,12 +57,21 @@ export function WorkflowsPage() {
       ) : query.isPending ? (
         <Skeleton className="h-64" />
       ) : workflows.length === 0 ? (
-        <Empty icon={<Workflow size={20} />} title={workflowsTexts.noneOfView[view]} text={view === "all" ? workflowsTexts.noneText : undefined} action={mayChange && view === "all" ? button("plain") : undefined} />
+        <Empty
+          icon={<Workflow size={20} />}
+          title={workflowsTexts.noneOfView[view]}
+          text={view === "all" ? workflowsTexts.noneText : undefined}
+          action={mayChange && view === "all" ? button("plain") : undefined}
+        />
       ) : (
         <div className="grid gap-4">
           <WorkflowList workflows={workflows} metrics={metrics.data?.workflows ?? []} />
           {query.hasNextPage && (
-            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            <Button
+              className="justify-self-center"
+              busy={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
               {workflowsTexts.more}
             </Button>
           )}

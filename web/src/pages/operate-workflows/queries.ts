@@ -9,7 +9,14 @@ export const workflowsQuery = (view: WorkflowView) =>
   infiniteQueryOptions({
     queryKey: keys.workflows(view),
     queryFn: ({ pageParam, signal }) =>
-      data(api.GET("/api/admin/workflows", { params: { query: { is_active: view === "all" ? undefined : view === "active", cursor: pageParam, limit: PER_PAGE } }, signal })),
+      data(
+        api.GET("/api/admin/workflows", {
+          params: {
+            query: { is_active: view === "all" ? undefined : view === "active", cursor: pageParam, limit: PER_PAGE },
+          },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
     placeholderData: keepPreviousData,

@@ -12,6 +12,8 @@ export interface WorkflowsSearch {
 export const workflowsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/workflows",
-  validateSearch: (search: Record<string, unknown>): WorkflowsSearch => ({ view: WORKFLOW_VIEWS.find((view) => view === search.view) }),
+  validateSearch: (search: Record<string, unknown>): WorkflowsSearch => ({
+    view: WORKFLOW_VIEWS.find((view) => view === search.view),
+  }),
   component: lazyRouteComponent(() => import("./WorkflowsPage"), "WorkflowsPage"),
 });

@@ -5,7 +5,7 @@ import type { Schemas } from "@/api/types";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { draftOf, UNKNOWN_FILE, withGraph } from "@/parts/workflow/draft";
 import { keepDraft } from "@/parts/workflow/drafts";
-import { workflowQuery, type WorkflowProposal } from "@/parts/workflow/queries";
+import { type WorkflowProposal, workflowQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 
 interface Wish {
@@ -21,8 +21,18 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
     mutationFn: ({ name, slug, proposal }: Wish) => {
       const [output] = proposal.outputs;
       const { extension, mime_type } = output ?? UNKNOWN_FILE;
-      const result = { output_node_id: output?.node_id ?? null, output_extension: extension, output_mime_type: mime_type };
-      const body = { name, slug, graph: proposal.graph, properties: proposal.properties, ...result } as Schemas["CreateWorkflow"];
+      const result = {
+        output_node_id: output?.node_id ?? null,
+        output_extension: extension,
+        output_mime_type: mime_type,
+      };
+      const body = {
+        name,
+        slug,
+        graph: proposal.graph,
+        properties: proposal.properties,
+        ...result,
+      } as Schemas["CreateWorkflow"];
       return api.POST("/api/admin/workflows", { body });
     },
     onSuccess: async (_, { name, slug }) => {

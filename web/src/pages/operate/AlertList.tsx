@@ -48,13 +48,20 @@ function AlertPanel({ alert }: { alert: Alert }) {
       <p className="mt-1.5 break-words text-s text-muted">
         <span className="font-[550] text-text">{operateTexts.whatToDo}:</span> {alert.action}
         {place && (
-          <Link to={place.to} params={place.params} search={place.search} className="ml-2 font-[550] whitespace-nowrap text-text underline decoration-line-strong underline-offset-3 hover:decoration-text">
+          <Link
+            to={place.to}
+            params={place.params}
+            search={place.search}
+            className="ml-2 font-[550] whitespace-nowrap text-text underline decoration-line-strong underline-offset-3 hover:decoration-text"
+          >
             {place.label}
           </Link>
         )}
       </p>
       <details className="mt-1.5 text-s text-muted">
-        <summary className="w-fit cursor-pointer rounded-s py-0.5 touch:min-h-11 touch:content-center">{operateTexts.whatItMeans}</summary>
+        <summary className="w-fit cursor-pointer rounded-s py-0.5 touch:min-h-11 touch:content-center">
+          {operateTexts.whatItMeans}
+        </summary>
         <p className="mt-1 max-w-prose break-words">
           <TextWithCode text={`${alert.meaning} ${alert.steps}`} />
         </p>

@@ -3,7 +3,7 @@ import type { Schemas } from "@/api/types";
 import { duration } from "@/design";
 import { Chart, type ChartLine } from "@/design/Chart";
 import { operateTexts } from "@/texts/operate";
-import { compact, failedShare, idleShare, percent, type Point } from "./figures";
+import { compact, failedShare, idleShare, type Point, percent } from "./figures";
 
 const count = (value: number) => compact.format(value);
 const seconds = (value: number) => (value === 0 ? "0" : duration(value));
@@ -37,7 +37,13 @@ const CHARTS: readonly ChartOfPoints[] = [
     format: count,
     lines: [
       { label: texts.completed, tone: "ok", read: (point) => point.completed, isCount: true },
-      { label: texts.failed, tone: "bad", isDashed: true, read: (point) => point.failed + point.expired, isCount: true },
+      {
+        label: texts.failed,
+        tone: "bad",
+        isDashed: true,
+        read: (point) => point.failed + point.expired,
+        isCount: true,
+      },
     ],
   },
   {
@@ -46,7 +52,13 @@ const CHARTS: readonly ChartOfPoints[] = [
     format: count,
     lines: [
       { label: texts.failed, tone: "bad", read: (point) => point.failed + point.expired, isCount: true },
-      { label: texts.failedShare, tone: "warn", isDashed: true, format: percent, read: (point) => failedShare([point]) },
+      {
+        label: texts.failedShare,
+        tone: "warn",
+        isDashed: true,
+        format: percent,
+        read: (point) => failedShare([point]),
+      },
     ],
   },
   {
@@ -80,7 +92,11 @@ const CHARTS: readonly ChartOfPoints[] = [
       { label: texts.draining, tone: "warn", isDashed: true, read: (point) => point.draining_workers },
     ],
   },
-  { title: texts.tokens, format: count, lines: [{ label: texts.held, tone: "run", read: (point) => point.tokens_held }] },
+  {
+    title: texts.tokens,
+    format: count,
+    lines: [{ label: texts.held, tone: "run", read: (point) => point.tokens_held }],
+  },
 ];
 
 export function Charts({ statistics }: { statistics: Schemas["Statistics"] }) {
@@ -92,7 +108,12 @@ export function Charts({ statistics }: { statistics: Schemas["Statistics"] }) {
         <section key={chart.title} className="panel p-4 pb-2">
           <h2 className="mb-2 text-m">{chart.title}</h2>
           {chart.help && <p className="mb-2 text-xs text-muted">{chart.help}</p>}
-          <Chart label={chart.title} times={times} format={chart.format} lines={chart.lines.map((line) => ({ ...line, values: valuesOf(line, points) }))} />
+          <Chart
+            label={chart.title}
+            times={times}
+            format={chart.format}
+            lines={chart.lines.map((line) => ({ ...line, values: valuesOf(line, points) }))}
+          />
         </section>
       ))}
     </div>
@@ -100,5 +121,7 @@ export function Charts({ statistics }: { statistics: Schemas["Statistics"] }) {
 }
 
 function valuesOf(line: Line, points: readonly Point[]): (number | null)[] {
-  return points.map((point, index) => (line.isCount && index === points.length - 1 ? null : (line.read(point) ?? null)));
+  return points.map((point, index) =>
+    line.isCount && index === points.length - 1 ? null : (line.read(point) ?? null),
+  );
 }

@@ -1,8 +1,8 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
+import { type Span, startOf } from "@/pages/operate-jobs/filters";
 import { FigureLink } from "@/parts/FigureLink";
 import { queuedText } from "@/parts/queued-jobs";
-import { startOf, type Span } from "@/pages/operate-jobs/filters";
 import { operateTexts } from "@/texts/operate";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";
 
@@ -37,41 +37,80 @@ export function Figures({ statistics, recent, metrics }: Props) {
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
       <Stat
         label={operateTexts.waiting}
-        value={<FigureLink isWhole to="/operate/jobs" search={{ ...ofWorkflow, status: "queued" }} label={links.queued}>{queuedText(chosen, sampled)}</FigureLink>}
+        value={
+          <FigureLink isWhole to="/operate/jobs" search={{ ...ofWorkflow, status: "queued" }} label={links.queued}>
+            {queuedText(chosen, sampled)}
+          </FigureLink>
+        }
         hint={
           <>
-            <FigureLink to="/operate/jobs" search={{ ...ofWorkflow, status: "running" }} label={links.running}>{`${operateTexts.running}: ${compact.format(running)}`}</FigureLink>
+            <FigureLink
+              to="/operate/jobs"
+              search={{ ...ofWorkflow, status: "running" }}
+              label={links.running}
+            >{`${operateTexts.running}: ${compact.format(running)}`}</FigureLink>
             {delayed > 0 && `, ${operateTexts.delayed(compact.format(delayed))}`}
           </>
         }
       />
       <Stat
         label={operateTexts.perMinute}
-        value={<FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "completed" }} label={links.completed}>{compact.format(perMinute(points, step_seconds, new Date(now)))}</FigureLink>}
+        value={
+          <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "completed" }} label={links.completed}>
+            {compact.format(perMinute(points, step_seconds, new Date(now)))}
+          </FigureLink>
+        }
       />
       <Stat label={operateTexts.waitP95} value={wait === null ? "–" : duration(wait)} />
       <Stat
         label={operateTexts.failed}
-        value={failed === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "failed" }} label={links.failed}>{percent(failed)}</FigureLink>}
+        value={
+          failed === null ? (
+            "–"
+          ) : (
+            <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "failed" }} label={links.failed}>
+              {percent(failed)}
+            </FigureLink>
+          )
+        }
       />
       <Stat
         label={operateTexts.busy}
         value={
           online ? (
-            <FigureLink isWhole to="/operate/workers" search={{ view: "busy" }} label={links.busy}>{operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online)))}</FigureLink>
+            <FigureLink isWhole to="/operate/workers" search={{ view: "busy" }} label={links.busy}>
+              {operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online)))}
+            </FigureLink>
           ) : (
             "–"
           )
         }
         hint={
           online === 0 ? (
-            <FigureLink to="/operate/workers" search={{ view: "all" }} label={links.allWorkers}>{operateTexts.noWorkers}</FigureLink>
+            <FigureLink to="/operate/workers" search={{ view: "all" }} label={links.allWorkers}>
+              {operateTexts.noWorkers}
+            </FigureLink>
           ) : idle === null ? undefined : (
-            <FigureLink to="/operate/workers" search={{ view: "idle" }} label={links.idle}>{`${operateTexts.engineIdle}: ${percent(idle)}`}</FigureLink>
+            <FigureLink
+              to="/operate/workers"
+              search={{ view: "idle" }}
+              label={links.idle}
+            >{`${operateTexts.engineIdle}: ${percent(idle)}`}</FigureLink>
           )
         }
       />
-      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ status: "active" }} label={links.held}>{compact.format(tokens)}</FigureLink>} />
+      <Stat
+        label={operateTexts.tokensHeld}
+        value={
+          tokens === null ? (
+            "–"
+          ) : (
+            <FigureLink isWhole to="/operate/jobs" search={{ status: "active" }} label={links.held}>
+              {compact.format(tokens)}
+            </FigureLink>
+          )
+        }
+      />
     </div>
   );
 }

@@ -22,7 +22,10 @@ export function OverviewPage() {
   const recent = useQuery(statisticsQuery("1h", workflow));
   const metrics = useQuery(metricsQuery);
   const failed = [statistics, recent].find((query) => query.isError && !query.data);
-  const choices = [{ value: ALL, label: operateTexts.allWorkflows }, ...(metrics.data?.workflows ?? []).map((each) => ({ value: each.workflow, label: each.workflow }))];
+  const choices = [
+    { value: ALL, label: operateTexts.allWorkflows },
+    ...(metrics.data?.workflows ?? []).map((each) => ({ value: each.workflow, label: each.workflow })),
+  ];
   return (
     <>
       <PageHead
@@ -35,13 +38,20 @@ export function OverviewPage() {
               className="w-56 max-sm:w-48"
               value={workflow ?? ALL}
               choices={choices}
-              onChange={(chosen) => void navigate({ search: (before) => ({ ...before, workflow: chosen === ALL ? undefined : chosen }), replace: true })}
+              onChange={(chosen) =>
+                void navigate({
+                  search: (before) => ({ ...before, workflow: chosen === ALL ? undefined : chosen }),
+                  replace: true,
+                })
+              }
             />
             <Segments
               label={operateTexts.rangeLabel}
               value={range}
               choices={RANGES.map((value) => ({ value, label: operateTexts.ranges[value] }))}
-              onChange={(chosen) => void navigate({ search: (before) => ({ ...before, range: chosen }), replace: true })}
+              onChange={(chosen) =>
+                void navigate({ search: (before) => ({ ...before, range: chosen }), replace: true })
+              }
             />
           </>
         }
@@ -59,7 +69,11 @@ export function OverviewPage() {
             <Skeletons count={6} className="h-24" columns="grid-cols-2 lg:grid-cols-3 xl:grid-cols-6" />
           )}
           {/* The charts do not wait for the metrics, which take longer. */}
-          {statistics.data ? <Charts statistics={statistics.data} /> : <Skeletons count={8} className="h-56" columns="lg:grid-cols-2" />}
+          {statistics.data ? (
+            <Charts statistics={statistics.data} />
+          ) : (
+            <Skeletons count={8} className="h-56" columns="lg:grid-cols-2" />
+          )}
           {statistics.data && metrics.data && <WorkflowTable metrics={metrics.data} statistics={statistics.data} />}
         </div>
       )}

@@ -5,7 +5,14 @@ import { operateTexts } from "@/texts/operate";
 type Alert = Pick<Schemas["Alert"], "code" | "subject">;
 
 export interface AlertPlace {
-  to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/users" | "/operate/health" | "/operate/workflows/$slug";
+  to:
+    | "/operate/jobs"
+    | "/operate/workers"
+    | "/operate/fleets"
+    | "/operate/providers"
+    | "/operate/users"
+    | "/operate/health"
+    | "/operate/workflows/$slug";
   params?: { slug: string };
   search?: { status?: "failed" | "queued"; run?: string; workflow?: string; tab?: "settings"; view?: "mails" };
   label: string;
@@ -19,7 +26,12 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
   const [workflow = ""] = subject.split(" ");
   switch (code) {
     case "no_live_worker":
-      return { to: "/operate/workflows/$slug", params: { slug: workflow }, search: { tab: "settings" }, label: texts.workflow };
+      return {
+        to: "/operate/workflows/$slug",
+        params: { slug: workflow },
+        search: { tab: "settings" },
+        label: texts.workflow,
+      };
     case "long_wait":
       return { to: "/operate/jobs", search: { status: "queued", workflow }, label: texts.waiting };
     case "many_failures":

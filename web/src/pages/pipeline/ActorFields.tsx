@@ -1,10 +1,10 @@
 import { Field, Select } from "@/design";
-import { schemaOf, variantLabel, variantOf, type Actor } from "@/parts/actors";
+import { type Actor, schemaOf, variantLabel, variantOf } from "@/parts/actors";
 import { JsonField } from "@/parts/form/JsonField";
-import { payloadOf, withValue, type Json, type Path, type Schema } from "@/parts/form/schema";
+import { type Json, type Path, payloadOf, type Schema, withValue } from "@/parts/form/schema";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { editorTexts } from "@/texts/pipelines";
-import { startPayload, type Payload, type StepDraft } from "./draft";
+import { type Payload, type StepDraft, startPayload } from "./draft";
 
 interface Props {
   step: StepDraft;
@@ -21,23 +21,39 @@ export function ActorFields({ step, actor, isFirst, problems, onChange }: Props)
   const variant = variantOf(actor, undefined, payload);
   const schema = schemaOf(actor, variant);
   const constants = (variant?.values ?? {}) as Payload;
-  const ofPayload = Object.fromEntries(Object.entries(problems).flatMap(([field, reason]) => (field.startsWith("payload.") ? [[field.slice("payload.".length), reason]] : [])));
-  const change = (path: Path, next: Json | undefined) => onChange({ payload: sent(schema!, withValue(payload, path, next), constants) });
+  const ofPayload = Object.fromEntries(
+    Object.entries(problems).flatMap(([field, reason]) =>
+      field.startsWith("payload.") ? [[field.slice("payload.".length), reason]] : [],
+    ),
+  );
+  const change = (path: Path, next: Json | undefined) =>
+    onChange({ payload: sent(schema!, withValue(payload, path, next), constants) });
   const choose = (title: string) => {
     const chosen = variants.find((each) => each.title === title);
-    if (chosen) onChange({ payload: startPayload(chosen.payload_schema as Schema, chosen.values as Payload, !isFirst) });
+    if (chosen)
+      onChange({ payload: startPayload(chosen.payload_schema as Schema, chosen.values as Payload, !isFirst) });
   };
   return (
     <div className="grid gap-5">
       {variants.length > 1 && variant && (
         <Field label={editorTexts.variant}>
-          <Select value={variant.title} choices={variants.map((each) => ({ value: each.title, label: variantLabel(each.title) }))} onChange={choose} />
+          <Select
+            value={variant.title}
+            choices={variants.map((each) => ({ value: each.title, label: variantLabel(each.title) }))}
+            onChange={choose}
+          />
         </Field>
       )}
       {schema ? (
         <SchemaForm schema={schema} value={payload} onChange={change} problems={ofPayload} />
       ) : (
-        <JsonField key={step.key} label={editorTexts.payload} hint={editorTexts.payloadHint} value={payload} onChange={(next) => onChange({ payload: (next ?? {}) as Payload })} />
+        <JsonField
+          key={step.key}
+          label={editorTexts.payload}
+          hint={editorTexts.payloadHint}
+          value={payload}
+          onChange={(next) => onChange({ payload: (next ?? {}) as Payload })}
+        />
       )}
       {problems.payload && (
         <p role="alert" className="text-s text-bad">

@@ -23,7 +23,9 @@ export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStal
                 {step.name}
               </th>
               <td className="py-1.5 pl-3 text-right">{numbers.format(step.candidates)}</td>
-              <td className="w-24 py-1.5 pl-3 text-right text-muted">{step.cost == null ? "" : runPanelTexts.each(formatTokens(step.cost))}</td>
+              <td className="w-24 py-1.5 pl-3 text-right text-muted">
+                {step.cost == null ? "" : runPanelTexts.each(formatTokens(step.cost))}
+              </td>
             </tr>
           ))}
         </tbody>
@@ -33,11 +35,17 @@ export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStal
               {runPanelTexts.jobs}
             </th>
             <td className="py-1.5 pl-3 text-right">{numbers.format(jobs)}</td>
-            <td className="py-1.5 pl-3 text-right whitespace-nowrap">{cost == null ? runPanelTexts.costOpen : formatTokens(cost)}</td>
+            <td className="py-1.5 pl-3 text-right whitespace-nowrap">
+              {cost == null ? runPanelTexts.costOpen : formatTokens(cost)}
+            </td>
           </tr>
         </tfoot>
       </table>
-      {missing > 0 && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{runPanelTexts.tooFew(formatTokens(missing))}</p>}
+      {missing > 0 && (
+        <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">
+          {runPanelTexts.tooFew(formatTokens(missing))}
+        </p>
+      )}
       {first && (
         <div className="grid gap-2">
           <h3>{runPanelTexts.first}</h3>

@@ -1,8 +1,8 @@
 import { Field, Input, Textarea } from "@/design";
 import type { Actor } from "@/parts/actors";
-import { countsPerBase, expectedCounts } from "@/parts/pipeline/chain";
-import { ChainPicture } from "@/parts/pipeline/ChainPicture";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { countsPerBase, expectedCounts } from "@/parts/pipeline/chain";
 import { editorTexts, runPanelTexts } from "@/texts/pipelines";
 import { DryRunResult } from "./DryRunResult";
 import { MOST_STEPS, type StepWorkflow } from "./draft";
@@ -27,17 +27,35 @@ export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
   const perBase = countsPerBase(chain);
   const expected = expectedCounts(chain, inputs.leaves, inputs.strategy);
   const hasTree = perBase.length > 0;
-  const links = chain.map((step, index) => ({ name: step.name || editorTexts.stepNumber(index + 1), count: expected[index]!, hasGate: index < steps.length - 1 && step.requires_approval, best: step.top_k }));
+  const links = chain.map((step, index) => ({
+    name: step.name || editorTexts.stepNumber(index + 1),
+    count: expected[index]!,
+    hasGate: index < steps.length - 1 && step.requires_approval,
+    best: step.top_k,
+  }));
   const isRefused = preview.isError && !editor.hasWrongSteps;
   return (
-    <fieldset disabled={isReadOnly} className="grid min-w-0 items-start gap-6 lg:grid-cols-[minmax(0,1fr)_22rem] xl:grid-cols-[minmax(0,1fr)_26rem]">
+    <fieldset
+      disabled={isReadOnly}
+      className="grid min-w-0 items-start gap-6 lg:grid-cols-[minmax(0,1fr)_22rem] xl:grid-cols-[minmax(0,1fr)_26rem]"
+    >
       <div className="grid min-w-0 gap-4">
         <div className="grid items-start gap-4 sm:grid-cols-2">
           <Field label={editorTexts.name}>
-            <Input value={draft.name} maxLength={200} placeholder={editorTexts.untitled} onChange={(event) => editor.change((now) => ({ ...now, name: event.target.value }))} />
+            <Input
+              value={draft.name}
+              maxLength={200}
+              placeholder={editorTexts.untitled}
+              onChange={(event) => editor.change((now) => ({ ...now, name: event.target.value }))}
+            />
           </Field>
           <Field label={editorTexts.description}>
-            <Textarea rows={1} className="min-h-9! leading-normal!" value={draft.description} onChange={(event) => editor.change((now) => ({ ...now, description: event.target.value }))} />
+            <Textarea
+              rows={1}
+              className="min-h-9! leading-normal!"
+              value={draft.description}
+              onChange={(event) => editor.change((now) => ({ ...now, description: event.target.value }))}
+            />
           </Field>
         </div>
         {hasTree && (
@@ -53,10 +71,19 @@ export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
         )}
         {!hasTree && <p className="text-muted">{editorTexts.firstStepText}</p>}
         <div>
-          <StepList steps={steps} workflows={workflows} actors={actors} problems={editor.problems} onChange={(change) => editor.change((now) => ({ ...now, steps: change(now.steps) }))} />
+          <StepList
+            steps={steps}
+            workflows={workflows}
+            actors={actors}
+            problems={editor.problems}
+            onChange={(change) => editor.change((now) => ({ ...now, steps: change(now.steps) }))}
+          />
         </div>
       </div>
-      <section aria-label={runPanelTexts.title} className="panel grid min-w-0 gap-4 p-4 sm:p-5 lg:sticky lg:top-20 lg:max-h-[calc(100dvh-6rem)] lg:overflow-y-auto">
+      <section
+        aria-label={runPanelTexts.title}
+        className="panel grid min-w-0 gap-4 p-4 sm:p-5 lg:sticky lg:top-20 lg:max-h-[calc(100dvh-6rem)] lg:overflow-y-auto"
+      >
         <h2>{runPanelTexts.title}</h2>
         <RunPanel
           inputs={inputs}
@@ -78,7 +105,9 @@ export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
           </p>
         )}
         {isRefused && <ProblemPanel error={preview.error} />}
-        {editor.isShown && preview.data && !preview.isError && <DryRunResult preview={preview.data} isStale={editor.isStale} />}
+        {editor.isShown && preview.data && !preview.isError && (
+          <DryRunResult preview={preview.data} isStale={editor.isStale} />
+        )}
       </section>
     </fieldset>
   );

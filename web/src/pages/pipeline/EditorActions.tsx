@@ -26,7 +26,13 @@ export function EditorActions({ editor, pipeline, onDiscard }: Props) {
           {editorTexts.runs}
         </Link>
       </Button>
-      <Button look="go" busy={editor.isSaving} disabled={!editor.isDirty} onClick={() => void editor.save()} icon={<Save size={16} aria-hidden />}>
+      <Button
+        look="go"
+        busy={editor.isSaving}
+        disabled={!editor.isDirty}
+        onClick={() => void editor.save()}
+        icon={<Save size={16} aria-hidden />}
+      >
         {editor.isSaving ? editorTexts.saving : editorTexts.save}
       </Button>
       <Menu trigger={<Button size="icon" aria-label={editorTexts.actions} icon={<EllipsisVertical size={18} />} />}>

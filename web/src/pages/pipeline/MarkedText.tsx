@@ -1,6 +1,6 @@
 import { classes } from "@/design";
 import { useSurroundings } from "./surroundings";
-import { meaningOf, placesIn, type Meaning } from "./variables";
+import { type Meaning, meaningOf, placesIn } from "./variables";
 
 const LOOKS: Record<Meaning, string> = {
   prompt: "bg-run-soft",
@@ -26,7 +26,10 @@ export function MarkedText({ text, className }: { text: string; className: strin
     ];
   });
   return (
-    <div aria-hidden="true" className={classes(className, "pointer-events-none border-transparent! text-transparent! select-none")}>
+    <div
+      aria-hidden="true"
+      className={classes(className, "pointer-events-none border-transparent! text-transparent! select-none")}
+    >
       {pieces}
       {text.slice(places[places.length - 1]?.end ?? 0)}
       {/* A last empty line has its height, too. */}

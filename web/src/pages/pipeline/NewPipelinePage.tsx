@@ -3,15 +3,15 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Save, Workflow } from "lucide-react";
 import { actorsQuery, meQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
-import { BackLink } from "@/parts/BackLink";
 import type { Actor } from "@/parts/actors";
+import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { editorTexts, pipelinesTexts } from "@/texts/pipelines";
-import { templatesQuery, type PipelineTemplate } from "../pipelines/queries";
+import { type PipelineTemplate, templatesQuery } from "../pipelines/queries";
 import { draftOf, emptyStep, type PipelineDraft, type StepWorkflow } from "./draft";
 import { Editor } from "./Editor";
-import { pipelineQuery, stepWorkflowsQuery, type Pipeline } from "./queries";
+import { type Pipeline, pipelineQuery, stepWorkflowsQuery } from "./queries";
 import type { RunInputs } from "./run-inputs";
 import { useEditor } from "./useEditor";
 
@@ -28,7 +28,15 @@ export function NewPipelinePage() {
         <Link to="/pipelines">{editorTexts.all}</Link>
       </Button>
     );
-    return <Empty isPage icon={<Workflow size={20} />} title={editorTexts.newTitle} text={pipelinesTexts.noneViewer} action={back} />;
+    return (
+      <Empty
+        isPage
+        icon={<Workflow size={20} />}
+        title={editorTexts.newTitle}
+        text={pipelinesTexts.noneViewer}
+        action={back}
+      />
+    );
   }
   const failed = [workflows, actors, templates].find((each) => each.isError);
   const isWaiting = !workflows.data || !actors.data || (slug !== undefined && templates.isPending);
@@ -36,14 +44,33 @@ export function NewPipelinePage() {
     return (
       <>
         <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={editorTexts.newTitle} />
-        {failed ? <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} /> : <Skeleton className="h-96 rounded-m!" />}
+        {failed ? (
+          <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} />
+        ) : (
+          <Skeleton className="h-96 rounded-m!" />
+        )}
       </>
     );
   }
-  return <Draft key={slug} workflows={workflows.data!} actors={actors.data!} template={templates.data?.find((each) => each.slug === slug) ?? null} />;
+  return (
+    <Draft
+      key={slug}
+      workflows={workflows.data!}
+      actors={actors.data!}
+      template={templates.data?.find((each) => each.slug === slug) ?? null}
+    />
+  );
 }
 
-function Draft({ workflows, actors, template }: { workflows: readonly StepWorkflow[]; actors: readonly Actor[]; template: PipelineTemplate | null }) {
+function Draft({
+  workflows,
+  actors,
+  template,
+}: {
+  workflows: readonly StepWorkflow[];
+  actors: readonly Actor[];
+  template: PipelineTemplate | null;
+}) {
   const client = useQueryClient();
   const navigate = useNavigate();
   const onSaved = async (saved: Pipeline) => {
@@ -51,7 +78,13 @@ function Draft({ workflows, actors, template }: { workflows: readonly StepWorkfl
     client.setQueryData(pipelineQuery(slug).queryKey, saved);
     await navigate({ to: "/pipelines/$slug", params: { slug }, replace: true });
   };
-  const editor = useEditor({ pipeline: null, base: baseOf(template, workflows), workflows, suggested: suggestedBy(template), onSaved });
+  const editor = useEditor({
+    pipeline: null,
+    base: baseOf(template, workflows),
+    workflows,
+    suggested: suggestedBy(template),
+    onSaved,
+  });
   const save = (
     <Button look="go" busy={editor.isSaving} onClick={() => void editor.save()} icon={<Save size={16} aria-hidden />}>
       {editor.isSaving ? editorTexts.saving : editorTexts.saveFirst}
@@ -59,7 +92,12 @@ function Draft({ workflows, actors, template }: { workflows: readonly StepWorkfl
   );
   return (
     <>
-      <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={editorTexts.newTitle} text={template?.description} actions={save} />
+      <PageHead
+        above={<BackLink to="/pipelines" label={editorTexts.all} />}
+        title={editorTexts.newTitle}
+        text={template?.description}
+        actions={save}
+      />
       <Editor editor={editor} workflows={workflows} actors={actors} isReadOnly={false} />
     </>
   );
@@ -67,11 +105,20 @@ function Draft({ workflows, actors, template }: { workflows: readonly StepWorkfl
 
 function baseOf(template: PipelineTemplate | null, workflows: readonly StepWorkflow[]): PipelineDraft {
   if (template === null) return { name: "", description: "", steps: [emptyStep("first", "")] };
-  return { name: template.name, description: template.description, steps: template.steps.map((step, index) => draftOf(step, `template-${index}`, workflows)) };
+  return {
+    name: template.name,
+    description: template.description,
+    steps: template.steps.map((step, index) => draftOf(step, `template-${index}`, workflows)),
+  };
 }
 
 function suggestedBy(template: PipelineTemplate | null): Partial<RunInputs> {
   if (template === null) return {};
   const { prompt, variables, target_leaves: leaves, strategy } = template.run;
-  return { prompt: prompt ?? "", variables: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, String(value)])), leaves, strategy };
+  return {
+    prompt: prompt ?? "",
+    variables: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, String(value)])),
+    leaves,
+    strategy,
+  };
 }

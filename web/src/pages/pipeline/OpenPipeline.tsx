@@ -1,7 +1,7 @@
 import { lazy, Suspense, useState } from "react";
 import { PageHead, Skeleton, Tabs, Time } from "@/design";
-import { BackLink } from "@/parts/BackLink";
 import type { Actor } from "@/parts/actors";
+import { BackLink } from "@/parts/BackLink";
 import { notifyDone } from "@/parts/notify";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
 import { draftOf, type PipelineDraft, type StepWorkflow } from "./draft";
@@ -28,12 +28,27 @@ interface Props {
 }
 
 /** A pipeline that is saved: its editor and its versions. */
-export function OpenPipeline({ pipeline, base, workflows, actors, isReadOnly, onSaved, tab, onTab, version, other, onVersion }: Props) {
+export function OpenPipeline({
+  pipeline,
+  base,
+  workflows,
+  actors,
+  isReadOnly,
+  onSaved,
+  tab,
+  onTab,
+  version,
+  other,
+  onVersion,
+}: Props) {
   const editor = useEditor({ pipeline, base, workflows, onSaved });
   // Fields keep what was typed, so they are made anew for steps that come from elsewhere.
   const [form, setForm] = useState(0);
   const restore = (found: PipelineVersion) => {
-    editor.change((now) => ({ ...now, steps: found.steps.map((step) => draftOf(step, `${step.slug}-${found.version}`, workflows)) }));
+    editor.change((now) => ({
+      ...now,
+      steps: found.steps.map((step) => draftOf(step, `${step.slug}-${found.version}`, workflows)),
+    }));
     setForm((now) => now + 1);
     onTab("design");
     void notifyDone(versionTexts.restored(found.version));
@@ -50,19 +65,37 @@ export function OpenPipeline({ pipeline, base, workflows, actors, isReadOnly, on
   );
   return (
     <>
-      <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={pipeline.name} text={text} actions={!isReadOnly && <EditorActions editor={editor} pipeline={pipeline} onDiscard={discard} />} />
+      <PageHead
+        above={<BackLink to="/pipelines" label={editorTexts.all} />}
+        title={pipeline.name}
+        text={text}
+        actions={!isReadOnly && <EditorActions editor={editor} pipeline={pipeline} onDiscard={discard} />}
+      />
       <Tabs
         label={editorTexts.tabs}
         value={tab}
         onChange={onTab}
         tabs={[
-          { value: "design", label: editorTexts.design, content: <Editor key={form} editor={editor} workflows={workflows} actors={actors} isReadOnly={isReadOnly} /> },
+          {
+            value: "design",
+            label: editorTexts.design,
+            content: (
+              <Editor key={form} editor={editor} workflows={workflows} actors={actors} isReadOnly={isReadOnly} />
+            ),
+          },
           {
             value: "versions",
             label: `${editorTexts.versions} (${pipeline.version})`,
             content: (
               <Suspense fallback={<Skeleton className="h-96" />}>
-                <VersionsTab pipeline={pipeline} workflows={workflows} version={version} other={other} onVersion={onVersion} onRestore={isReadOnly ? null : restore} />
+                <VersionsTab
+                  pipeline={pipeline}
+                  workflows={workflows}
+                  version={version}
+                  other={other}
+                  onVersion={onVersion}
+                  onRestore={isReadOnly ? null : restore}
+                />
               </Suspense>
             ),
           },

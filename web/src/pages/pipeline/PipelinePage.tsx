@@ -10,7 +10,7 @@ import { useTitle } from "@/parts/useTitle";
 import { editorTexts } from "@/texts/pipelines";
 import { draftOf, type PipelineDraft, type StepWorkflow } from "./draft";
 import { OpenPipeline } from "./OpenPipeline";
-import { pipelineQuery, stepWorkflowsQuery, type Pipeline } from "./queries";
+import { type Pipeline, pipelineQuery, stepWorkflowsQuery } from "./queries";
 
 export function PipelinePage() {
   const { slug } = useParams({ from: "/framed/pipelines/$slug" });
@@ -22,8 +22,20 @@ export function PipelinePage() {
   const actors = useQuery(actorsQuery);
   const me = useQuery(meQuery);
   useTitle(pipeline.data?.name ?? editorTexts.versions);
-  const base = useMemo(() => (pipeline.data && workflows.data ? draftOfPipeline(pipeline.data, workflows.data) : null), [pipeline.data, workflows.data]);
-  if (hasStatus(pipeline.error, 404)) return <Empty isPage icon={<Workflow size={20} />} title={editorTexts.notFound} text={editorTexts.notFoundText} action={<Back />} />;
+  const base = useMemo(
+    () => (pipeline.data && workflows.data ? draftOfPipeline(pipeline.data, workflows.data) : null),
+    [pipeline.data, workflows.data],
+  );
+  if (hasStatus(pipeline.error, 404))
+    return (
+      <Empty
+        isPage
+        icon={<Workflow size={20} />}
+        title={editorTexts.notFound}
+        text={editorTexts.notFoundText}
+        action={<Back />}
+      />
+    );
   const failed = [pipeline, workflows, actors].find((each) => each.isError);
   if (failed) return <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} />;
   if (!pipeline.data || !base || !workflows.data || !actors.data) return <Skeleton className="h-96 rounded-m!" />;
@@ -38,16 +50,24 @@ export function PipelinePage() {
       isReadOnly={me.data?.role === "viewer"}
       onSaved={onSaved}
       tab={tab ?? "design"}
-      onTab={(next) => void navigate({ search: next === "versions" ? { tab: next } : {}, replace: true, resetScroll: false })}
+      onTab={(next) =>
+        void navigate({ search: next === "versions" ? { tab: next } : {}, replace: true, resetScroll: false })
+      }
       version={version}
       other={other}
-      onVersion={(search) => void navigate({ search: { tab: "versions", ...search }, replace: true, resetScroll: false })}
+      onVersion={(search) =>
+        void navigate({ search: { tab: "versions", ...search }, replace: true, resetScroll: false })
+      }
     />
   );
 }
 
 function draftOfPipeline(pipeline: Pipeline, workflows: readonly StepWorkflow[]): PipelineDraft {
-  return { name: pipeline.name, description: pipeline.description, steps: pipeline.steps.map((step) => draftOf(step, step.slug, workflows)) };
+  return {
+    name: pipeline.name,
+    description: pipeline.description,
+    steps: pipeline.steps.map((step) => draftOf(step, step.slug, workflows)),
+  };
 }
 
 function Back() {

@@ -21,11 +21,27 @@ interface Props {
   onStart: () => void;
 }
 
-const STRATEGIES = Object.entries(runPanelTexts.strategies).map(([value, label]) => ({ value: value as RunInputs["strategy"], label }));
+const STRATEGIES = Object.entries(runPanelTexts.strategies).map(([value, label]) => ({
+  value: value as RunInputs["strategy"],
+  label,
+}));
 const LARGEST_SEED = 2 ** 53 - 1;
 
 /** What a run is given, and the buttons that try and start it. */
-export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, expectedCost, isDirty, isStarting, isChecking, canStart, onDryRun, onStart }: Props) {
+export function RunPanel({
+  inputs,
+  onChange,
+  variables,
+  needsPrompt,
+  problems,
+  expectedCost,
+  isDirty,
+  isStarting,
+  isChecking,
+  canStart,
+  onDryRun,
+  onStart,
+}: Props) {
   return (
     <form
       noValidate
@@ -41,8 +57,16 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
         </Field>
       )}
       {variables.map((name) => (
-        <Field key={name} label={titled(name)} hint={runPanelTexts.variableHint(name)} error={problems[`variables.${name}`]}>
-          <Input value={inputs.variables[name] ?? ""} onChange={(event) => onChange({ variables: { ...inputs.variables, [name]: event.target.value } })} />
+        <Field
+          key={name}
+          label={titled(name)}
+          hint={runPanelTexts.variableHint(name)}
+          error={problems[`variables.${name}`]}
+        >
+          <Input
+            value={inputs.variables[name] ?? ""}
+            onChange={(event) => onChange({ variables: { ...inputs.variables, [name]: event.target.value } })}
+          />
         </Field>
       ))}
       <NumberField
@@ -50,10 +74,18 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
         error={problems.target_leaves}
         value={inputs.leaves}
         limits={{ min: 1, integer: true }}
-        onChange={(leaves) => leaves !== null && onChange({ leaves: Math.min(100_000, Math.max(1, Math.round(leaves))) })}
+        onChange={(leaves) =>
+          leaves !== null && onChange({ leaves: Math.min(100_000, Math.max(1, Math.round(leaves))) })
+        }
       />
       <Field label={runPanelTexts.strategy} hint={runPanelTexts.strategyHint[inputs.strategy]}>
-        <Segments value={inputs.strategy} choices={STRATEGIES} onChange={(strategy) => onChange({ strategy })} label={runPanelTexts.strategy} className="w-full *:grow" />
+        <Segments
+          value={inputs.strategy}
+          choices={STRATEGIES}
+          onChange={(strategy) => onChange({ strategy })}
+          label={runPanelTexts.strategy}
+          className="w-full *:grow"
+        />
       </Field>
       <details className="group" open={problems.seed || problems.budget ? true : undefined}>
         <summary className="flex min-h-8 list-none items-center gap-1 text-s text-muted hover:text-text touch:min-h-11">
@@ -61,7 +93,14 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
           {runPanelTexts.more}
         </summary>
         <div className="grid gap-4 pt-3">
-          <NumberField label={runPanelTexts.budget} hint={runPanelTexts.budgetHint} error={problems.budget} value={inputs.budget ?? expectedCost} limits={{ min: 1, integer: true }} onChange={(budget) => onChange({ budget })} />
+          <NumberField
+            label={runPanelTexts.budget}
+            hint={runPanelTexts.budgetHint}
+            error={problems.budget}
+            value={inputs.budget ?? expectedCost}
+            limits={{ min: 1, integer: true }}
+            onChange={(budget) => onChange({ budget })}
+          />
           <NumberField
             label={runPanelTexts.seed}
             hint={runPanelTexts.seedHint}
@@ -76,7 +115,14 @@ export function RunPanel({ inputs, onChange, variables, needsPrompt, problems, e
         <Button type="submit" busy={isChecking} className="grow" icon={<FlaskConical size={16} aria-hidden />}>
           {runPanelTexts.dryRun}
         </Button>
-        <Button look="go" busy={isStarting} disabled={!canStart} className="grow" onClick={onStart} icon={<Play size={16} aria-hidden />}>
+        <Button
+          look="go"
+          busy={isStarting}
+          disabled={!canStart}
+          className="grow"
+          onClick={onStart}
+          icon={<Play size={16} aria-hidden />}
+        >
           {isStarting ? runPanelTexts.starting : isDirty ? runPanelTexts.saveAndStart : runPanelTexts.start}
         </Button>
       </div>

@@ -1,9 +1,9 @@
-import { lazy, Suspense, type DragEvent } from "react";
+import { type DragEvent, lazy, Suspense } from "react";
 import { Skeleton } from "@/design";
-import { schemaOf, variantOf, type Actor } from "@/parts/actors";
+import { type Actor, schemaOf, variantOf } from "@/parts/actors";
 import { TemplateContext, type Templates } from "@/parts/form/templates";
 import { editorTexts } from "@/texts/pipelines";
-import { freshName, isActor, startPayload, workflowOf, type Payload, type StepDraft, type StepWorkflow } from "./draft";
+import { freshName, isActor, type Payload, type StepDraft, type StepWorkflow, startPayload, workflowOf } from "./draft";
 import { StepGates } from "./StepGates";
 import { StepHead } from "./StepHead";
 import { SurroundingsContext } from "./surroundings";
@@ -38,25 +38,61 @@ export function StepCard({ step, index, names, known, workflows, actors, problem
   const actor = isActor(step.workflow) ? actors.find((each) => each.name === step.workflow.split(":")[1]) : undefined;
   const isFirst = index === 0;
   // A name that follows from the workflow follows it; one that a person wrote stays.
-  const named = (title: string) => (step.name === "" || workflows.some((each) => step.name.startsWith(each.name)) || step.name.startsWith(editorTexts.stepNumber(index + 1)) ? freshName(title, names.filter((each) => each !== step.name)) : step.name);
+  const named = (title: string) =>
+    step.name === "" ||
+    workflows.some((each) => step.name.startsWith(each.name)) ||
+    step.name.startsWith(editorTexts.stepNumber(index + 1))
+      ? freshName(
+          title,
+          names.filter((each) => each !== step.name),
+        )
+      : step.name;
   const takeActor = (chosen: Actor) => {
     const wanted = isFirst ? undefined : chosen.variants?.find((each) => each.title.endsWith("img2img"))?.title;
     const variant = variantOf(chosen, wanted, null);
     const schema = schemaOf(chosen, variant);
-    const payload = schema ? startPayload(schema, (variant?.values ?? {}) as Payload, !isFirst) : ((chosen.example ?? {}) as Payload);
-    onChange({ workflow: `actor:${chosen.name}`, effect: null, values: {}, payload, stored: null, name: named(chosen.title) });
+    const payload = schema
+      ? startPayload(schema, (variant?.values ?? {}) as Payload, !isFirst)
+      : ((chosen.example ?? {}) as Payload);
+    onChange({
+      workflow: `actor:${chosen.name}`,
+      effect: null,
+      values: {},
+      payload,
+      stored: null,
+      name: named(chosen.title),
+    });
   };
   return (
     <TemplateContext value={TEMPLATES}>
       <SurroundingsContext value={{ isFirst, takesParent: actor !== undefined, known }}>
         <div className="grid gap-4">
-          <StepHead {...head} name={step.name} stepKey={step.key} index={index} count={names.length} error={problems.name ?? problems.slug} onName={(name) => onChange({ name })} />
+          <StepHead
+            {...head}
+            name={step.name}
+            stepKey={step.key}
+            index={index}
+            count={names.length}
+            error={problems.name ?? problems.slug}
+            onName={(name) => onChange({ name })}
+          />
           <WorkflowPicker
             step={step}
             workflows={workflows}
             actors={actors}
-            error={problems.workflow ?? problems.effect ?? problems.needs_parent_image_path ?? problems.needs_run_prompt}
-            onWorkflow={(chosen) => onChange({ workflow: chosen.workflow, effect: chosen.effect, values: {}, payload: null, stored: null, name: named(chosen.name) })}
+            error={
+              problems.workflow ?? problems.effect ?? problems.needs_parent_image_path ?? problems.needs_run_prompt
+            }
+            onWorkflow={(chosen) =>
+              onChange({
+                workflow: chosen.workflow,
+                effect: chosen.effect,
+                values: {},
+                payload: null,
+                stored: null,
+                name: named(chosen.name),
+              })
+            }
             onActor={takeActor}
           />
           {info && <WorkflowFields step={step} info={info} isFirst={isFirst} problems={problems} onChange={onChange} />}

@@ -22,7 +22,9 @@ export function StepGates({ step, problems, onChange }: Props) {
         error={problems.max_children}
         value={step.max_children}
         limits={{ min: 1, integer: true }}
-        onChange={(value) => value !== null && onChange({ max_children: Math.min(MOST, Math.max(1, Math.round(value))) })}
+        onChange={(value) =>
+          value !== null && onChange({ max_children: Math.min(MOST, Math.max(1, Math.round(value))) })
+        }
       />
       <Field label={editorTexts.approval} hint={editorTexts.approvalHint} error={problems.requires_approval}>
         <div className="flex min-h-9 items-center touch:min-h-11">
@@ -38,7 +40,9 @@ export function StepGates({ step, problems, onChange }: Props) {
               inputMode="numeric"
               className="control num w-20! text-right"
               value={step.top_k}
-              onChange={(event) => onChange({ top_k: Math.min(MOST, Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1)) })}
+              onChange={(event) =>
+                onChange({ top_k: Math.min(MOST, Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1)) })
+              }
             />
           )}
         </div>

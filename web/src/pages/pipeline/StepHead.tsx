@@ -16,16 +16,37 @@ interface Props {
   onDragEnd: () => void;
 }
 
-export function StepHead({ name, stepKey, index, count, error, onName, onMove, onRemove, onDragStart, onDragEnd }: Props) {
+export function StepHead({
+  name,
+  stepKey,
+  index,
+  count,
+  error,
+  onName,
+  onMove,
+  onRemove,
+  onDragStart,
+  onDragEnd,
+}: Props) {
   const called = name || editorTexts.stepNumber(index + 1);
   return (
     <div className="grid gap-1">
       <div className="flex items-center gap-1">
         {/* People without a mouse use the buttons. */}
-        <span draggable onDragStart={onDragStart} onDragEnd={onDragEnd} title={editorTexts.drag(called)} data-testid="drag" className="-ml-2 grid h-9 w-6 shrink-0 cursor-grab place-items-center text-muted hover:text-text active:cursor-grabbing touch:hidden">
+        <span
+          draggable
+          onDragStart={onDragStart}
+          onDragEnd={onDragEnd}
+          title={editorTexts.drag(called)}
+          data-testid="drag"
+          className="-ml-2 grid h-9 w-6 shrink-0 cursor-grab place-items-center text-muted hover:text-text active:cursor-grabbing touch:hidden"
+        >
           <GripVertical size={16} aria-hidden />
         </span>
-        <span className="num grid size-6 shrink-0 place-items-center rounded-full bg-hover text-xs font-[600]" aria-hidden="true">
+        <span
+          className="num grid size-6 shrink-0 place-items-center rounded-full bg-hover text-xs font-[600]"
+          aria-hidden="true"
+        >
           {index + 1}
         </span>
         <input
@@ -36,9 +57,34 @@ export function StepHead({ name, stepKey, index, count, error, onName, onMove, o
           onChange={(event) => onName(event.target.value)}
           className="control min-w-0 grow border-transparent! bg-transparent! font-[600] hover:border-line-strong! focus-visible:border-accent! aria-invalid:border-bad!"
         />
-        <Button id={`up-${stepKey}`} look="quiet" size="icon" aria-label={editorTexts.up(called)} title={editorTexts.up(called)} disabled={index === 0} onClick={() => onMove(index - 1)} icon={<ArrowUp size={16} />} />
-        <Button id={`down-${stepKey}`} look="quiet" size="icon" aria-label={editorTexts.down(called)} title={editorTexts.down(called)} disabled={index === count - 1} onClick={() => onMove(index + 1)} icon={<ArrowDown size={16} />} />
-        <Button look="quiet" size="icon" aria-label={editorTexts.removeStep(called)} title={editorTexts.removeStep(called)} onClick={onRemove} icon={<Trash2 size={16} />} />
+        <Button
+          id={`up-${stepKey}`}
+          look="quiet"
+          size="icon"
+          aria-label={editorTexts.up(called)}
+          title={editorTexts.up(called)}
+          disabled={index === 0}
+          onClick={() => onMove(index - 1)}
+          icon={<ArrowUp size={16} />}
+        />
+        <Button
+          id={`down-${stepKey}`}
+          look="quiet"
+          size="icon"
+          aria-label={editorTexts.down(called)}
+          title={editorTexts.down(called)}
+          disabled={index === count - 1}
+          onClick={() => onMove(index + 1)}
+          icon={<ArrowDown size={16} />}
+        />
+        <Button
+          look="quiet"
+          size="icon"
+          aria-label={editorTexts.removeStep(called)}
+          title={editorTexts.removeStep(called)}
+          onClick={onRemove}
+          icon={<Trash2 size={16} />}
+        />
       </div>
       {error && (
         <p role="alert" className="text-s text-bad">

@@ -1,11 +1,11 @@
 import { Plus } from "lucide-react";
-import { useState, type DragEvent } from "react";
+import { type DragEvent, useState } from "react";
 import { freshKey } from "@/api/idempotency";
 import { Button, classes } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { notify } from "@/parts/notify";
 import { editorTexts } from "@/texts/pipelines";
-import { emptyStep, MOST_STEPS, moved, namesOf, workflowOf, type StepDraft, type StepWorkflow } from "./draft";
+import { emptyStep, MOST_STEPS, moved, namesOf, type StepDraft, type StepWorkflow, workflowOf } from "./draft";
 import { StepCard } from "./StepCard";
 import { variablesOf } from "./variables";
 
@@ -40,7 +40,9 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
     const gone = steps[index]!;
     onChange((now) => now.filter((each) => each.key !== gone.key));
     const undo = () => onChange((now) => [...now.slice(0, index), gone, ...now.slice(index)]);
-    void notify(editorTexts.stepRemoved(gone.name || editorTexts.stepNumber(index + 1)), { action: { label: editorTexts.undo, onClick: undo } });
+    void notify(editorTexts.stepRemoved(gone.name || editorTexts.stepNumber(index + 1)), {
+      action: { label: editorTexts.undo, onClick: undo },
+    });
   };
   const onDragStart = (event: DragEvent, index: number) => {
     event.dataTransfer.effectAllowed = "move";
@@ -70,7 +72,11 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
               event.preventDefault();
               onDrop(index);
             }}
-            className={classes("panel p-4 transition-opacity duration-100 sm:p-5", dragged === index && "opacity-50", over === index && dragged !== null && dragged !== index && "outline-2 outline-accent")}
+            className={classes(
+              "panel p-4 transition-opacity duration-100 sm:p-5",
+              dragged === index && "opacity-50",
+              over === index && dragged !== null && dragged !== index && "outline-2 outline-accent",
+            )}
           >
             <StepCard
               step={step}
@@ -80,7 +86,9 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
               workflows={workflows}
               actors={actors}
               problems={problems[index] ?? {}}
-              onChange={(change) => onChange((now) => now.map((each) => (each.key === step.key ? { ...each, ...change } : each)))}
+              onChange={(change) =>
+                onChange((now) => now.map((each) => (each.key === step.key ? { ...each, ...change } : each)))
+              }
               onMove={(to) => move(index, to)}
               onRemove={() => remove(index)}
               onDragStart={(event) => onDragStart(event, index)}
@@ -92,7 +100,12 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
           </li>
         ))}
       </ol>
-      <Button className="mt-3 w-full border-dashed" disabled={steps.length >= MOST_STEPS} onClick={() => onChange((now) => [...now, emptyStep(freshKey(), "")])} icon={<Plus size={16} />}>
+      <Button
+        className="mt-3 w-full border-dashed"
+        disabled={steps.length >= MOST_STEPS}
+        onClick={() => onChange((now) => [...now, emptyStep(freshKey(), "")])}
+        icon={<Plus size={16} />}
+      >
         {steps.length === 0 ? editorTexts.firstStep : editorTexts.addStep}
       </Button>
       <p role="status" className="sr-only">

@@ -1,4 +1,4 @@
-import { useId, useRef, useState, type KeyboardEvent } from "react";
+import { type KeyboardEvent, useId, useRef, useState } from "react";
 import { classes, useFieldProps } from "@/design";
 import type { ControlProps } from "@/parts/form/templates";
 import { editorTexts } from "@/texts/pipelines";
@@ -35,14 +35,18 @@ export function TemplateControl({ value, onChange, isLine, placeholder }: Contro
   const onKeyDown = (event: KeyboardEvent) => {
     if (isLine && event.key === "Enter" && !isOpen) event.preventDefault();
     if (!isOpen) return;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") setChosen((current + (event.key === "ArrowDown" ? 1 : suggestions.length - 1)) % suggestions.length);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp")
+      setChosen((current + (event.key === "ArrowDown" ? 1 : suggestions.length - 1)) % suggestions.length);
     else if (event.key === "Enter" || event.key === "Tab") accept(suggestions[current]!.name);
     else if (event.key === "Escape") setCaret(null);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const shape = classes("control col-start-1 row-start-1 leading-relaxed break-words whitespace-pre-wrap", isLine ? "min-h-9" : "min-h-19");
+  const shape = classes(
+    "control col-start-1 row-start-1 leading-relaxed break-words whitespace-pre-wrap",
+    isLine ? "min-h-9" : "min-h-19",
+  );
   return (
     <div className="grid gap-1.5">
       <div className="relative grid">

@@ -2,7 +2,7 @@ import { ArrowRight, Minus, MoveVertical, PencilLine, Plus } from "lucide-react"
 import { Button, Select } from "@/design";
 import { titled } from "@/parts/form/values";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
-import { changesBetween, wordDiff, type FieldChange, type StepChange } from "./diff";
+import { changesBetween, type FieldChange, type StepChange, wordDiff } from "./diff";
 import type { StepWorkflow } from "./draft";
 import type { PipelineVersion } from "./queries";
 
@@ -22,7 +22,9 @@ const LOOKS = { added: "text-ok bg-ok-soft", removed: "text-bad bg-bad-soft", ch
 const LONG_TEXT = 24;
 
 export function VersionComparison({ chosen, before, numbers, workflows, onCompare, onRestore }: Props) {
-  const changes = before ? changesBetween(before.steps, chosen.steps) : chosen.steps.map((step): StepChange => ({ is: "added", name: step.name, position: step.position }));
+  const changes = before
+    ? changesBetween(before.steps, chosen.steps)
+    : chosen.steps.map((step): StepChange => ({ is: "added", name: step.name, position: step.position }));
   const title = before ? versionTexts.compared(chosen.version, before.version) : editorTexts.version(chosen.version);
   return (
     <section aria-label={title} className="panel grid min-w-0 gap-4 p-4 sm:p-5">
@@ -34,7 +36,10 @@ export function VersionComparison({ chosen, before, numbers, workflows, onCompar
               label={versionTexts.compareWith}
               className="w-auto!"
               value={String(before.version)}
-              choices={numbers.map((each) => ({ value: String(each), label: `${versionTexts.compareWith}: ${editorTexts.version(each)}` }))}
+              choices={numbers.map((each) => ({
+                value: String(each),
+                label: `${versionTexts.compareWith}: ${editorTexts.version(each)}`,
+              }))}
               onChange={(value) => onCompare(Number(value))}
             />
           )}
@@ -83,18 +88,36 @@ export function VersionComparison({ chosen, before, numbers, workflows, onCompar
 
 function Changed({ change, workflows }: { change: FieldChange; workflows: readonly StepWorkflow[] }) {
   const { field, before, after } = change;
-  const isText = typeof before === "string" && typeof after === "string" && Math.max(before.length, after.length) > LONG_TEXT && field !== "effect_id";
+  const isText =
+    typeof before === "string" &&
+    typeof after === "string" &&
+    Math.max(before.length, after.length) > LONG_TEXT &&
+    field !== "effect_id";
   return (
     <div className="grid gap-0.5 text-s sm:grid-cols-[11rem_minmax(0,1fr)] sm:gap-3">
-      <dt className="text-muted">{versionTexts.fields[field] ?? titled(field.replace(/^(values|payload)\./, "").replaceAll(".", " "))}</dt>
+      <dt className="text-muted">
+        {versionTexts.fields[field] ?? titled(field.replace(/^(values|payload)\./, "").replaceAll(".", " "))}
+      </dt>
       <dd className="min-w-0 break-words">
         {isText ? (
           wordDiff(before, after).map((piece, index) =>
-            piece.is === "added" ? <ins key={index} className="rounded-[3px] bg-ok-soft text-ok no-underline">{piece.text}</ins> : piece.is === "removed" ? <del key={index} className="rounded-[3px] bg-bad-soft text-bad">{piece.text}</del> : <span key={index}>{piece.text}</span>,
+            piece.is === "added" ? (
+              <ins key={index} className="rounded-[3px] bg-ok-soft text-ok no-underline">
+                {piece.text}
+              </ins>
+            ) : piece.is === "removed" ? (
+              <del key={index} className="rounded-[3px] bg-bad-soft text-bad">
+                {piece.text}
+              </del>
+            ) : (
+              <span key={index}>{piece.text}</span>
+            ),
           )
         ) : (
           <span className="inline-flex flex-wrap items-center gap-1.5">
-            <del className="rounded-[3px] bg-bad-soft px-1 text-bad no-underline">{shown(before, field, workflows)}</del>
+            <del className="rounded-[3px] bg-bad-soft px-1 text-bad no-underline">
+              {shown(before, field, workflows)}
+            </del>
             <ArrowRight size={14} aria-hidden className="text-muted" />
             <ins className="rounded-[3px] bg-ok-soft px-1 text-ok no-underline">{shown(after, field, workflows)}</ins>
           </span>

@@ -4,7 +4,7 @@ import { ProblemPanel } from "@/parts/ProblemPanel";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
 import { changesBetween } from "./diff";
 import type { StepWorkflow } from "./draft";
-import { versionsQuery, type Pipeline, type PipelineVersion } from "./queries";
+import { type Pipeline, type PipelineVersion, versionsQuery } from "./queries";
 import { VersionComparison } from "./VersionComparison";
 
 interface Props {
@@ -35,7 +35,10 @@ export function VersionsTab({ pipeline, workflows, version, other, onVersion, on
                 type="button"
                 aria-current={each === chosen ? "true" : undefined}
                 onClick={() => onVersion({ version: each.version })}
-                className={classes("grid w-full gap-0.5 rounded-s border px-3 py-2 text-left", each === chosen ? "border-accent bg-accent-soft" : "border-transparent hover:bg-hover")}
+                className={classes(
+                  "grid w-full gap-0.5 rounded-s border px-3 py-2 text-left",
+                  each === chosen ? "border-accent bg-accent-soft" : "border-transparent hover:bg-hover",
+                )}
               >
                 <span className="flex items-center justify-between gap-2 font-[550]">
                   {editorTexts.version(each.version)}
@@ -49,7 +52,13 @@ export function VersionsTab({ pipeline, workflows, version, other, onVersion, on
           ))}
         </ul>
         {versions.hasNextPage && (
-          <Button size="s" look="quiet" className="mt-2 w-full" busy={versions.isFetchingNextPage} onClick={() => void versions.fetchNextPage()}>
+          <Button
+            size="s"
+            look="quiet"
+            className="mt-2 w-full"
+            busy={versions.isFetchingNextPage}
+            onClick={() => void versions.fetchNextPage()}
+          >
             {versionTexts.more}
           </Button>
         )}
@@ -70,5 +79,7 @@ function summaryOf(before: PipelineVersion | undefined, version: PipelineVersion
   if (version.version === 1) return versionTexts.first;
   if (before === undefined) return "";
   const changes = changesBetween(before.steps, version.steps);
-  return versionTexts.changes(changes.reduce((sum, each) => sum + (each.is === "changed" ? Math.max(1, each.fields.length) : 1), 0));
+  return versionTexts.changes(
+    changes.reduce((sum, each) => sum + (each.is === "changed" ? Math.max(1, each.fields.length) : 1), 0),
+  );
 }

@@ -1,7 +1,7 @@
 import { Field, formatTokens, Select } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { editorTexts } from "@/texts/pipelines";
-import { isActor, workflowOf, type StepDraft, type StepWorkflow } from "./draft";
+import { isActor, type StepDraft, type StepWorkflow, workflowOf } from "./draft";
 
 interface Props {
   step: StepDraft;
@@ -18,11 +18,22 @@ const NONE = "none";
 export function WorkflowPicker({ step, workflows, actors, error, onWorkflow, onActor }: Props) {
   const found = isActor(step.workflow) ? null : workflowOf(step, workflows);
   // An actor may be asked in a queue of its own: `actor:NAME:QUEUE`.
-  const value = step.workflow === "" ? NONE : isActor(step.workflow) ? step.workflow : found ? `effect:${found.effect}` : `gone:${step.workflow}`;
+  const value =
+    step.workflow === ""
+      ? NONE
+      : isActor(step.workflow)
+        ? step.workflow
+        : found
+          ? `effect:${found.effect}`
+          : `gone:${step.workflow}`;
   const choices = [
     ...(step.workflow === "" ? [{ value: NONE, label: editorTexts.chooseWorkflow }] : []),
-    ...workflows.filter((each) => each.is_available || each === found).map((each) => ({ value: `effect:${each.effect}`, label: workflowLabel(each) })),
-    ...actors.filter((each) => each.makes_images).map((each) => ({ value: `actor:${each.name}`, label: `${each.title} · ${editorTexts.actors}` })),
+    ...workflows
+      .filter((each) => each.is_available || each === found)
+      .map((each) => ({ value: `effect:${each.effect}`, label: workflowLabel(each) })),
+    ...actors
+      .filter((each) => each.makes_images)
+      .map((each) => ({ value: `actor:${each.name}`, label: `${each.title} · ${editorTexts.actors}` })),
   ];
   if (!choices.some((each) => each.value === value)) choices.push({ value, label: editorTexts.gone(step.workflow) });
   const choose = (chosen: string) => {
@@ -39,5 +50,9 @@ export function WorkflowPicker({ step, workflows, actors, error, onWorkflow, onA
 }
 
 function workflowLabel(workflow: StepWorkflow): string {
-  return [workflow.name, formatTokens(workflow.credits_cost), ...(workflow.needs_image ? [editorTexts.needsImage] : [])].join(" · ");
+  return [
+    workflow.name,
+    formatTokens(workflow.credits_cost),
+    ...(workflow.needs_image ? [editorTexts.needsImage] : []),
+  ].join(" · ");
 }

@@ -17,12 +17,24 @@ export type StepChange =
   | { is: "changed"; name: string; position: number; movedFrom: number | null; fields: FieldChange[] };
 
 // In the order in which the editor shows them.
-const FIELDS = ["name", "workflow", "effect_id", "needs_run_prompt", "needs_parent_image_path", "needs_run_variables", "max_children", "top_k", "requires_approval"] as const;
+const FIELDS = [
+  "name",
+  "workflow",
+  "effect_id",
+  "needs_run_prompt",
+  "needs_parent_image_path",
+  "needs_run_variables",
+  "max_children",
+  "top_k",
+  "requires_approval",
+] as const;
 
 /** By step: those that are there, in their order, then those that are gone. Steps without a change are left out. */
 export function changesBetween(before: readonly Step[], after: readonly Step[]): StepChange[] {
   const earlier = matched(before, after);
-  const order = new Map([...before].filter((step) => [...earlier.values()].includes(step)).map((step, index) => [step, index]));
+  const order = new Map(
+    [...before].filter((step) => [...earlier.values()].includes(step)).map((step, index) => [step, index]),
+  );
   const changes: StepChange[] = [];
   let place = 0;
   for (const step of after) {
@@ -35,10 +47,12 @@ export function changesBetween(before: readonly Step[], after: readonly Step[]):
     const movedFrom = order.get(was) === place ? null : was.position;
     place += 1;
     const fields = fieldChanges(was, step);
-    if (fields.length > 0 || movedFrom !== null) changes.push({ is: "changed", name: step.name, position: step.position, movedFrom, fields });
+    if (fields.length > 0 || movedFrom !== null)
+      changes.push({ is: "changed", name: step.name, position: step.position, movedFrom, fields });
   }
   const kept = new Set(earlier.values());
-  for (const step of before) if (!kept.has(step)) changes.push({ is: "removed", name: step.name, position: step.position });
+  for (const step of before)
+    if (!kept.has(step)) changes.push({ is: "removed", name: step.name, position: step.position });
   return changes;
 }
 
@@ -52,7 +66,9 @@ function matched(before: readonly Step[], after: readonly Step[]): Map<Step, Ste
   const taken = new Set(found.values());
   for (const step of after) {
     if (found.has(step)) continue;
-    const same = before.find((each) => !taken.has(each) && each.position === step.position && each.workflow === step.workflow);
+    const same = before.find(
+      (each) => !taken.has(each) && each.position === step.position && each.workflow === step.workflow,
+    );
     if (same === undefined) continue;
     found.set(step, same);
     taken.add(same);
@@ -61,19 +77,28 @@ function matched(before: readonly Step[], after: readonly Step[]): Map<Step, Ste
 }
 
 function fieldChanges(before: Step, after: Step): FieldChange[] {
-  const plain = FIELDS.filter((field) => (before[field] ?? null) !== (after[field] ?? null)).map((field): FieldChange => ({ field, before: before[field] ?? null, after: after[field] ?? null }));
-  return [...plain, ...valueChanges("values", before.values as Json, after.values as Json), ...valueChanges("payload", (before.payload ?? {}) as Json, (after.payload ?? {}) as Json)];
+  const plain = FIELDS.filter((field) => (before[field] ?? null) !== (after[field] ?? null)).map(
+    (field): FieldChange => ({ field, before: before[field] ?? null, after: after[field] ?? null }),
+  );
+  return [
+    ...plain,
+    ...valueChanges("values", before.values as Json, after.values as Json),
+    ...valueChanges("payload", (before.payload ?? {}) as Json, (after.payload ?? {}) as Json),
+  ];
 }
 
 function valueChanges(root: string, before: Json, after: Json): FieldChange[] {
   const [was, is] = [flattened(root, before), flattened(root, after)];
   const names = [...new Set([...was.keys(), ...is.keys()])];
-  return names.filter((name) => JSON.stringify(was.get(name)) !== JSON.stringify(is.get(name))).map((field) => ({ field, before: was.get(field), after: is.get(field) }));
+  return names
+    .filter((name) => JSON.stringify(was.get(name)) !== JSON.stringify(is.get(name)))
+    .map((field) => ({ field, before: was.get(field), after: is.get(field) }));
 }
 
 /** Every value of a document by its path. Lists are values. */
 function flattened(path: string, value: Json, found = new Map<string, Json>()): Map<string, Json> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) for (const [name, member] of Object.entries(value)) flattened(`${path}.${name}`, member, found);
+  if (typeof value === "object" && value !== null && !Array.isArray(value))
+    for (const [name, member] of Object.entries(value)) flattened(`${path}.${name}`, member, found);
   else found.set(path, value);
   return found;
 }
@@ -89,11 +114,16 @@ const MOST_WORDS = 400;
 /** Two texts word by word. */
 export function wordDiff(before: string, after: string): Piece[] {
   const [one, other] = [words(before), words(after)];
-  if (one.length > MOST_WORDS || other.length > MOST_WORDS) return [{ text: before, is: "removed" }, { text: after, is: "added" }];
+  if (one.length > MOST_WORDS || other.length > MOST_WORDS)
+    return [
+      { text: before, is: "removed" },
+      { text: after, is: "added" },
+    ];
   const longest = Array.from({ length: one.length + 1 }, () => new Array<number>(other.length + 1).fill(0));
   for (let a = one.length - 1; a >= 0; a -= 1) {
     for (let b = other.length - 1; b >= 0; b -= 1) {
-      longest[a]![b] = one[a] === other[b] ? longest[a + 1]![b + 1]! + 1 : Math.max(longest[a + 1]![b]!, longest[a]![b + 1]!);
+      longest[a]![b] =
+        one[a] === other[b] ? longest[a + 1]![b + 1]! + 1 : Math.max(longest[a + 1]![b]!, longest[a]![b + 1]!);
     }
   }
   const pieces: Piece[] = [];

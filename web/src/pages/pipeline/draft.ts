@@ -3,7 +3,7 @@ import type { Schemas } from "@/api/types";
 import type { Json } from "@/parts/form/schema";
 import { initialOf, resolved, type Schema } from "@/parts/form/schema";
 import type { PlainValue } from "@/parts/form/values";
-import { namesIn, PARENT, PARENT_FILE, placeholder, PROMPT, SEED, union, variablesOf } from "./variables";
+import { namesIn, PARENT, PARENT_FILE, PROMPT, placeholder, SEED, union, variablesOf } from "./variables";
 
 export type Step = Schemas["Step"];
 export type NewStep = Schemas["NewStep"];
@@ -45,17 +45,43 @@ export function isActor(workflow: string): boolean {
 }
 
 export function emptyStep(key: string, name: string): StepDraft {
-  return { key, name, slug: null, workflow: "", effect: null, values: {}, payload: null, takesVariables: false, max_children: DEFAULT_CHILDREN, top_k: null, requires_approval: false, stored: null };
+  return {
+    key,
+    name,
+    slug: null,
+    workflow: "",
+    effect: null,
+    values: {},
+    payload: null,
+    takesVariables: false,
+    max_children: DEFAULT_CHILDREN,
+    top_k: null,
+    requires_approval: false,
+    stored: null,
+  };
 }
 
 /** The workflow of a step: by the effect that sets its price, or else by its name. */
-export function workflowOf(step: Pick<StepDraft, "workflow" | "effect">, workflows: readonly StepWorkflow[]): StepWorkflow | null {
-  return workflows.find((each) => each.effect === step.effect && each.workflow === step.workflow) ?? workflows.find((each) => each.workflow === step.workflow) ?? null;
+export function workflowOf(
+  step: Pick<StepDraft, "workflow" | "effect">,
+  workflows: readonly StepWorkflow[],
+): StepWorkflow | null {
+  return (
+    workflows.find((each) => each.effect === step.effect && each.workflow === step.workflow) ??
+    workflows.find((each) => each.workflow === step.workflow) ??
+    null
+  );
 }
 
-export function draftOf(step: Step | Schemas["TemplateStep"], key: string, workflows: readonly StepWorkflow[]): StepDraft {
+export function draftOf(
+  step: Step | Schemas["TemplateStep"],
+  key: string,
+  workflows: readonly StepWorkflow[],
+): StepDraft {
   const saved = "slug" in step ? step : null;
-  const effect = saved ? (workflows.find((each) => each.effect_id === saved.effect_id)?.effect ?? null) : ((step as Schemas["TemplateStep"]).effect ?? null);
+  const effect = saved
+    ? (workflows.find((each) => each.effect_id === saved.effect_id)?.effect ?? null)
+    : ((step as Schemas["TemplateStep"]).effect ?? null);
   const info = workflowOf({ workflow: step.workflow, effect }, workflows);
   const draft: StepDraft = {
     ...emptyStep(key, step.name),
@@ -67,7 +93,11 @@ export function draftOf(step: Step | Schemas["TemplateStep"], key: string, workf
     max_children: step.max_children,
     top_k: step.top_k ?? null,
     requires_approval: step.requires_approval,
-    stored: { prompt: step.needs_run_prompt, parent: step.needs_parent_image_path, variables: step.needs_run_variables },
+    stored: {
+      prompt: step.needs_run_prompt,
+      parent: step.needs_parent_image_path,
+      variables: step.needs_run_variables,
+    },
   };
   draft.takesVariables = step.needs_run_variables && variablesOf(namesOf(draft, info)).length === 0;
   const prompt = info?.prompt_property;
@@ -111,7 +141,11 @@ export function newStepOf(step: StepDraft, index: number, info: StepWorkflow | n
     payload: isOfActor ? (step.payload ?? {}) : null,
     values: isOfActor ? {} : sentValues(step, info),
     needs_run_prompt: names.has(PROMPT) || (isUnknown && step.stored!.prompt),
-    needs_parent_image_path: isOfActor ? names.has(PARENT) || names.has(PARENT_FILE) : isUnknown ? step.stored!.parent : index > 0 && info?.takes_image === true,
+    needs_parent_image_path: isOfActor
+      ? names.has(PARENT) || names.has(PARENT_FILE)
+      : isUnknown
+        ? step.stored!.parent
+        : index > 0 && info?.takes_image === true,
     needs_run_variables: usesVariables || (isUnknown && step.stored!.variables),
     max_children: step.max_children,
     top_k: step.top_k,
@@ -120,7 +154,8 @@ export function newStepOf(step: StepDraft, index: number, info: StepWorkflow | n
 }
 
 function sentValues(step: StepDraft, info: StepWorkflow | null): Record<string, PlainValue> {
-  const isSent = ([key, value]: [string, PlainValue]) => value !== "" && !(key === info?.prompt_property && value === placeholder(PROMPT));
+  const isSent = ([key, value]: [string, PlainValue]) =>
+    value !== "" && !(key === info?.prompt_property && value === placeholder(PROMPT));
   return Object.fromEntries(Object.entries(step.values).filter(isSent));
 }
 
@@ -128,18 +163,28 @@ function sentValues(step: StepDraft, info: StepWorkflow | null): Record<string, 
 export function newStepsOf(draft: PipelineDraft, workflows: readonly StepWorkflow[]): NewStep[] {
   const last = draft.steps.length - 1;
   const gates = (index: number) => (index === last ? { top_k: null, requires_approval: false } : {});
-  return draft.steps.map((step, index) => ({ ...newStepOf(step, index, workflowOf(step, workflows)), ...gates(index) }));
+  return draft.steps.map((step, index) => ({
+    ...newStepOf(step, index, workflowOf(step, workflows)),
+    ...gates(index),
+  }));
 }
 
 /** Whether saving would change something. */
 export function differs(one: PipelineDraft, other: PipelineDraft, workflows: readonly StepWorkflow[]): boolean {
-  const sent = (draft: PipelineDraft) => JSON.stringify([draft.name.trim(), draft.description.trim(), newStepsOf(draft, workflows)]);
+  const sent = (draft: PipelineDraft) =>
+    JSON.stringify([draft.name.trim(), draft.description.trim(), newStepsOf(draft, workflows)]);
   return sent(one) !== sent(other);
 }
 
 /** What is wrong before the server is asked, by step and field. */
-export function missingIn(draft: PipelineDraft, texts: { missingName: string; missingWorkflow: string }): Record<string, string>[] {
-  return draft.steps.map((step) => ({ ...(step.name.trim() === "" ? { name: texts.missingName } : {}), ...(step.workflow === "" ? { workflow: texts.missingWorkflow } : {}) }));
+export function missingIn(
+  draft: PipelineDraft,
+  texts: { missingName: string; missingWorkflow: string },
+): Record<string, string>[] {
+  return draft.steps.map((step) => ({
+    ...(step.name.trim() === "" ? { name: texts.missingName } : {}),
+    ...(step.workflow === "" ? { workflow: texts.missingWorkflow } : {}),
+  }));
 }
 
 /** A payload to begin with: the run's prompt, a seed and the parent's image where the actor takes them. */
@@ -175,12 +220,22 @@ export function freshName(base: string, taken: readonly string[]): string {
 
 /** "Für Elise!" becomes "fur-elise". */
 export function slugOf(name: string): string {
-  const plain = name.normalize("NFKD").replace(/[^\x00-\x7f]/g, "").toLowerCase();
-  return plain.replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60).replace(/-+$/, "");
+  const plain = name
+    .normalize("NFKD")
+    .replace(/[^\x00-\x7f]/g, "")
+    .toLowerCase();
+  return plain
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 60)
+    .replace(/-+$/, "");
 }
 
 /** By step: the reasons of the server, by field of the step. `steps.2.values.strength` is `values.strength` of the third. */
-export function problemsByStep(errors: readonly { field: string; reason: string }[], count: number): Record<string, string>[] {
+export function problemsByStep(
+  errors: readonly { field: string; reason: string }[],
+  count: number,
+): Record<string, string>[] {
   const found = Array.from({ length: count }, (): Record<string, string> => ({}));
   for (const { field, reason } of errors) {
     const [, place, rest] = /^(?:body\.)?steps\.(\d+)\.?(.*)$/.exec(field) ?? [];

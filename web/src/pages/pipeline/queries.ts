@@ -12,7 +12,8 @@ export type RunPreview = Schemas["RunPreview"];
 export const pipelineQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.pipeline(slug),
-    queryFn: ({ signal }) => data(api.GET("/api/pipelines/{pipeline}", { params: { path: { pipeline: slug } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/pipelines/{pipeline}", { params: { path: { pipeline: slug } }, signal })),
     staleTime: 10_000,
   });
 
@@ -26,7 +27,9 @@ export const stepWorkflowsQuery = queryOptions({
     const found: StepWorkflow[] = [];
     let cursor: string | undefined;
     for (let page = 0; page < MOST_PAGES; page += 1) {
-      const answer = await data(api.GET("/api/pipeline-workflows", { params: { query: { cursor, limit: PER_PAGE } }, signal }));
+      const answer = await data(
+        api.GET("/api/pipeline-workflows", { params: { query: { cursor, limit: PER_PAGE } }, signal }),
+      );
       found.push(...answer.items);
       cursor = answer.next_cursor ?? undefined;
       if (cursor === undefined) break;
@@ -39,7 +42,13 @@ export const stepWorkflowsQuery = queryOptions({
 export const versionsQuery = (slug: string) =>
   infiniteQueryOptions({
     queryKey: keys.pipelineVersions(slug),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/pipelines/{pipeline}/versions", { params: { path: { pipeline: slug }, query: { cursor: pageParam } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/pipelines/{pipeline}/versions", {
+          params: { path: { pipeline: slug }, query: { cursor: pageParam } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page) => (page.next_cursor == null ? undefined : Number(page.next_cursor)),
   });

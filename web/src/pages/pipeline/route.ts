@@ -29,7 +29,9 @@ export const pipelineRoute = createRoute({
 export const newPipelineRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines/new",
-  validateSearch: (search: Record<string, unknown>): { template?: string } => ({ template: typeof search.template === "string" ? search.template.slice(0, 100) : undefined }),
+  validateSearch: (search: Record<string, unknown>): { template?: string } => ({
+    template: typeof search.template === "string" ? search.template.slice(0, 100) : undefined,
+  }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(stepWorkflowsQuery),
   component: lazyRouteComponent(() => import("./NewPipelinePage"), "NewPipelinePage"),
 });

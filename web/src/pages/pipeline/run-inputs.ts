@@ -15,7 +15,14 @@ export interface RunInputs {
   budget: number | null;
 }
 
-export const NO_INPUTS: RunInputs = { prompt: "", variables: {}, leaves: 12, strategy: "finish_first", seed: "", budget: null };
+export const NO_INPUTS: RunInputs = {
+  prompt: "",
+  variables: {},
+  leaves: 12,
+  strategy: "finish_first",
+  seed: "",
+  budget: null,
+};
 
 /** "0.5" is a number and "true" a switch, as the command line reads them; anything else is a text. */
 export function typedValue(text: string): string | number | boolean {
@@ -25,18 +32,39 @@ export function typedValue(text: string): string | number | boolean {
 
 /** Those that a step uses and that have a value. */
 function given(inputs: RunInputs, names: readonly string[]): Record<string, string | number | boolean> {
-  return Object.fromEntries(names.flatMap((name) => ((inputs.variables[name] ?? "") === "" ? [] : [[name, typedValue(inputs.variables[name]!)]])));
+  return Object.fromEntries(
+    names.flatMap((name) =>
+      (inputs.variables[name] ?? "") === "" ? [] : [[name, typedValue(inputs.variables[name]!)]],
+    ),
+  );
 }
 
 function shared(inputs: RunInputs, names: readonly string[], needsPrompt: boolean) {
   const seed = inputs.seed.trim() === "" ? null : Number(inputs.seed);
-  return { prompt: needsPrompt && inputs.prompt.trim() !== "" ? inputs.prompt : null, variables: given(inputs, names), strategy: inputs.strategy, target_leaves: inputs.leaves, seed };
+  return {
+    prompt: needsPrompt && inputs.prompt.trim() !== "" ? inputs.prompt : null,
+    variables: given(inputs, names),
+    strategy: inputs.strategy,
+    target_leaves: inputs.leaves,
+    seed,
+  };
 }
 
-export function previewOf(steps: NewStep[], inputs: RunInputs, names: readonly string[], needsPrompt: boolean): Schemas["PreviewRun"] {
+export function previewOf(
+  steps: NewStep[],
+  inputs: RunInputs,
+  names: readonly string[],
+  needsPrompt: boolean,
+): Schemas["PreviewRun"] {
   return { steps, ...shared(inputs, names, needsPrompt) };
 }
 
-export function runOf(name: string, budget: number, inputs: RunInputs, names: readonly string[], needsPrompt: boolean): Omit<Schemas["CreateRun"], "idempotency_key"> {
+export function runOf(
+  name: string,
+  budget: number,
+  inputs: RunInputs,
+  names: readonly string[],
+  needsPrompt: boolean,
+): Omit<Schemas["CreateRun"], "idempotency_key"> {
   return { name, budget, ...shared(inputs, names, needsPrompt) };
 }

@@ -5,9 +5,18 @@ import { ApiError } from "@/api/problems";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { useDraft } from "@/parts/useDraft";
 import { editorTexts, runPanelTexts } from "@/texts/pipelines";
-import { differs, missingIn, namesOf, newStepsOf, problemsByStep, workflowOf, type PipelineDraft, type StepWorkflow } from "./draft";
-import { previewQuery, type Pipeline } from "./queries";
-import { NO_INPUTS, previewOf, runOf, type RunInputs } from "./run-inputs";
+import {
+  differs,
+  missingIn,
+  namesOf,
+  newStepsOf,
+  type PipelineDraft,
+  problemsByStep,
+  type StepWorkflow,
+  workflowOf,
+} from "./draft";
+import { type Pipeline, previewQuery } from "./queries";
+import { NO_INPUTS, previewOf, type RunInputs, runOf } from "./run-inputs";
 import { useDebounced } from "./useDebounced";
 import { useSavePipeline, useStartRun } from "./usePipelineActions";
 import { PROMPT, union, variablesOf } from "./variables";
@@ -29,7 +38,11 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
   const name = pipeline ? `${pipeline.id}:${pipeline.version}:${pipeline.updated_at}` : `new:${base.name}`;
   const [draft, setDraft, clear] = useDraft(`pipeline:${name}`, base);
   const typed = pipeline ? client.getQueryData<RunInputs>(keys.runInputs(pipeline.id)) : undefined;
-  const [inputs, setInputs] = useDraft<RunInputs>(`run:${pipeline?.id ?? name}`, { ...NO_INPUTS, ...suggested, ...typed });
+  const [inputs, setInputs] = useDraft<RunInputs>(`run:${pipeline?.id ?? name}`, {
+    ...NO_INPUTS,
+    ...suggested,
+    ...typed,
+  });
   const [isChecked, setChecked] = useState(false);
   const [isStarting, setStarting] = useState(false);
   const [hasNoBudget, setNoBudget] = useState(false);
@@ -48,7 +61,13 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
 
   const ofSteps = problemsByStep([...reasonsOf(preview.error), ...reasonsOf(save.error)], steps.length);
   const problems = ofSteps.map((found, index) => ({ ...found, ...(isChecked ? missing[index] : {}) }));
-  const ofRun = Object.fromEntries([...(preview.data?.problems ?? []), ...reasonsOf(start.error), ...(hasNoBudget ? [{ field: "budget", reason: runPanelTexts.noBudget }] : [])].map((each) => [each.field, each.reason]));
+  const ofRun = Object.fromEntries(
+    [
+      ...(preview.data?.problems ?? []),
+      ...reasonsOf(start.error),
+      ...(hasNoBudget ? [{ field: "budget", reason: runPanelTexts.noBudget }] : []),
+    ].map((each) => [each.field, each.reason]),
+  );
   const isDirty = pipeline === null || differs(draft, base, workflows);
 
   /** The saved pipeline; null where it was refused, with the reasons at their fields. */
@@ -56,12 +75,17 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
     setChecked(true);
     if (!isWhole) return null;
     try {
-      const found = await save.mutateAsync({ name: draft.name.trim() || editorTexts.untitled, description: draft.description.trim(), steps });
+      const found = await save.mutateAsync({
+        name: draft.name.trim() || editorTexts.untitled,
+        description: draft.description.trim(),
+        steps,
+      });
       client.setQueryData(keys.runInputs(found.id), inputs);
       void notifyDone(pipeline === null ? editorTexts.created : editorTexts.saved(found.version));
       return found;
     } catch (error) {
-      if (problemsByStep(reasonsOf(error), steps.length).every((each) => Object.keys(each).length === 0)) void notifyError(error);
+      if (problemsByStep(reasonsOf(error), steps.length).every((each) => Object.keys(each).length === 0))
+        void notifyError(error);
       return null;
     }
   };
@@ -74,7 +98,10 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
     const found = isDirty ? await saved() : pipeline;
     if (found === null) return;
     try {
-      await start.mutateAsync({ pipeline: found.id, run: runOf(found.name, Math.max(1, budget), inputs, variables, needsPrompt) });
+      await start.mutateAsync({
+        pipeline: found.id,
+        run: runOf(found.name, Math.max(1, budget), inputs, variables, needsPrompt),
+      });
       clear();
     } catch (error) {
       void notifyError(error);

@@ -8,7 +8,7 @@ import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { editorTexts } from "@/texts/pipelines";
-import { slugOf, type NewStep } from "./draft";
+import { type NewStep, slugOf } from "./draft";
 import type { Pipeline } from "./queries";
 
 export interface Saved {
@@ -24,7 +24,9 @@ export function useSavePipeline(pipeline: Pipeline | null) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (wanted: Saved): Promise<Pipeline> =>
-      pipeline === null ? created(wanted) : data(api.PATCH("/api/pipelines/{pipeline}", { params: { path: { pipeline: pipeline.id } }, body: wanted })),
+      pipeline === null
+        ? created(wanted)
+        : data(api.PATCH("/api/pipelines/{pipeline}", { params: { path: { pipeline: pipeline.id } }, body: wanted })),
     onSuccess: (saved) => {
       void client.invalidateQueries({ queryKey: keys.pipelines });
       void client.invalidateQueries({ queryKey: keys.pipelineVersions(saved.slug) });
@@ -40,7 +42,13 @@ async function created(wanted: Saved): Promise<Pipeline> {
     try {
       return await data(api.POST("/api/pipelines", { body: { ...wanted, slug } }));
     } catch (error) {
-      if (number >= MOST_NAMES || !(error instanceof ApiError) || error.status !== 409 || error.fieldReason("slug") === null) throw error;
+      if (
+        number >= MOST_NAMES ||
+        !(error instanceof ApiError) ||
+        error.status !== 409 ||
+        error.fieldReason("slug") === null
+      )
+        throw error;
     }
   }
 }
@@ -52,9 +60,15 @@ export function useStartRun() {
   const key = useRef(new IdempotencyKey());
   return useMutation({
     mutationFn: ({ pipeline, run }: { pipeline: string; run: Omit<Schemas["CreateRun"], "idempotency_key"> }) =>
-      data(api.POST("/api/pipelines/{pipeline}/runs", { params: { path: { pipeline } }, body: { ...run, idempotency_key: key.current.of({ pipeline, run }) } })),
+      data(
+        api.POST("/api/pipelines/{pipeline}/runs", {
+          params: { path: { pipeline } },
+          body: { ...run, idempotency_key: key.current.of({ pipeline, run }) },
+        }),
+      ),
     onSuccess: (run) => {
-      for (const each of [keys.pipelines, keys.wallet, keys.activeJobs]) void client.invalidateQueries({ queryKey: each });
+      for (const each of [keys.pipelines, keys.wallet, keys.activeJobs])
+        void client.invalidateQueries({ queryKey: each });
       void navigate({ to: "/runs/$id", params: { id: run.id } });
     },
     onSettled: (_run, error) => key.current.settle(error),

@@ -16,7 +16,11 @@ export interface Place {
 }
 
 export function placesIn(text: string): Place[] {
-  return [...text.matchAll(PLACEHOLDER)].map((found) => ({ start: found.index, end: found.index + found[0].length, name: found[1]! }));
+  return [...text.matchAll(PLACEHOLDER)].map((found) => ({
+    start: found.index,
+    end: found.index + found[0].length,
+    name: found[1]!,
+  }));
 }
 
 export function placeholder(name: string): string {
@@ -68,7 +72,9 @@ export function meaningOf(name: string, { isFirst, takesParent, known }: Surroun
 export function meant(name: string, { isFirst, takesParent, known }: Surroundings): string | null {
   const names = [PROMPT, SEED, ...(isFirst || !takesParent ? [] : [PARENT, PARENT_FILE]), ...known];
   if (names.includes(name)) return null;
-  const near = names.map((each) => ({ each, far: distance(name.toLowerCase().replaceAll(/[\s-]+/g, "_"), each) })).filter(({ each, far }) => far <= Math.min(2, Math.floor(each.length / 3)));
+  const near = names
+    .map((each) => ({ each, far: distance(name.toLowerCase().replaceAll(/[\s-]+/g, "_"), each) }))
+    .filter(({ each, far }) => far <= Math.min(2, Math.floor(each.length / 3)));
   near.sort((one, other) => one.far - other.far);
   return near[0]?.each ?? null;
 }
@@ -106,7 +112,10 @@ export function completionAt(text: string, caret: number): Completion | null {
 
 export function completed(text: string, completion: Completion, name: string): { text: string; caret: number } {
   const put = placeholder(name);
-  return { text: text.slice(0, completion.start) + put + text.slice(completion.end), caret: completion.start + put.length };
+  return {
+    text: text.slice(0, completion.start) + put + text.slice(completion.end),
+    caret: completion.start + put.length,
+  };
 }
 
 export interface Suggestion {
@@ -116,9 +125,18 @@ export interface Suggestion {
 
 /** What can be put in there: those that start with what was typed come first. */
 export function suggestionsFor(query: string, surroundings: Surroundings): Suggestion[] {
-  const names = [PROMPT, ...surroundings.known, SEED, ...(surroundings.isFirst || !surroundings.takesParent ? [] : [PARENT, PARENT_FILE])];
+  const names = [
+    PROMPT,
+    ...surroundings.known,
+    SEED,
+    ...(surroundings.isFirst || !surroundings.takesParent ? [] : [PARENT, PARENT_FILE]),
+  ];
   const fitting = names.filter((name) => name.includes(query));
   const isNew = query !== "" && VALID.test(query) && !names.includes(query);
-  const sorted = [...fitting.filter((name) => name.startsWith(query)), ...fitting.filter((name) => !name.startsWith(query)), ...(isNew ? [query] : [])];
+  const sorted = [
+    ...fitting.filter((name) => name.startsWith(query)),
+    ...fitting.filter((name) => !name.startsWith(query)),
+    ...(isNew ? [query] : []),
+  ];
   return sorted.map((name) => ({ name, meaning: meaningOf(name, surroundings) }));
 }

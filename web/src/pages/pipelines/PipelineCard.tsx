@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Badge, Time } from "@/design";
 import { needsUser, toneOf } from "@/pages/runs/filters";
-import { countsPerBase } from "@/parts/pipeline/chain";
 import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { countsPerBase } from "@/parts/pipeline/chain";
 import { pipelinesTexts } from "@/texts/pipelines";
 import { runTexts } from "@/texts/runs";
 import type { ListedPipeline } from "./queries";
@@ -10,7 +10,12 @@ import type { ListedPipeline } from "./queries";
 export function PipelineCard({ pipeline }: { pipeline: ListedPipeline }) {
   const { chain, last_run: run } = pipeline;
   const counts = countsPerBase(chain);
-  const links = chain.map((step, index) => ({ name: step.name, count: counts[index]!, hasGate: step.requires_approval, best: step.top_k }));
+  const links = chain.map((step, index) => ({
+    name: step.name,
+    count: counts[index]!,
+    hasGate: step.requires_approval,
+    best: step.top_k,
+  }));
   // A pipeline may be called "new", which is a page of its own.
   const slug = pipeline.slug === "new" ? pipeline.id : pipeline.slug;
   return (

@@ -48,7 +48,11 @@ export function PipelinesPage() {
         ) : (
           !pipelines.isError && (
             <div className="rounded-m border border-dashed">
-              <Empty icon={<Workflow size={20} />} title={pipelinesTexts.none} text={mayCreate ? pipelinesTexts.noneText : pipelinesTexts.noneViewer} />
+              <Empty
+                icon={<Workflow size={20} />}
+                title={pipelinesTexts.none}
+                text={mayCreate ? pipelinesTexts.noneText : pipelinesTexts.noneViewer}
+              />
             </div>
           )
         )}
@@ -71,7 +75,13 @@ export function PipelinesPage() {
           </Cards>
         </section>
       )}
-      {started && mayCreate && <StartTemplateDialog key={started.slug} template={started} onClose={() => void navigate({ search: {}, replace: true, resetScroll: false })} />}
+      {started && mayCreate && (
+        <StartTemplateDialog
+          key={started.slug}
+          template={started}
+          onClose={() => void navigate({ search: {}, replace: true, resetScroll: false })}
+        />
+      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Play } from "lucide-react";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { ApiError, explain, fieldReason } from "@/api/problems";
 import { walletQuery } from "@/api/queries";
 import { Button, Dialog, Field, formatTokens, Input, Textarea } from "@/design";
@@ -12,19 +12,28 @@ import { useStartTemplate } from "./useStartTemplate";
 /** What the template suggests is filled in: one more click starts the run. */
 export function StartTemplateDialog({ template, onClose }: { template: PipelineTemplate; onClose: () => void }) {
   const [prompt, setPrompt] = useState(template.run.prompt ?? "");
-  const [variables, setVariables] = useState<Record<string, string>>(() => Object.fromEntries(Object.entries(template.run.variables).map(([name, value]) => [name, String(value)])));
+  const [variables, setVariables] = useState<Record<string, string>>(() =>
+    Object.fromEntries(Object.entries(template.run.variables).map(([name, value]) => [name, String(value)])),
+  );
   const [budget, setBudget] = useState(String(Math.max(1, template.cost)));
   const wallet = useQuery(walletQuery);
   const start = useStartTemplate(template);
   const needsPrompt = template.steps.some((step) => step.needs_run_prompt);
   const reasons = start.error instanceof ApiError ? (start.error.problem.errors ?? []) : [];
-  const isAtField = reasons.some((each) => each.field === "prompt" || each.field === "budget" || each.field.startsWith("variables."));
+  const isAtField = reasons.some(
+    (each) => each.field === "prompt" || each.field === "budget" || each.field.startsWith("variables."),
+  );
   const submit = (event: FormEvent) => {
     event.preventDefault();
     start.submit({ prompt: needsPrompt ? prompt : null, variables, budget: Number(budget) });
   };
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={pipelinesTexts.startTitle(template.name)} text={template.description}>
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={pipelinesTexts.startTitle(template.name)}
+      text={template.description}
+    >
       <form onSubmit={submit} noValidate className="grid gap-4">
         {needsPrompt && (
           <Field label={runPanelTexts.prompt} error={fieldReason(start.error, "prompt")}>
@@ -32,12 +41,30 @@ export function StartTemplateDialog({ template, onClose }: { template: PipelineT
           </Field>
         )}
         {Object.entries(variables).map(([name, value]) => (
-          <Field key={name} label={titled(name)} hint={runPanelTexts.variableHint(name)} error={fieldReason(start.error, `variables.${name}`)}>
-            <Input value={value} onChange={(event) => setVariables((now) => ({ ...now, [name]: event.target.value }))} />
+          <Field
+            key={name}
+            label={titled(name)}
+            hint={runPanelTexts.variableHint(name)}
+            error={fieldReason(start.error, `variables.${name}`)}
+          >
+            <Input
+              value={value}
+              onChange={(event) => setVariables((now) => ({ ...now, [name]: event.target.value }))}
+            />
           </Field>
         ))}
-        <Field label={runPanelTexts.budget} hint={runPanelTexts.budgetHint} aside={wallet.data && `${runPanelTexts.balance}: ${formatTokens(wallet.data.balance)}`} error={fieldReason(start.error, "budget")}>
-          <Input inputMode="numeric" value={budget} className="num" onChange={(event) => setBudget(event.target.value.replace(/\D/g, ""))} />
+        <Field
+          label={runPanelTexts.budget}
+          hint={runPanelTexts.budgetHint}
+          aside={wallet.data && `${runPanelTexts.balance}: ${formatTokens(wallet.data.balance)}`}
+          error={fieldReason(start.error, "budget")}
+        >
+          <Input
+            inputMode="numeric"
+            value={budget}
+            className="num"
+            onChange={(event) => setBudget(event.target.value.replace(/\D/g, ""))}
+          />
         </Field>
         {start.error && !isAtField && (
           <p role="alert" className="text-s text-bad">

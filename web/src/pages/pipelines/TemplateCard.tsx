@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Play } from "lucide-react";
 import { Button, formatTokens } from "@/design";
-import { expectedCounts } from "@/parts/pipeline/chain";
 import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { expectedCounts } from "@/parts/pipeline/chain";
 import { pipelinesTexts } from "@/texts/pipelines";
 import type { PipelineTemplate } from "./queries";
 
@@ -10,7 +10,12 @@ const numbers = new Intl.NumberFormat("en");
 
 export function TemplateCard({ template, mayStart }: { template: PipelineTemplate; mayStart: boolean }) {
   const counts = expectedCounts(template.steps, template.run.target_leaves, template.run.strategy);
-  const links = template.steps.map((step, index) => ({ name: step.name, count: counts[index]!, hasGate: step.requires_approval, best: step.top_k }));
+  const links = template.steps.map((step, index) => ({
+    name: step.name,
+    count: counts[index]!,
+    hasGate: step.requires_approval,
+    best: step.top_k,
+  }));
   return (
     <article className="panel grid content-start gap-3 p-4">
       <div>
@@ -24,13 +29,22 @@ export function TemplateCard({ template, mayStart }: { template: PipelineTemplat
       {mayStart && (
         <div className="flex flex-wrap gap-2">
           <Button asChild look="go" size="s">
-            <Link to="/pipelines" search={{ start: template.slug }} resetScroll={false} aria-label={`${pipelinesTexts.start}: ${template.name}`}>
+            <Link
+              to="/pipelines"
+              search={{ start: template.slug }}
+              resetScroll={false}
+              aria-label={`${pipelinesTexts.start}: ${template.name}`}
+            >
               <Play size={14} aria-hidden />
               {pipelinesTexts.start}
             </Link>
           </Button>
           <Button asChild look="quiet" size="s">
-            <Link to="/pipelines/new" search={{ template: template.slug }} aria-label={`${pipelinesTexts.use}: ${template.name}`}>
+            <Link
+              to="/pipelines/new"
+              search={{ template: template.slug }}
+              aria-label={`${pipelinesTexts.use}: ${template.name}`}
+            >
               {pipelinesTexts.use}
             </Link>
           </Button>

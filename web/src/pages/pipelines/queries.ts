@@ -11,11 +11,15 @@ const REFRESH_MS = 10_000;
 
 export const pipelinesQuery = infiniteQueryOptions({
   queryKey: keys.pipelines,
-  queryFn: ({ pageParam, signal }) => data(api.GET("/api/pipelines", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/pipelines", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next_cursor ?? undefined,
   // Runs that go on change what is shown of their pipelines.
-  refetchInterval: (query) => (query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active")) ? REFRESH_MS : false),
+  refetchInterval: (query) =>
+    query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active"))
+      ? REFRESH_MS
+      : false,
 });
 
 export const templatesQuery = queryOptions({

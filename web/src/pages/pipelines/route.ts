@@ -10,7 +10,9 @@ export interface PipelinesSearch {
 export const pipelinesRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines",
-  validateSearch: (search: Record<string, unknown>): PipelinesSearch => ({ start: typeof search.start === "string" ? search.start.slice(0, 100) : undefined }),
+  validateSearch: (search: Record<string, unknown>): PipelinesSearch => ({
+    start: typeof search.start === "string" ? search.start.slice(0, 100) : undefined,
+  }),
   loader: ({ context }) => {
     void context.queryClient.prefetchInfiniteQuery(pipelinesQuery);
     void context.queryClient.prefetchQuery(templatesQuery);

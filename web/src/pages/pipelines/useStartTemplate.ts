@@ -28,10 +28,16 @@ export function useStartTemplate(template: PipelineTemplate) {
       const slug = await pipelineFor(template);
       const { target_leaves, strategy } = template.run;
       const body = { name: template.name, target_leaves, strategy, ...inputs };
-      return data(api.POST("/api/pipelines/{pipeline}/runs", { params: { path: { pipeline: slug } }, body: { ...body, idempotency_key: key.current.of(body) } }));
+      return data(
+        api.POST("/api/pipelines/{pipeline}/runs", {
+          params: { path: { pipeline: slug } },
+          body: { ...body, idempotency_key: key.current.of(body) },
+        }),
+      );
     },
     onSuccess: (run) => {
-      for (const each of [keys.allPipelines, keys.wallet, keys.activeJobs]) void client.invalidateQueries({ queryKey: each });
+      for (const each of [keys.allPipelines, keys.wallet, keys.activeJobs])
+        void client.invalidateQueries({ queryKey: each });
       void navigate({ to: "/runs/$id", params: { id: run.id } });
     },
     onSettled: (_run, error) => {
@@ -70,6 +76,8 @@ async function pipelineFor(template: PipelineTemplate): Promise<string> {
 async function isUnchanged(slug: string, steps: Schemas["NewStep"][]): Promise<boolean> {
   const path = { pipeline: slug };
   const found = await data(api.GET("/api/pipelines/{pipeline}", { params: { path } }));
-  const planned = await data(api.PATCH("/api/pipelines/{pipeline}", { params: { path, query: { dry_run: true } }, body: { steps } }));
+  const planned = await data(
+    api.PATCH("/api/pipelines/{pipeline}", { params: { path, query: { dry_run: true } }, body: { steps } }),
+  );
   return planned.version === found.version;
 }

@@ -20,7 +20,12 @@ export function BudgetButton({ run }: { run: Run }) {
       <Button size="s" onClick={() => open(true)}>
         {budgetTexts.change}
       </Button>
-      <Dialog open={isOpen} onOpenChange={open} title={budgetTexts.change} text={budgetTexts.changeText(formatTokens(run.spent))}>
+      <Dialog
+        open={isOpen}
+        onOpenChange={open}
+        title={budgetTexts.change}
+        text={budgetTexts.changeText(formatTokens(run.spent))}
+      >
         <form
           className="grid gap-4"
           onSubmit={(event) => {
@@ -29,7 +34,15 @@ export function BudgetButton({ run }: { run: Run }) {
           }}
         >
           <Field label={budgetTexts.newBudget} error={refused} required>
-            <Input type="number" inputMode="numeric" min={Math.max(1, run.spent)} step={1} required value={text} onChange={(event) => setText(event.target.value)} />
+            <Input
+              type="number"
+              inputMode="numeric"
+              min={Math.max(1, run.spent)}
+              step={1}
+              required
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+            />
           </Field>
           <div className="flex justify-end gap-2">
             <Button onClick={() => open(false)}>{budgetTexts.stop}</Button>

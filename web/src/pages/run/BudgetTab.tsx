@@ -7,7 +7,7 @@ import { Chart } from "@/design/Chart";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { budgetTexts } from "@/texts/runs";
 import { BudgetButton } from "./BudgetButton";
-import { spendingQuery, type Run } from "./queries";
+import { type Run, spendingQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 const count = (value: number) => numbers.format(Math.round(value));
@@ -15,7 +15,8 @@ const count = (value: number) => numbers.format(Math.round(value));
 export function BudgetTab({ run }: { run: Run }) {
   const { data: me } = useQuery(meQuery);
   const spending = useQuery(spendingQuery(run.id));
-  if (spending.isError && !spending.data) return <ProblemPanel error={spending.error} onRetry={() => void spending.refetch()} />;
+  if (spending.isError && !spending.data)
+    return <ProblemPanel error={spending.error} onRetry={() => void spending.refetch()} />;
   if (!spending.data) return <Skeleton className="h-80" />;
   const { used, held, left, budget, steps } = spending.data;
   return (
@@ -24,7 +25,11 @@ export function BudgetTab({ run }: { run: Run }) {
         <Stat label={budgetTexts.used} value={numbers.format(used)} hint={budgetTexts.ofBudget(formatTokens(budget))} />
         <Stat label={budgetTexts.held} value={numbers.format(held)} />
         <Stat label={budgetTexts.left} value={numbers.format(left)} />
-        <Stat label={budgetTexts.budget} value={numbers.format(budget)} hint={me && me.role !== "viewer" && run.status !== "canceled" ? <BudgetButton run={run} /> : undefined} />
+        <Stat
+          label={budgetTexts.budget}
+          value={numbers.format(budget)}
+          hint={me && me.role !== "viewer" && run.status !== "canceled" ? <BudgetButton run={run} /> : undefined}
+        />
       </div>
       <section className="panel p-4 pb-2">
         <h2 className="mb-2 text-m">{budgetTexts.chart}</h2>
@@ -36,7 +41,11 @@ export function BudgetTab({ run }: { run: Run }) {
           rows={steps}
           rowKey={(row) => row.position}
           columns={[
-            { name: budgetTexts.step, className: "w-full", cell: (row) => run.steps[row.position - 1]?.step.name ?? row.position },
+            {
+              name: budgetTexts.step,
+              className: "w-full",
+              cell: (row) => run.steps[row.position - 1]?.step.name ?? row.position,
+            },
             { name: budgetTexts.jobs, right: true, cell: (row) => numbers.format(row.jobs) },
             { name: budgetTexts.tokens, right: true, cell: (row) => numbers.format(row.tokens) },
           ]}
@@ -48,11 +57,19 @@ export function BudgetTab({ run }: { run: Run }) {
 
 function Spent({ spending }: { spending: Schemas["Spending"] }) {
   const { parts, since, budget } = spending;
-  const times = useMemo(() => [since, ...parts.map((part) => part.at)].map((at) => new Date(at).getTime() / 1000), [parts, since]);
+  const times = useMemo(
+    () => [since, ...parts.map((part) => part.at)].map((at) => new Date(at).getTime() / 1000),
+    [parts, since],
+  );
   const lines = useMemo(
     () => [
       { label: budgetTexts.total, tone: "run" as const, values: [0, ...parts.map((part) => part.total)] },
-      { label: budgetTexts.budget, tone: "warn" as const, isDashed: true, values: [budget, ...parts.map(() => budget)] },
+      {
+        label: budgetTexts.budget,
+        tone: "warn" as const,
+        isDashed: true,
+        values: [budget, ...parts.map(() => budget)],
+      },
     ],
     [parts, budget],
   );

@@ -13,7 +13,8 @@ export function GatesTab({ run }: { run: Run }) {
   const gates = useQuery(gatesQuery(run.id));
   if (gates.isError && !gates.data) return <ProblemPanel error={gates.error} onRetry={() => void gates.refetch()} />;
   if (!gates.data) return <Skeleton className="h-40" />;
-  if (gates.data.length === 0) return <Empty icon={<DoorOpen size={20} />} title={gateTexts.none} text={gateTexts.noneText} />;
+  if (gates.data.length === 0)
+    return <Empty icon={<DoorOpen size={20} />} title={gateTexts.none} text={gateTexts.noneText} />;
   return (
     <div className="grid max-w-3xl gap-4">
       {gates.data.map((gate) => (
@@ -28,11 +29,16 @@ function GateCard({ runId, gate, mayApprove }: { runId: string; gate: Schemas["G
   const { step, next_step: next } = gate;
   const isWaiting = !gate.approved_at && gate.parents > 0;
   return (
-    <section className="panel flex flex-wrap items-center justify-between gap-4 p-5" aria-label={gateTexts.title(step.name, next.name)}>
+    <section
+      className="panel flex flex-wrap items-center justify-between gap-4 p-5"
+      aria-label={gateTexts.title(step.name, next.name)}
+    >
       <div className="grid min-w-0 gap-1.5">
         <div className="flex flex-wrap items-center gap-3">
           <h2>{gateTexts.title(step.name, next.name)}</h2>
-          <Badge tone={gate.approved_at ? "ok" : isWaiting ? "warn" : "plain"}>{gate.approved_at ? gateTexts.approved : isWaiting ? gateTexts.waiting : gateTexts.nothing}</Badge>
+          <Badge tone={gate.approved_at ? "ok" : isWaiting ? "warn" : "plain"}>
+            {gate.approved_at ? gateTexts.approved : isWaiting ? gateTexts.waiting : gateTexts.nothing}
+          </Badge>
         </div>
         {gate.approved_at ? (
           <p className="text-muted">
@@ -43,13 +49,21 @@ function GateCard({ runId, gate, mayApprove }: { runId: string; gate: Schemas["G
             <p className="text-muted">{gateTexts.parents(gate.parents)}</p>
             {gate.children > 0 && <p className="text-muted">{gateTexts.children(gate.children, next.name)}</p>}
             {gate.children > 0 && (
-              <p className="text-muted">{gate.cost != null && gate.price != null ? gateTexts.cost(formatTokens(gate.cost), formatTokens(gate.price)) : gateTexts.noPrice}</p>
+              <p className="text-muted">
+                {gate.cost != null && gate.price != null
+                  ? gateTexts.cost(formatTokens(gate.cost), formatTokens(gate.price))
+                  : gateTexts.noPrice}
+              </p>
             )}
           </>
         )}
       </div>
       {!gate.approved_at && mayApprove && (
-        <Button look="go" busy={approval.isPending} onClick={() => approval.mutate({ slug: step.slug, name: step.name })}>
+        <Button
+          look="go"
+          busy={approval.isPending}
+          onClick={() => approval.mutate({ slug: step.slug, name: step.name })}
+        >
           {gate.cost != null && gate.children > 0 ? gateTexts.approveCost(formatTokens(gate.cost)) : gateTexts.approve}
         </Button>
       )}

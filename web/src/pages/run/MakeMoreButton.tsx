@@ -14,7 +14,9 @@ export function MakeMoreButton({ run }: { run: Run }) {
   const [budget, setBudget] = useState("");
   const change = useMakeMore(run.id, () => setOpen(false));
   const perLeaf = tokensPerLeaf(run);
-  const reasons = change.error ? { target: fieldReason(change.error, "target_leaves"), budget: fieldReason(change.error, "budget") } : null;
+  const reasons = change.error
+    ? { target: fieldReason(change.error, "target_leaves"), budget: fieldReason(change.error, "budget") }
+    : null;
   const open = (wanted: boolean) => {
     const suggested = suggestedMore(run);
     setTarget(String(suggested.target));
@@ -27,7 +29,12 @@ export function MakeMoreButton({ run }: { run: Run }) {
       <Button look={run.status === "completed" ? "go" : "plain"} icon={<Plus size={16} />} onClick={() => open(true)}>
         {texts.more}
       </Button>
-      <Dialog open={isOpen} onOpenChange={open} title={texts.title} text={texts.text(run.leaves, formatTokens(run.spent))}>
+      <Dialog
+        open={isOpen}
+        onOpenChange={open}
+        title={texts.title}
+        text={texts.text(run.leaves, formatTokens(run.spent))}
+      >
         <form
           className="grid gap-4"
           onSubmit={(event) => {
@@ -35,11 +42,37 @@ export function MakeMoreButton({ run }: { run: Run }) {
             change.mutate({ target_leaves: Number(target), budget: Number(budget) });
           }}
         >
-          <Field label={texts.target} error={reasons?.target ?? (reasons && !reasons.budget ? explain(change.error) : null)} required>
-            <Input type="number" inputMode="numeric" min={run.target_leaves + 1} max={100_000} step={1} required value={target} onChange={(event) => setTarget(event.target.value)} />
+          <Field
+            label={texts.target}
+            error={reasons?.target ?? (reasons && !reasons.budget ? explain(change.error) : null)}
+            required
+          >
+            <Input
+              type="number"
+              inputMode="numeric"
+              min={run.target_leaves + 1}
+              max={100_000}
+              step={1}
+              required
+              value={target}
+              onChange={(event) => setTarget(event.target.value)}
+            />
           </Field>
-          <Field label={texts.budget} hint={perLeaf === null ? undefined : texts.budgetHint(formatTokens(perLeaf))} error={reasons?.budget ?? null} required>
-            <Input type="number" inputMode="numeric" min={Math.max(1, run.spent)} step={1} required value={budget} onChange={(event) => setBudget(event.target.value)} />
+          <Field
+            label={texts.budget}
+            hint={perLeaf === null ? undefined : texts.budgetHint(formatTokens(perLeaf))}
+            error={reasons?.budget ?? null}
+            required
+          >
+            <Input
+              type="number"
+              inputMode="numeric"
+              min={Math.max(1, run.spent)}
+              step={1}
+              required
+              value={budget}
+              onChange={(event) => setBudget(event.target.value)}
+            />
           </Field>
           <div className="flex justify-end gap-2">
             <Button onClick={() => open(false)}>{texts.stop}</Button>

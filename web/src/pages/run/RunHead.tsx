@@ -32,7 +32,9 @@ export function RunHead({ run }: { run: Run }) {
           <Progress percent={percentOf(run)} label={runsTexts.progressOf(run.name)} />
         </div>
         <span>{runsTexts.candidates(run.candidates)}</span>
-        <span title={formatTokens(run.spent)}>{runsTexts.spent(run.spent.toLocaleString("en"), run.budget.toLocaleString("en"))}</span>
+        <span title={formatTokens(run.spent)}>
+          {runsTexts.spent(run.spent.toLocaleString("en"), run.budget.toLocaleString("en"))}
+        </span>
         <span className="truncate md:ml-auto">{runTexts.startedFrom(run.pipeline_name, run.pipeline_version)}</span>
       </div>
     </>
@@ -77,7 +79,11 @@ function Actions({ run }: { run: Run }) {
         actions={
           <>
             <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
-            <Button look="danger" busy={action.isPending} onClick={() => action.mutate("cancel", { onSettled: () => setAsked(false) })}>
+            <Button
+              look="danger"
+              busy={action.isPending}
+              onClick={() => action.mutate("cancel", { onSettled: () => setAsked(false) })}
+            >
               {runTexts.cancel}
             </Button>
           </>

@@ -6,8 +6,8 @@ import { useTitle } from "@/parts/useTitle";
 import { runTexts } from "@/texts/runs";
 import { BudgetTab } from "./BudgetTab";
 import { CompareTab } from "./compare/CompareTab";
-import { GalleryTab } from "./gallery/GalleryTab";
 import { GatesTab } from "./GatesTab";
+import { GalleryTab } from "./gallery/GalleryTab";
 import { runQuery } from "./queries";
 import { RunHead } from "./RunHead";
 import { RunNotFound } from "./RunNotFound";
@@ -42,7 +42,11 @@ export function RunPage() {
         label={runTexts.tabsLabel}
         value={search.tab ?? "tree"}
         onChange={(tab) => change({ tab: tab === "tree" ? undefined : tab })}
-        tabs={RUN_TABS.map((value) => ({ value, label: <TabLabel name={runTexts.tabs[value]} count={value === "gates" ? waiting : 0} />, content: content[value] }))}
+        tabs={RUN_TABS.map((value) => ({
+          value,
+          label: <TabLabel name={runTexts.tabs[value]} count={value === "gates" ? waiting : 0} />,
+          content: content[value],
+        }))}
       />
     </>
   );

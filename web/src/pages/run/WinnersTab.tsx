@@ -4,9 +4,9 @@ import { useRef } from "react";
 import { Button, Empty, Menu, MenuItem, Skeleton } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
 import { ProblemPanel } from "@/parts/ProblemPanel";
-import { steady, type SteadyUrls } from "@/parts/steady-urls";
+import { type SteadyUrls, steady } from "@/parts/steady-urls";
 import { runTexts, winnerTexts } from "@/texts/runs";
-import { exportUrl, winnersQuery, type Candidate, type Run } from "./queries";
+import { type Candidate, exportUrl, type Run, winnersQuery } from "./queries";
 
 export function WinnersTab({ run }: { run: Run }) {
   const winners = useQuery(winnersQuery(run.id));
@@ -15,7 +15,13 @@ export function WinnersTab({ run }: { run: Run }) {
     <div className="grid gap-4">
       <div className="flex flex-wrap items-center justify-between gap-3">
         <p className="text-muted">{winnerTexts.text}</p>
-        <Menu trigger={<Button icon={<Download size={16} />} disabled={run.candidates === 0}>{winnerTexts.export}</Button>}>
+        <Menu
+          trigger={
+            <Button icon={<Download size={16} />} disabled={run.candidates === 0}>
+              {winnerTexts.export}
+            </Button>
+          }
+        >
           <MenuItem onSelect={() => download(exportUrl(run.id, "active"))}>{winnerTexts.exportActive}</MenuItem>
           <MenuItem onSelect={() => download(exportUrl(run.id))}>{winnerTexts.exportAll}</MenuItem>
         </Menu>

@@ -3,7 +3,15 @@ import type { Run, TreeNode } from "./queries";
 
 /** Differs where a tab may show something else. */
 export function fingerprint(run: Run): string {
-  return [run.status, run.reason ?? "", run.candidates, run.spent, run.budget, run.updated_at, ...run.steps.map((step) => `${step.active}/${step.in_flight}/${step.approved}`)].join(" ");
+  return [
+    run.status,
+    run.reason ?? "",
+    run.candidates,
+    run.spent,
+    run.budget,
+    run.updated_at,
+    ...run.steps.map((step) => `${step.active}/${step.in_flight}/${step.approved}`),
+  ].join(" ");
 }
 
 /** The tree with candidates that were made since; their parents have a child more and a job less. */
@@ -11,10 +19,13 @@ export function appended(before: readonly TreeNode[], nodes: readonly TreeNode[]
   const last = before.at(-1)?.number ?? 0;
   const fresh = nodes.filter((node) => node.number > last);
   const born = new Map<string, number>();
-  for (const node of fresh) if (node.parent_id && node.rejection !== "surplus") born.set(node.parent_id, (born.get(node.parent_id) ?? 0) + 1);
+  for (const node of fresh)
+    if (node.parent_id && node.rejection !== "surplus") born.set(node.parent_id, (born.get(node.parent_id) ?? 0) + 1);
   const changed = before.map((node) => {
     const children = born.get(node.id) ?? 0;
-    return children === 0 ? node : { ...node, child_count: node.child_count + children, in_flight: Math.max(0, node.in_flight - children) };
+    return children === 0
+      ? node
+      : { ...node, child_count: node.child_count + children, in_flight: Math.max(0, node.in_flight - children) };
   });
   return [...changed, ...fresh];
 }

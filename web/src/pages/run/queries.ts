@@ -19,14 +19,20 @@ export const runQuery = (id: string) =>
   queryOptions({
     queryKey: keys.run(id),
     queryFn: ({ signal }) => data(api.GET("/api/runs/{run_id}", { params: { path: { run_id: id } }, signal })),
-    refetchInterval: ({ state }) => (state.data?.status === "active" || state.data?.steps.some((step) => step.in_flight > 0) ? ACTIVE_MS : QUIET_MS),
+    refetchInterval: ({ state }) =>
+      state.data?.status === "active" || state.data?.steps.some((step) => step.in_flight > 0) ? ACTIVE_MS : QUIET_MS,
   });
 
 /** All candidates after this number, parents before their children. */
 export async function fetchTree(id: string, after: number, signal?: AbortSignal): Promise<TreeNode[]> {
   const nodes: TreeNode[] = [];
   for (let cursor = after; ; ) {
-    const page = await data(api.GET("/api/runs/{run_id}/tree", { params: { path: { run_id: id }, query: { cursor, limit: TREE_PAGE } }, signal }));
+    const page = await data(
+      api.GET("/api/runs/{run_id}/tree", {
+        params: { path: { run_id: id }, query: { cursor, limit: TREE_PAGE } },
+        signal,
+      }),
+    );
     nodes.push(...page.items);
     if (!page.next_cursor) return nodes;
     cursor = Number(page.next_cursor);
@@ -38,7 +44,11 @@ export const treeQuery = (id: string) =>
 
 /** Candidates with their images, at most 100. */
 export async function fetchCandidates(id: string, ids: readonly string[]): Promise<Candidate[]> {
-  return (await data(api.GET("/api/runs/{run_id}/candidates", { params: { path: { run_id: id }, query: { candidate_id: [...ids] } } }))).items;
+  return (
+    await data(
+      api.GET("/api/runs/{run_id}/candidates", { params: { path: { run_id: id }, query: { candidate_id: [...ids] } } }),
+    )
+  ).items;
 }
 
 export interface GalleryFilter {
@@ -50,7 +60,12 @@ export const galleryQuery = (id: string, filter: GalleryFilter) =>
   infiniteQueryOptions({
     queryKey: [...keys.runCandidates(id), { ...filter }] as const,
     queryFn: ({ pageParam, signal }) =>
-      data(api.GET("/api/runs/{run_id}/candidates", { params: { path: { run_id: id }, query: { ...filter, cursor: pageParam, limit: GALLERY_PAGE } }, signal })),
+      data(
+        api.GET("/api/runs/{run_id}/candidates", {
+          params: { path: { run_id: id }, query: { ...filter, cursor: pageParam, limit: GALLERY_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
     placeholderData: keepPreviousData,
@@ -59,30 +74,44 @@ export const galleryQuery = (id: string, filter: GalleryFilter) =>
 export const winnersQuery = (id: string) =>
   queryOptions({
     queryKey: keys.runWinners(id),
-    queryFn: ({ signal }) => data(api.GET("/api/runs/{run_id}/winners", { params: { path: { run_id: id }, query: { limit: WINNERS } }, signal })),
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/api/runs/{run_id}/winners", { params: { path: { run_id: id }, query: { limit: WINNERS } }, signal }),
+      ),
   });
 
 export const gatesQuery = (id: string) =>
-  queryOptions({ queryKey: keys.runGates(id), queryFn: ({ signal }) => data(api.GET("/api/runs/{run_id}/gates", { params: { path: { run_id: id } }, signal })) });
+  queryOptions({
+    queryKey: keys.runGates(id),
+    queryFn: ({ signal }) => data(api.GET("/api/runs/{run_id}/gates", { params: { path: { run_id: id } }, signal })),
+  });
 
 export const spendingQuery = (id: string) =>
   queryOptions({
     queryKey: keys.runSpending(id),
-    queryFn: ({ signal }) => data(api.GET("/api/runs/{run_id}/spending", { params: { path: { run_id: id }, query: { parts: SPENDING_PARTS } }, signal })),
+    queryFn: ({ signal }) =>
+      data(
+        api.GET("/api/runs/{run_id}/spending", {
+          params: { path: { run_id: id }, query: { parts: SPENDING_PARTS } },
+          signal,
+        }),
+      ),
     placeholderData: keepPreviousData,
   });
 
 export const candidateQuery = (id: string) =>
   queryOptions({
     queryKey: keys.candidate(id),
-    queryFn: ({ signal }) => data(api.GET("/api/candidates/{candidate_id}", { params: { path: { candidate_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/candidates/{candidate_id}", { params: { path: { candidate_id: id } }, signal })),
     staleTime: 5_000,
   });
 
 export const lineageQuery = (id: string) =>
   queryOptions({
     queryKey: keys.lineage(id),
-    queryFn: ({ signal }) => data(api.GET("/api/candidates/{candidate_id}/lineage", { params: { path: { candidate_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/candidates/{candidate_id}/lineage", { params: { path: { candidate_id: id } }, signal })),
     // How it was made does not change; its URLs expire.
     staleTime: 5 * 60_000,
   });
@@ -91,7 +120,8 @@ export const lineageQuery = (id: string) =>
 export const branchQuery = (id: string) =>
   queryOptions({
     queryKey: keys.branch(id),
-    queryFn: ({ signal }) => data(api.GET("/api/candidates/{candidate_id}/branch", { params: { path: { candidate_id: id } }, signal })),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/candidates/{candidate_id}/branch", { params: { path: { candidate_id: id } }, signal })),
     staleTime: 0,
     gcTime: 0,
   });

@@ -5,7 +5,11 @@ import { formatTokens } from "@/design";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { budgetTexts, gateTexts, moreTexts, runTexts } from "@/texts/runs";
 
-const PATHS = { pause: "/api/runs/{run_id}/pause", resume: "/api/runs/{run_id}/resume", cancel: "/api/runs/{run_id}/cancel" } as const;
+const PATHS = {
+  pause: "/api/runs/{run_id}/pause",
+  resume: "/api/runs/{run_id}/resume",
+  cancel: "/api/runs/{run_id}/cancel",
+} as const;
 const DONE = { pause: runTexts.paused, resume: runTexts.resumed, cancel: runTexts.canceled };
 
 export function useRunAction(id: string) {
@@ -39,7 +43,8 @@ export function useRunDeletion(id: string, onDone: () => void) {
 export function useBudget(id: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (budget: number) => data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body: { budget } })),
+    mutationFn: (budget: number) =>
+      data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body: { budget } })),
     onSuccess: (run) => {
       client.setQueryData(keys.run(id), run);
       notifyDone(budgetTexts.saved(formatTokens(run.budget)));
@@ -53,7 +58,8 @@ export function useBudget(id: string, onDone: () => void) {
 export function useMakeMore(id: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: { target_leaves: number; budget: number }) => data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body })),
+    mutationFn: (body: { target_leaves: number; budget: number }) =>
+      data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body })),
     onSuccess: (run) => {
       client.setQueryData(keys.run(id), run);
       notifyDone(moreTexts.done(run.target_leaves));
@@ -66,7 +72,8 @@ export function useMakeMore(id: string, onDone: () => void) {
 export function useApproval(id: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ slug }: { slug: string; name: string }) => data(api.POST("/api/runs/{run_id}/steps/{step}/approve", { params: { path: { run_id: id, step: slug } } })),
+    mutationFn: ({ slug }: { slug: string; name: string }) =>
+      data(api.POST("/api/runs/{run_id}/steps/{step}/approve", { params: { path: { run_id: id, step: slug } } })),
     onSuccess: (_, { name }) => notifyDone(gateTexts.done(name)),
     onError: (error) => notifyError(error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),

@@ -19,9 +19,13 @@ export function useRunNews(run: Run): void {
   useEffect(() => {
     if (seen.current === now) return;
     seen.current = now;
-    for (const queryKey of [keys.runWinners(run.id), keys.runGates(run.id), keys.runSpending(run.id)]) void client.invalidateQueries({ queryKey });
+    for (const queryKey of [keys.runWinners(run.id), keys.runGates(run.id), keys.runSpending(run.id)])
+      void client.invalidateQueries({ queryKey });
     // A gallery that a person has scrolled through is not asked for again as a whole.
-    void client.invalidateQueries({ queryKey: keys.runCandidates(run.id), predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MOST_PAGES });
+    void client.invalidateQueries({
+      queryKey: keys.runCandidates(run.id),
+      predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MOST_PAGES,
+    });
     const known = client.getQueryData<TreeNode[]>(keys.runTree(run.id));
     if (known === undefined) return;
     if (known.length <= SMALL_TREE || Date.now() - wholeAt.current > WHOLE_TREE_MS) {
@@ -29,7 +33,9 @@ export function useRunNews(run: Run): void {
       void client.invalidateQueries({ queryKey: keys.runTree(run.id) });
     } else if (run.candidates > known.length) {
       void fetchTree(run.id, known.at(-1)?.number ?? 0)
-        .then((nodes) => client.setQueryData<TreeNode[]>(keys.runTree(run.id), (before) => appended(before ?? [], nodes)))
+        .then((nodes) =>
+          client.setQueryData<TreeNode[]>(keys.runTree(run.id), (before) => appended(before ?? [], nodes)),
+        )
         // The next look finds them.
         .catch(() => undefined);
     }

@@ -20,7 +20,10 @@ export function RunFilters({ search, onChange }: { search: RunsSearch; onChange:
         label={runsTexts.pipeline}
         className="w-56 max-sm:w-full"
         value={search.pipeline ?? ALL}
-        choices={[{ value: ALL, label: runsTexts.allPipelines }, ...pipelines.map(({ slug, name }) => ({ value: slug, label: name }))]}
+        choices={[
+          { value: ALL, label: runsTexts.allPipelines },
+          ...pipelines.map(({ slug, name }) => ({ value: slug, label: name })),
+        ]}
         onChange={(value) => onChange({ ...search, pipeline: value === ALL ? undefined : value })}
       />
     </div>

@@ -29,7 +29,10 @@ export function RunRow({ run }: { run: Run }) {
           </span>
           <Progress percent={percentOf(run)} label={runsTexts.progressOf(run.name)} />
         </span>
-        <span className="grid justify-items-start gap-1 max-lg:col-span-2 max-lg:flex max-lg:items-center max-lg:justify-between lg:justify-items-end" title={formatTokens(run.spent)}>
+        <span
+          className="grid justify-items-start gap-1 max-lg:col-span-2 max-lg:flex max-lg:items-center max-lg:justify-between lg:justify-items-end"
+          title={formatTokens(run.spent)}
+        >
           <Badge tone={toneOf(run)}>{needsUser(run) ? runTexts.waits : runTexts.status[run.status]}</Badge>
           <Time at={run.updated_at} className="text-xs whitespace-nowrap text-muted" />
         </span>
@@ -43,7 +46,12 @@ function Winners({ run }: { run: Run }) {
   return (
     <span className="flex gap-1" role="group" aria-label={runsTexts.winnersOf(run.name)}>
       {run.winners.map((winner, place) => (
-        <CandidateThumb key={winner.id} candidate={winner} alt={runTexts.image(winner.number)} className={`h-10 w-10 rounded-s border ${place > 1 ? "max-sm:hidden" : ""}`} />
+        <CandidateThumb
+          key={winner.id}
+          candidate={winner}
+          alt={runTexts.image(winner.number)}
+          className={`h-10 w-10 rounded-s border ${place > 1 ? "max-sm:hidden" : ""}`}
+        />
       ))}
     </span>
   );

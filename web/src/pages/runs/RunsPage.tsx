@@ -31,7 +31,12 @@ export function RunsPage() {
         </div>
       ) : runs.length === 0 ? (
         isFiltered(search) ? (
-          <Empty icon={<GitFork size={20} />} title={runsTexts.noneFound} text={runsTexts.noneFoundText} action={<Button onClick={() => void navigate({ search: {}, replace: true })}>{runsTexts.clear}</Button>} />
+          <Empty
+            icon={<GitFork size={20} />}
+            title={runsTexts.noneFound}
+            text={runsTexts.noneFoundText}
+            action={<Button onClick={() => void navigate({ search: {}, replace: true })}>{runsTexts.clear}</Button>}
+          />
         ) : (
           <Empty
             icon={<GitFork size={20} />}
@@ -46,13 +51,21 @@ export function RunsPage() {
         )
       ) : (
         <div className="grid gap-4">
-          <ul className="panel divide-y overflow-hidden" aria-label={runsTexts.list} aria-busy={query.isPlaceholderData}>
+          <ul
+            className="panel divide-y overflow-hidden"
+            aria-label={runsTexts.list}
+            aria-busy={query.isPlaceholderData}
+          >
             {runs.map((run) => (
               <RunRow key={run.id} run={run} />
             ))}
           </ul>
           {query.hasNextPage && (
-            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            <Button
+              className="justify-self-center"
+              busy={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
               {runsTexts.more}
             </Button>
           )}

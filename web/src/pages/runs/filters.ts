@@ -39,5 +39,8 @@ export function toneOf(run: Pick<Schemas["RunSummary"], "status" | "reason">): R
 
 /** Whether only its user can make the run go on. */
 export function needsUser(run: Pick<Schemas["RunSummary"], "status" | "reason">): boolean {
-  return run.status === "active" && (run.reason === "approval_needed" || run.reason === "budget_spent" || run.reason === "insufficient_tokens");
+  return (
+    run.status === "active" &&
+    (run.reason === "approval_needed" || run.reason === "budget_spent" || run.reason === "insufficient_tokens")
+  );
 }

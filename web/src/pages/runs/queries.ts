@@ -10,17 +10,27 @@ const REFRESH_MS = 5_000;
 export const runsQuery = (search: RunsSearch) =>
   infiniteQueryOptions({
     queryKey: keys.runs({ ...search }),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/runs", { params: { query: { ...search, winners: WINNERS, cursor: pageParam, limit: PER_PAGE } }, signal })),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/runs", {
+          params: { query: { ...search, winners: WINNERS, cursor: pageParam, limit: PER_PAGE } },
+          signal,
+        }),
+      ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     // A list without an active run is asked for less often: one may be started elsewhere.
-    refetchInterval: ({ state }) => (state.data?.pages.some((page) => page.items.some((run) => run.status === "active")) ? REFRESH_MS : 6 * REFRESH_MS),
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some((page) => page.items.some((run) => run.status === "active")) ? REFRESH_MS : 6 * REFRESH_MS,
     placeholderData: keepPreviousData,
   });
 
 /** For the filter: a person has few pipelines. */
 export const pipelineNamesQuery = queryOptions({
   queryKey: keys.pipelineNames,
-  queryFn: async ({ signal }) => (await data(api.GET("/api/pipelines", { params: { query: { limit: 200 } }, signal }))).items.map(({ slug, name }) => ({ slug, name })),
+  queryFn: async ({ signal }) =>
+    (await data(api.GET("/api/pipelines", { params: { query: { limit: 200 } }, signal }))).items.map(
+      ({ slug, name }) => ({ slug, name }),
+    ),
   staleTime: 60_000,
 });

@@ -1,6 +1,6 @@
 import { useRef } from "react";
 import type { Schemas } from "@/api/types";
-import { steady, type SteadyUrls } from "@/parts/steady-urls";
+import { type SteadyUrls, steady } from "@/parts/steady-urls";
 
 type Run = Schemas["RunItem"];
 

@@ -4,8 +4,8 @@ import { Download } from "lucide-react";
 import type { Schemas } from "@/api/types";
 import { Button, Time } from "@/design";
 import { BeforeAfter } from "@/parts/BeforeAfter";
-import type { Media } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
+import type { Media } from "@/parts/media";
 import { useTitle } from "@/parts/useTitle";
 import { shareTexts } from "@/texts/share";
 import { sharedQuery } from "./queries";
@@ -18,13 +18,16 @@ export function SharePage() {
   useTitle(shared.title);
   const after = mediaOf(shared.after, shared.title);
   const before = shared.before ? mediaOf(shared.before, shared.title) : null;
-  const canCompare = before !== null && before.kind === after.kind && (after.kind === "image" || after.kind === "video");
+  const canCompare =
+    before !== null && before.kind === after.kind && (after.kind === "image" || after.kind === "video");
   return (
     <ShareFrame>
       <div className="mb-5 flex flex-wrap items-end justify-between gap-4">
         <div className="min-w-0">
           <h1 className="break-words">{shared.title}</h1>
-          {shared.prompt && <p className="mt-1 max-w-prose break-words whitespace-pre-wrap text-muted">{shared.prompt}</p>}
+          {shared.prompt && (
+            <p className="mt-1 max-w-prose break-words whitespace-pre-wrap text-muted">{shared.prompt}</p>
+          )}
         </div>
         <Button look="go" asChild>
           <a href={after.url} download>
@@ -33,7 +36,9 @@ export function SharePage() {
           </a>
         </Button>
       </div>
-      <div className="appear">{canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />}</div>
+      <div className="appear">
+        {canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />}
+      </div>
       {(shared.more ?? []).length > 0 && (
         <section className="mt-6">
           <h2 className="mb-3">{shareTexts.more}</h2>

@@ -1,8 +1,8 @@
 import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-router";
 import { hasStatus } from "@/api/problems";
 import { rootRoute } from "@/frame/routes";
-import { ShareEnded } from "./ShareEnded";
 import { sharedQuery } from "./queries";
+import { ShareEnded } from "./ShareEnded";
 
 export const shareRoute = createRoute({
   getParentRoute: () => rootRoute,

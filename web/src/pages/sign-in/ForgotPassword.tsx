@@ -12,7 +12,13 @@ export function ForgotPassword({ email }: { email: string }) {
   const message = !email && wasEmpty ? signInTexts.emailFirst : ask.error ? explain(ask.error) : ask.data?.message;
   return (
     <div className="grid justify-items-start gap-1">
-      <Button look="quiet" size="s" className="-ml-2.5" busy={ask.isPending} onClick={() => (email ? ask.mutate() : setWasEmpty(true))}>
+      <Button
+        look="quiet"
+        size="s"
+        className="-ml-2.5"
+        busy={ask.isPending}
+        onClick={() => (email ? ask.mutate() : setWasEmpty(true))}
+      >
         {signInTexts.forgot}
       </Button>
       <p role="status" className="text-s text-muted">

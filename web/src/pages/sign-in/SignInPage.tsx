@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { useState, type FormEvent } from "react";
+import { type FormEvent, useState } from "react";
 import { explain } from "@/api/problems";
 import { Button, Field, Input } from "@/design";
 import icon from "@/icon.svg";
@@ -37,14 +37,34 @@ export function SignInPage() {
         <form onSubmit={submit} className="panel grid gap-4 p-6" noValidate>
           <div>
             <h1 className="text-xl">{signInTexts.title}</h1>
-            <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : used ? signInTexts.linkUsed : signInTexts.text}</p>
+            <p className="mt-1 text-muted">
+              {ended ? signInTexts.sessionEnded : used ? signInTexts.linkUsed : signInTexts.text}
+            </p>
           </div>
           {offered && <DemoEntry email={offered} />}
           <Field label={signInTexts.email} error={missing(email)}>
-            <Input type="email" name="email" autoComplete="username" autoFocus={!offered} required value={email} onChange={(event) => setEmail(event.target.value)} />
+            <Input
+              type="email"
+              name="email"
+              autoComplete="username"
+              autoFocus={!offered}
+              required
+              value={email}
+              onChange={(event) => setEmail(event.target.value)}
+            />
           </Field>
-          <Field label={signInTexts.password} error={missing(password) ?? (signIn.error ? explain(signIn.error) : null)}>
-            <Input type="password" name="password" autoComplete="current-password" required value={password} onChange={(event) => setPassword(event.target.value)} />
+          <Field
+            label={signInTexts.password}
+            error={missing(password) ?? (signIn.error ? explain(signIn.error) : null)}
+          >
+            <Input
+              type="password"
+              name="password"
+              autoComplete="current-password"
+              required
+              value={password}
+              onChange={(event) => setPassword(event.target.value)}
+            />
           </Field>
           <Button type="submit" look={offered ? "plain" : "go"} busy={signIn.isPending}>
             {signInTexts.submit}

@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { rootRoute } from "@/frame/routes";
-import { offeredQuery } from "./queries";
 import { onceToken, signInOnce } from "./once";
+import { offeredQuery } from "./queries";
 import { safeNext } from "./safe-next";
 
 interface SignInSearch {
@@ -25,7 +25,9 @@ export const signInRoute = createRoute({
     const token = onceToken(location.hash);
     if (token === null) return;
     const isSignedIn = await signInOnce(context.queryClient, token);
-    throw redirect(isSignedIn ? { to: "/effects", replace: true } : { to: "/sign-in", search: { used: true }, replace: true });
+    throw redirect(
+      isSignedIn ? { to: "/effects", replace: true } : { to: "/sign-in", search: { used: true }, replace: true },
+    );
   },
   // Before the page is drawn, so that nothing moves when it is known.
   loader: ({ context }) => context.queryClient.prefetchQuery(offeredQuery),

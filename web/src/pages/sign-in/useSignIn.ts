@@ -7,7 +7,10 @@ import type { Me } from "@/api/types";
 
 export function useSignIn() {
   const enter = useEnter();
-  return useMutation({ mutationFn: (body: { email: string; password: string }) => data(api.POST("/api/auth/login", { body })), onSuccess: enter });
+  return useMutation({
+    mutationFn: (body: { email: string; password: string }) => data(api.POST("/api/auth/login", { body })),
+    onSuccess: enter,
+  });
 }
 
 export function useEnterDemo() {

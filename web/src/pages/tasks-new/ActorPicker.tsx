@@ -1,10 +1,17 @@
 import { Link } from "@tanstack/react-router";
-import { AudioLines, Bot, Clapperboard, Globe, ImagePlus, PenLine, Sparkles, type LucideIcon } from "lucide-react";
+import { AudioLines, Bot, Clapperboard, Globe, ImagePlus, type LucideIcon, PenLine, Sparkles } from "lucide-react";
 import { classes } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { taskTexts } from "@/texts/tasks";
 
-const ICONS: Record<string, LucideIcon> = { copy: PenLine, scrape: Globe, static_ad: ImagePlus, ugc_video: Clapperboard, tts: AudioLines, media: Sparkles };
+const ICONS: Record<string, LucideIcon> = {
+  copy: PenLine,
+  scrape: Globe,
+  static_ad: ImagePlus,
+  ugc_video: Clapperboard,
+  tts: AudioLines,
+  media: Sparkles,
+};
 
 /** The chosen one is in the URL. */
 export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chosen: string }) {

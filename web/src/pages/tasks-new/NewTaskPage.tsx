@@ -18,13 +18,28 @@ export function NewTaskPage() {
   const actors = useQuery(actorsQuery);
   const earlier = useQuery({ ...sentQuery(from ?? ""), enabled: from !== undefined });
   const name = wanted ?? earlier.data?.actor;
-  const actor = actors.data?.find((each) => each.name === name) ?? actors.data?.find((each) => each.is_active && each.is_ready) ?? actors.data?.[0];
+  const actor =
+    actors.data?.find((each) => each.name === name) ??
+    actors.data?.find((each) => each.is_active && each.is_ready) ??
+    actors.data?.[0];
   useTitle(actor?.title ?? taskTexts.title);
   const answer = useRef<HTMLDivElement>(null);
   const isFilling = from !== undefined && earlier.isPending;
   const head = <PageHead title={taskTexts.title} text={taskTexts.text} />;
-  if (actors.isError) return <>{head}<ProblemPanel error={actors.error} onRetry={() => void actors.refetch()} /></>;
-  if (actors.data?.length === 0) return <>{head}<Empty icon={<Bot size={20} />} title={taskTexts.none} text={taskTexts.noneText} /></>;
+  if (actors.isError)
+    return (
+      <>
+        {head}
+        <ProblemPanel error={actors.error} onRetry={() => void actors.refetch()} />
+      </>
+    );
+  if (actors.data?.length === 0)
+    return (
+      <>
+        {head}
+        <Empty icon={<Bot size={20} />} title={taskTexts.none} text={taskTexts.noneText} />
+      </>
+    );
   return (
     <>
       {head}
@@ -38,9 +53,15 @@ export function NewTaskPage() {
               earlier={earlier.data?.payload ?? null}
               from={from}
               variant={variant}
-              onVariant={(title) => void navigate({ search: { actor: actor.name, variant: title }, replace: true, resetScroll: false })}
+              onVariant={(title) =>
+                void navigate({ search: { actor: actor.name, variant: title }, replace: true, resetScroll: false })
+              }
               onSubmitted={(id) => {
-                void navigate({ search: { actor: actor.name, variant, job: id, from }, replace: true, resetScroll: false });
+                void navigate({
+                  search: { actor: actor.name, variant, job: id, from },
+                  replace: true,
+                  resetScroll: false,
+                });
                 // On a phone it is below the form.
                 answer.current?.scrollIntoView({ block: "nearest", behavior: "smooth" });
               }}

@@ -7,8 +7,8 @@ import { Button, Empty, Progress, Skeleton, StatusBadge } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
 import { DownloadButton } from "@/parts/DownloadButton";
 import { answerOf } from "@/parts/job/answers";
-import { mediaOf } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
+import { mediaOf } from "@/parts/media";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { taskTexts } from "@/texts/tasks";
@@ -72,7 +72,9 @@ export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
           </div>
         </details>
       )}
-      {status === "completed" && answer === null && media.length === 0 && <p className="text-muted">{taskTexts.noAnswer}</p>}
+      {status === "completed" && answer === null && media.length === 0 && (
+        <p className="text-muted">{taskTexts.noAnswer}</p>
+      )}
     </section>
   );
 }

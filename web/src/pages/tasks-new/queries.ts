@@ -7,7 +7,9 @@ export const sentQuery = (jobId: string) =>
   queryOptions({
     queryKey: ["tasks", "sent", jobId],
     queryFn: async ({ signal }) => {
-      const task = await data(api.GET("/api/task/{task_id}", { params: { path: { task_id: `tq_${jobId.replaceAll("-", "")}` } }, signal }));
+      const task = await data(
+        api.GET("/api/task/{task_id}", { params: { path: { task_id: `tq_${jobId.replaceAll("-", "")}` } }, signal }),
+      );
       return { actor: task.actor, payload: (task.payload ?? {}) as Payload };
     },
     staleTime: Infinity,

@@ -15,7 +15,12 @@ export interface TaskSearch {
 export const newTaskRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/tasks/new",
-  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), variant: text(search.variant), job: id(search.job), from: id(search.from) }),
+  validateSearch: (search: Record<string, unknown>): TaskSearch => ({
+    actor: text(search.actor),
+    variant: text(search.variant),
+    job: id(search.job),
+    from: id(search.from),
+  }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(actorsQuery),
   component: lazyRouteComponent(() => import("./NewTaskPage"), "NewTaskPage"),
 });

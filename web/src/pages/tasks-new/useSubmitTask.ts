@@ -13,10 +13,15 @@ export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => voi
   const mutation = useMutation({
     mutationFn: (payload: Payload) => {
       const body = { actor, payload };
-      return data(api.POST("/api/task", { body: { ...body, idempotency_key: key.current.of(body), priority: 0, queue_name: "default", max_retries: 3 } }));
+      return data(
+        api.POST("/api/task", {
+          body: { ...body, idempotency_key: key.current.of(body), priority: 0, queue_name: "default", max_retries: 3 },
+        }),
+      );
     },
     onSuccess: (task) => {
-      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists]) void client.invalidateQueries({ queryKey: each });
+      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists])
+        void client.invalidateQueries({ queryKey: each });
       onSubmitted(task.job_id);
     },
     onSettled: (_task, error) => {

@@ -17,10 +17,15 @@ export function ChoiceField({ value, choices, onChange, ...shared }: Props) {
   const named = choices.map((choice) => ({ value: JSON.stringify(choice), label: choiceLabel(choice) }));
   const chosen = JSON.stringify(value);
   const change = (next: string) => onChange(JSON.parse(next) as PlainValue);
-  const isShort = named.length <= MOST_SEGMENTS && named.reduce((sum, each) => sum + each.label.length, 0) <= MOST_CHARACTERS;
+  const isShort =
+    named.length <= MOST_SEGMENTS && named.reduce((sum, each) => sum + each.label.length, 0) <= MOST_CHARACTERS;
   return (
     <Field {...shared}>
-      {isShort ? <Segments value={chosen} choices={named} onChange={change} label={shared.label} className="w-full *:grow" /> : <Select value={chosen} choices={named} onChange={change} />}
+      {isShort ? (
+        <Segments value={chosen} choices={named} onChange={change} label={shared.label} className="w-full *:grow" />
+      ) : (
+        <Select value={chosen} choices={named} onChange={change} />
+      )}
     </Field>
   );
 }

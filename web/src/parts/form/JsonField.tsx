@@ -24,7 +24,13 @@ export function JsonField({ value, onChange, error, ...shared }: Props) {
   };
   return (
     <Field {...shared} error={isWrong ? formTexts.notJson : error}>
-      <Textarea value={typed} rows={4} spellCheck={false} className="font-mono text-s" onChange={(event) => read(event.target.value)} />
+      <Textarea
+        value={typed}
+        rows={4}
+        spellCheck={false}
+        className="font-mono text-s"
+        onChange={(event) => read(event.target.value)}
+      />
     </Field>
   );
 }

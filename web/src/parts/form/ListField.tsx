@@ -11,7 +11,11 @@ interface Props extends Shared {
 export function ListField({ value, onChange, hint, ...shared }: Props) {
   return (
     <Field {...shared} hint={hint ? `${hint} ${formTexts.oneBelow}` : formTexts.oneBelow}>
-      <Textarea rows={2} value={value.join("\n")} onChange={(event) => onChange(event.target.value === "" ? [] : event.target.value.split("\n"))} />
+      <Textarea
+        rows={2}
+        value={value.join("\n")}
+        onChange={(event) => onChange(event.target.value === "" ? [] : event.target.value.split("\n"))}
+      />
     </Field>
   );
 }

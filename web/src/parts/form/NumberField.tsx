@@ -31,10 +31,31 @@ export function NumberField({ value, limits, onChange, ...shared }: Props) {
   return (
     <Field {...shared} aside={min != null && max != null && !canBeDrawn ? formTexts.range(min, max) : undefined}>
       <div className="flex items-center gap-3">
-        {hasSlider && <Slider value={value ?? min} min={min} max={max} step={step} onChange={(next) => onChange(tidy(next, step))} label={shared.label} />}
-        <NumberBox value={value} step={step} onChange={onChange} className={hasSlider ? "w-20! shrink-0 text-right" : ""} />
+        {hasSlider && (
+          <Slider
+            value={value ?? min}
+            min={min}
+            max={max}
+            step={step}
+            onChange={(next) => onChange(tidy(next, step))}
+            label={shared.label}
+          />
+        )}
+        <NumberBox
+          value={value}
+          step={step}
+          onChange={onChange}
+          className={hasSlider ? "w-20! shrink-0 text-right" : ""}
+        />
         {canBeDrawn && (
-          <Button size="icon" aria-label={formTexts.random} title={formTexts.random} onClick={() => onChange(drawn(min, max))} icon={<Dices size={16} />} className="shrink-0" />
+          <Button
+            size="icon"
+            aria-label={formTexts.random}
+            title={formTexts.random}
+            onClick={() => onChange(drawn(min, max))}
+            icon={<Dices size={16} />}
+            className="shrink-0"
+          />
         )}
       </div>
     </Field>
@@ -42,7 +63,17 @@ export function NumberField({ value, limits, onChange, ...shared }: Props) {
 }
 
 /** Keeps what is typed until it is a number, such as "-" or "0.". */
-function NumberBox({ value, step, onChange, className }: { value: number | null; step: number; onChange: (value: number | null) => void; className: string }) {
+function NumberBox({
+  value,
+  step,
+  onChange,
+  className,
+}: {
+  value: number | null;
+  step: number;
+  onChange: (value: number | null) => void;
+  className: string;
+}) {
   const [typed, setTyped] = useState(value === null ? "" : String(value));
   useEffect(() => setTyped((now) => (read(now) === value ? now : value === null ? "" : String(value))), [value]);
   return (

@@ -3,8 +3,8 @@ import type { ReactNode } from "react";
 import { Button } from "@/design";
 import { formTexts } from "@/texts/form";
 import type { Shared } from "./fields";
-import { useTemplates } from "./templates";
 import { TextField } from "./TextField";
+import { useTemplates } from "./templates";
 
 interface Props {
   name: string;
@@ -24,7 +24,9 @@ export function Templatable({ name, shared, value, onChange, children }: Props) 
   const label = isTemplate ? formTexts.ownValue(shared.label) : formTexts.fromVariable(shared.label);
   return (
     <div className="flex items-start gap-2">
-      <div className="min-w-0 grow">{isTemplate ? <TextField {...shared} isLine value={value} onChange={onChange} /> : children}</div>
+      <div className="min-w-0 grow">
+        {isTemplate ? <TextField {...shared} isLine value={value} onChange={onChange} /> : children}
+      </div>
       <Button
         look="quiet"
         size="icon"

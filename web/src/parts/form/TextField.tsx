@@ -18,19 +18,35 @@ interface Props extends Shared {
   placeholder?: string;
 }
 
-export function TextField({ value, maxLength, onChange, isLine = maxLength != null && maxLength <= ONE_LINE, type = "text", placeholder, ...shared }: Props) {
+export function TextField({
+  value,
+  maxLength,
+  onChange,
+  isLine = maxLength != null && maxLength <= ONE_LINE,
+  type = "text",
+  placeholder,
+  ...shared
+}: Props) {
   const templates = useTemplates();
   // As the server counts: an emoji is one.
   const used = [...value].length;
   const counter = maxLength != null && ((!isLine && maxLength <= MUCH_TEXT) || used > maxLength / 2) && (
-    <span className={classes(used > maxLength ? "font-[550] text-bad" : used > maxLength * NEARLY_FULL && "text-warn")}>{formTexts.counter(used, maxLength)}</span>
+    <span className={classes(used > maxLength ? "font-[550] text-bad" : used > maxLength * NEARLY_FULL && "text-warn")}>
+      {formTexts.counter(used, maxLength)}
+    </span>
   );
   return (
     <Field {...shared} aside={counter || undefined}>
       {templates !== null ? (
         <templates.Control value={value} isLine={isLine} placeholder={placeholder} onChange={onChange} />
       ) : isLine ? (
-        <Input type={type} value={value} placeholder={placeholder} autoComplete="off" onChange={(event) => onChange(event.target.value)} />
+        <Input
+          type={type}
+          value={value}
+          placeholder={placeholder}
+          autoComplete="off"
+          onChange={(event) => onChange(event.target.value)}
+        />
       ) : (
         <Textarea value={value} placeholder={placeholder} onChange={(event) => onChange(event.target.value)} />
       )}

@@ -119,19 +119,32 @@ export function payloadOf(schema: Schema, root: Schema, value: Json | undefined)
 function hasOwnWords(schema: Schema, root: Schema, value: Json | undefined): boolean {
   return fieldsOf(schema, root).some(({ name, schema: own, kind }) => {
     const given = isObject(value) ? value[name] : undefined;
-    return kind === "object" ? hasOwnWords(own, root, given) : !isEmpty(given) && JSON.stringify(given) !== JSON.stringify(own.default);
+    return kind === "object"
+      ? hasOwnWords(own, root, given)
+      : !isEmpty(given) && JSON.stringify(given) !== JSON.stringify(own.default);
   });
 }
 
-export type Problem = { is: "required" } | { is: "tooLong"; most: number } | { is: "atLeast"; least: number } | { is: "atMost"; most: number } | { is: "whole" };
+export type Problem =
+  | { is: "required" }
+  | { is: "tooLong"; most: number }
+  | { is: "atLeast"; least: number }
+  | { is: "atMost"; most: number }
+  | { is: "whole" };
 
 /** By path, joined with points: what the server would refuse. */
-export function problemsOf(schema: Schema, root: Schema, value: Json | undefined, path: Path = []): Record<string, Problem> {
+export function problemsOf(
+  schema: Schema,
+  root: Schema,
+  value: Json | undefined,
+  path: Path = [],
+): Record<string, Problem> {
   const found: Record<string, Problem> = {};
   for (const field of fieldsOf(schema, root, path)) {
     const given = isObject(value) ? value[field.name] : undefined;
     if (field.kind === "object") {
-      if (field.required || hasOwnWords(field.schema, root, given)) Object.assign(found, problemsOf(field.schema, root, given, field.path));
+      if (field.required || hasOwnWords(field.schema, root, given))
+        Object.assign(found, problemsOf(field.schema, root, given, field.path));
       continue;
     }
     const problem = problemOf(field, given);
@@ -142,7 +155,8 @@ export function problemsOf(schema: Schema, root: Schema, value: Json | undefined
 
 function problemOf({ schema, required }: SchemaField, given: Json | undefined): Problem | null {
   if (isEmpty(given)) return required ? { is: "required" } : null;
-  if (typeof given === "string" && schema.maxLength !== undefined && [...given].length > schema.maxLength) return { is: "tooLong", most: schema.maxLength };
+  if (typeof given === "string" && schema.maxLength !== undefined && [...given].length > schema.maxLength)
+    return { is: "tooLong", most: schema.maxLength };
   if (typeof given === "number") {
     if (schema.minimum !== undefined && given < schema.minimum) return { is: "atLeast", least: schema.minimum };
     if (schema.maximum !== undefined && given > schema.maximum) return { is: "atMost", most: schema.maximum };
@@ -152,7 +166,12 @@ function problemOf({ schema, required }: SchemaField, given: Json | undefined): 
 }
 
 function isEmpty(value: Json | undefined): boolean {
-  return value === undefined || value === null || (typeof value === "string" && value.trim() === "") || (Array.isArray(value) && value.every((item) => item === ""));
+  return (
+    value === undefined ||
+    value === null ||
+    (typeof value === "string" && value.trim() === "") ||
+    (Array.isArray(value) && value.every((item) => item === ""))
+  );
 }
 
 function isObject(value: Json | undefined): value is { [name: string]: Json } {

@@ -1,5 +1,5 @@
 // Where the values of a form may contain placeholders: steps of pipelines. Elsewhere there are none.
-import { createContext, useContext, type ComponentType } from "react";
+import { type ComponentType, createContext, useContext } from "react";
 
 export interface ControlProps {
   value: string;

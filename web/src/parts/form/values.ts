@@ -1,7 +1,7 @@
 // The values of a form made from properties: what they start with, what is wrong with them, what is sent. Pure.
 import type { Schemas } from "@/api/types";
-import type { FileValue } from "@/parts/UploadField";
 import { isFileType } from "@/parts/media";
+import type { FileValue } from "@/parts/UploadField";
 import { formTexts } from "@/texts/form";
 
 export type Property = Schemas["EffectProperty"];
@@ -15,7 +15,9 @@ export function isFile(value: FormValue | undefined): value is FileValue {
 
 /** A default of a file is the installation's own file: it is used where nothing is chosen. */
 export function initialValues(properties: readonly Property[]): FormValues {
-  return Object.fromEntries(properties.map((each) => [each.key, isFileType(each.type) ? null : (each.default ?? emptyOf(each))]));
+  return Object.fromEntries(
+    properties.map((each) => [each.key, isFileType(each.type) ? null : (each.default ?? emptyOf(each))]),
+  );
 }
 
 function emptyOf(property: Property): FormValue {
@@ -64,7 +66,8 @@ export function problemsOf(properties: readonly Property[], values: FormValues):
 
 function problemOf({ type, required, limits }: Property, value: FormValue): string | null {
   if (value === null || (typeof value === "string" && value.trim() === "")) return required ? formTexts.required : null;
-  if (type === "text" && typeof value === "string" && limits.max_length && [...value].length > limits.max_length) return formTexts.tooLong(limits.max_length);
+  if (type === "text" && typeof value === "string" && limits.max_length && [...value].length > limits.max_length)
+    return formTexts.tooLong(limits.max_length);
   if (type !== "number" || typeof value !== "number") return null;
   if (limits.min != null && value < limits.min) return formTexts.atLeast(limits.min);
   if (limits.max != null && value > limits.max) return formTexts.atMost(limits.max);
@@ -90,7 +93,10 @@ export function labelOf({ key, label }: { key: string; label: string }): string 
 }
 
 export function titled(name: string): string {
-  const words = name.replace(/[_-]+/g, " ").replace(/\burl\b/gi, "URL").trim();
+  const words = name
+    .replace(/[_-]+/g, " ")
+    .replace(/\burl\b/gi, "URL")
+    .trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -1,8 +1,8 @@
 import { Panel, useReactFlow, useStore } from "@xyflow/react";
 import { Maximize, Minus, Plus } from "lucide-react";
+import { type RefObject, useEffect } from "react";
 import { Button } from "@/design";
 import { graphTexts } from "@/texts/graph";
-import { useEffect, type RefObject } from "react";
 
 export const FIT = { padding: 0.12, maxZoom: 1 };
 

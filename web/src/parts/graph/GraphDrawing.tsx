@@ -1,19 +1,26 @@
+import { type Edge, MiniMap, ReactFlow, ReactFlowProvider } from "@xyflow/react";
 import { useMemo, useRef } from "react";
-import { MiniMap, ReactFlow, ReactFlowProvider, type Edge } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import "./graph.css";
 import { graphTexts } from "@/texts/graph";
 import type { GraphProps } from "./Graph";
 import { FIT, GraphControls } from "./GraphControls";
-import { GraphNodeBox, type GraphFlowNode } from "./GraphNodeBox";
-import { NODE_HEIGHT, NODE_WIDTH, type Layout } from "./layout";
+import { type GraphFlowNode, GraphNodeBox } from "./GraphNodeBox";
+import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 
 const NODE_TYPES = { box: GraphNodeBox };
 /** From here on a small map helps, and nodes out of sight are not drawn. */
 const MANY = 40;
 const VERY_MANY = 300;
 
-export default function GraphDrawing({ label, graph, layout, marks, selected = [], onSelect }: GraphProps & { layout: Layout }) {
+export default function GraphDrawing({
+  label,
+  graph,
+  layout,
+  marks,
+  selected = [],
+  onSelect,
+}: GraphProps & { layout: Layout }) {
   const wasMoved = useRef(false);
   const nodes = useMemo(
     () =>
@@ -71,7 +78,15 @@ export default function GraphDrawing({ label, graph, layout, marks, selected = [
         zoomOnDoubleClick={false}
         onlyRenderVisibleElements={graph.nodes.length > VERY_MANY}
       >
-        {graph.nodes.length >= MANY && <MiniMap position="top-right" className="max-md:hidden" ariaLabel={graphTexts.map} pannable nodeColor="var(--line-strong)" />}
+        {graph.nodes.length >= MANY && (
+          <MiniMap
+            position="top-right"
+            className="max-md:hidden"
+            ariaLabel={graphTexts.map}
+            pannable
+            nodeColor="var(--line-strong)"
+          />
+        )}
         <GraphControls wasMoved={wasMoved} />
       </ReactFlow>
     </ReactFlowProvider>

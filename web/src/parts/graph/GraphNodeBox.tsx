@@ -1,4 +1,4 @@
-import { Handle, Position, useReactFlow, type Node, type NodeProps } from "@xyflow/react";
+import { Handle, type Node, type NodeProps, Position, useReactFlow } from "@xyflow/react";
 import type { FocusEvent } from "react";
 import { classes, type Tone } from "@/design";
 import { graphTexts } from "@/texts/graph";
@@ -14,8 +14,20 @@ export interface GraphNodeData extends Record<string, unknown> {
 }
 export type GraphFlowNode = Node<GraphNodeData, "box">;
 
-const TONES: Record<Tone, string> = { plain: "border-line", ok: "border-ok", warn: "border-warn", bad: "border-bad", run: "border-run" };
-const BADGES: Record<Tone, string> = { plain: "text-muted", ok: "text-ok", warn: "text-warn", bad: "text-bad", run: "text-run" };
+const TONES: Record<Tone, string> = {
+  plain: "border-line",
+  ok: "border-ok",
+  warn: "border-warn",
+  bad: "border-bad",
+  run: "border-run",
+};
+const BADGES: Record<Tone, string> = {
+  plain: "text-muted",
+  ok: "text-ok",
+  warn: "text-warn",
+  bad: "text-bad",
+  run: "text-run",
+};
 /** Text has to stay readable on the warmest node. */
 const WARMEST = 0.13;
 const READABLE = 0.7;
@@ -25,11 +37,15 @@ export function GraphNodeBox({ data: { node, mark, isSelected, onSelect } }: Nod
   const tone = mark?.tone ?? "plain";
   const badges = mark?.badges ?? [];
   const look = classes("graph-box", TONES[tone], isSelected && "is-selected", mark?.isRunning && "is-running");
-  const style = mark?.heat === undefined ? undefined : { background: `color-mix(in srgb, var(--accent) ${Math.round(mark.heat * WARMEST * 100)}%, var(--panel))` };
+  const style =
+    mark?.heat === undefined
+      ? undefined
+      : { background: `color-mix(in srgb, var(--accent) ${Math.round(mark.heat * WARMEST * 100)}%, var(--panel))` };
   // A node that the keyboard reaches may be out of sight.
   const show = (event: FocusEvent<HTMLElement>) => {
     const at = getNode(node.id)?.position;
-    if (at && event.currentTarget.matches(":focus-visible")) void setCenter(at.x + NODE_WIDTH / 2, at.y + NODE_HEIGHT / 2, { zoom: Math.max(getZoom(), READABLE) });
+    if (at && event.currentTarget.matches(":focus-visible"))
+      void setCenter(at.x + NODE_WIDTH / 2, at.y + NODE_HEIGHT / 2, { zoom: Math.max(getZoom(), READABLE) });
   };
   const content = (
     <>
@@ -43,7 +59,11 @@ export function GraphNodeBox({ data: { node, mark, isSelected, onSelect } }: Nod
         <span className="min-w-0 flex-1 truncate text-muted" title={node.classType}>
           {node.classType}
         </span>
-        {badges.length > 0 && <span className={classes("num min-w-0 max-w-[60%] shrink-0 truncate font-[550]", BADGES[tone])}>{badges.join(" · ")}</span>}
+        {badges.length > 0 && (
+          <span className={classes("num min-w-0 max-w-[60%] shrink-0 truncate font-[550]", BADGES[tone])}>
+            {badges.join(" · ")}
+          </span>
+        )}
       </span>
     </>
   );
@@ -51,7 +71,14 @@ export function GraphNodeBox({ data: { node, mark, isSelected, onSelect } }: Nod
     <>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       {onSelect ? (
-        <button type="button" className={look} style={style} aria-pressed={isSelected} onClick={() => onSelect(node.id)} onFocus={show}>
+        <button
+          type="button"
+          className={look}
+          style={style}
+          aria-pressed={isSelected}
+          onClick={() => onSelect(node.id)}
+          onFocus={show}
+        >
           {content}
         </button>
       ) : (

@@ -32,7 +32,9 @@ export interface Graph {
 /** The graph in a value, or null where there is none. Values come from people: whatever does not fit is left out. */
 export function readGraph(value: unknown): Graph | null {
   if (!isObject(value)) return null;
-  const nodes = Object.entries(value).flatMap(([id, each]) => (isObject(each) && typeof each.class_type === "string" ? [readNode(id, each)] : []));
+  const nodes = Object.entries(value).flatMap(([id, each]) =>
+    isObject(each) && typeof each.class_type === "string" ? [readNode(id, each)] : [],
+  );
   return nodes.length === 0 ? null : { nodes, edges: edgesOf(nodes) };
 }
 
@@ -40,7 +42,12 @@ function readNode(id: string, value: Record<string, unknown>): GraphNode {
   const classType = String(value.class_type);
   const meta = isObject(value._meta) ? value._meta.title : undefined;
   const inputs = isObject(value.inputs) ? Object.entries(value.inputs) : [];
-  return { id, classType, title: typeof meta === "string" && meta.trim() ? meta.trim() : classType, inputs: inputs.map(([name, each]) => readInput(name, each)) };
+  return {
+    id,
+    classType,
+    title: typeof meta === "string" && meta.trim() ? meta.trim() : classType,
+    inputs: inputs.map(([name, each]) => readInput(name, each)),
+  };
 }
 
 function readInput(name: string, value: unknown): NodeInput {

@@ -30,7 +30,9 @@ type Neighbours = ReadonlyMap<string, readonly string[]>;
 /** Every node has a place and no two overlap, also where links form a cycle. The same graph is always drawn alike. */
 export function layoutGraph(graph: Graph): Layout {
   const ids = graph.nodes.map((node) => node.id);
-  const edges = graph.edges.filter((edge) => edge.source !== edge.target).map((edge): [string, string] => [edge.source, edge.target]);
+  const edges = graph.edges
+    .filter((edge) => edge.source !== edge.target)
+    .map((edge): [string, string] => [edge.source, edge.target]);
   const forward = withoutCycles(ids, edges);
   const sources = neighbours(ids, forward, 1, 0);
   const targets = neighbours(ids, forward, 0, 1);
@@ -93,7 +95,10 @@ function columnsOf(ids: readonly string[], sources: Neighbours, targets: Neighbo
   const ready = ids.filter((id) => missing.get(id) === 0);
   for (let index = 0; index < ready.length; index++) {
     const id = ready[index]!;
-    columns.set(id, sources.get(id)!.reduce((most, each) => Math.max(most, columns.get(each)! + 1), 0));
+    columns.set(
+      id,
+      sources.get(id)!.reduce((most, each) => Math.max(most, columns.get(each)! + 1), 0),
+    );
     for (const target of targets.get(id)!) {
       missing.set(target, missing.get(target)! - 1);
       if (missing.get(target) === 0) ready.push(target);
@@ -128,7 +133,14 @@ function partsOf(ids: readonly string[], sources: Neighbours, targets: Neighbour
 }
 
 /** Draws one part below `top` and returns where it ends. */
-function place(part: readonly string[], columns: ReadonlyMap<string, number>, sources: Neighbours, targets: Neighbours, top: number, positions: Map<string, Point>): number {
+function place(
+  part: readonly string[],
+  columns: ReadonlyMap<string, number>,
+  sources: Neighbours,
+  targets: Neighbours,
+  top: number,
+  positions: Map<string, Point>,
+): number {
   const least = part.reduce((found, id) => Math.min(found, columns.get(id)!), Number.POSITIVE_INFINITY);
   const layers: string[][] = [];
   for (const id of part) {
@@ -140,7 +152,8 @@ function place(part: readonly string[], columns: ReadonlyMap<string, number>, so
   for (const layer of layers) layer?.forEach((id, index) => rows.set(id, index - (layer.length - 1) / 2));
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const isForward = sweep % 2 === 0;
-    for (const layer of isForward ? layers : [...layers].reverse()) if (layer) settle(layer, isForward ? sources : targets, rows);
+    for (const layer of isForward ? layers : [...layers].reverse())
+      if (layer) settle(layer, isForward ? sources : targets, rows);
   }
   let end = top;
   for (const band of bandsOf(layers, rows)) {
@@ -162,15 +175,23 @@ function place(part: readonly string[], columns: ReadonlyMap<string, number>, so
 function bandsOf(layers: readonly string[][], rows: ReadonlyMap<string, number>): string[][][] {
   if (layers.length <= MOST_COLUMNS) return [[...layers]];
   const places = [...layers].flatMap((layer) => layer ?? []).map((id) => rows.get(id)!);
-  const height = (places.reduce((most, each) => Math.max(most, each), Number.NEGATIVE_INFINITY) - places.reduce((found, each) => Math.min(found, each), Number.POSITIVE_INFINITY) + 1) * ROW;
+  const height =
+    (places.reduce((most, each) => Math.max(most, each), Number.NEGATIVE_INFINITY) -
+      places.reduce((found, each) => Math.min(found, each), Number.POSITIVE_INFINITY) +
+      1) *
+    ROW;
   const count = Math.max(1, Math.round(Math.sqrt((layers.length * COLUMN) / height / WANTED_RATIO)));
   const size = Math.ceil(layers.length / count);
-  return Array.from({ length: Math.ceil(layers.length / size) }, (_, index) => layers.slice(index * size, (index + 1) * size));
+  return Array.from({ length: Math.ceil(layers.length / size) }, (_, index) =>
+    layers.slice(index * size, (index + 1) * size),
+  );
 }
 
 /** Moves the nodes of a column beside their neighbours, at least one row apart. */
 function settle(layer: string[], beside: Neighbours, rows: Map<string, number>): void {
-  const wanted = new Map(layer.map((id) => [id, mean(beside.get(id)!.map((each) => rows.get(each)!)) ?? rows.get(id)!]));
+  const wanted = new Map(
+    layer.map((id) => [id, mean(beside.get(id)!.map((each) => rows.get(each)!)) ?? rows.get(id)!]),
+  );
   layer.sort((one, other) => wanted.get(one)! - wanted.get(other)!);
   let last = Number.NEGATIVE_INFINITY;
   const placed = layer.map((id) => (last = Math.max(wanted.get(id)!, last + 1)));

@@ -43,7 +43,10 @@ function readList(items: unknown[], depth: number): Answer {
   }
   if (items.every(isCell)) return { form: "list", items: items.map(asText) };
   if (depth >= DEEPEST) return { form: "text", text: asText(items) };
-  return { form: "fields", fields: items.map((item, index) => ({ name: String(index + 1), answer: read(item, depth + 1) })) };
+  return {
+    form: "fields",
+    fields: items.map((item, index) => ({ name: String(index + 1), answer: read(item, depth + 1) })),
+  };
 }
 
 function asText(value: unknown): string {

@@ -4,7 +4,13 @@ import type { Tone } from "@/design/Badge";
 import { formatTokens } from "@/design/Tokens";
 import { eventTexts, jobTexts } from "@/texts/job";
 
-const TONES: Partial<Record<JobStatus, Tone>> = { completed: "ok", failed: "bad", expired: "bad", processing: "run", queued: "warn" };
+const TONES: Partial<Record<JobStatus, Tone>> = {
+  completed: "ok",
+  failed: "bad",
+  expired: "bad",
+  processing: "run",
+  queued: "warn",
+};
 
 export function toneOf(event: JobEvent): Tone {
   return (event.event === "job.transition_denied" ? null : event.to_status && TONES[event.to_status]) || "plain";

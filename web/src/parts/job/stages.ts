@@ -48,7 +48,9 @@ export interface Step {
 /** `KSampler 12/20` of an engine, apart. */
 export function stepOf(message: string): Step {
   const found = /^(.*\S)\s+(\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)$/.exec(message);
-  return found ? { node: spaced(found[1] ?? ""), step: found[2] ?? null, steps: found[3] ?? null } : { node: spaced(message), step: null, steps: null };
+  return found
+    ? { node: spaced(found[1] ?? ""), step: found[2] ?? null, steps: found[3] ?? null }
+    : { node: spaced(message), step: null, steps: null };
 }
 
 /** `LightboxTextToImage` as people write it; sentences stay as they are. */

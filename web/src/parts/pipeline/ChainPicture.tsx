@@ -25,12 +25,19 @@ const RADIUS = 4;
 /** How candidates multiply from step to step. */
 export function ChainPicture({ links, isSmall = false }: Props) {
   const height = isSmall ? 64 : 112;
-  const drawing = drawChain(links.map((each) => each.count), WIDTH, height);
+  const drawing = drawChain(
+    links.map((each) => each.count),
+    WIDTH,
+    height,
+  );
   const words = links.map((each) => `${each.name} ${numbers.format(each.count)}`).join(", ");
   const columns = { gridTemplateColumns: `repeat(${links.length}, minmax(0, 1fr))` };
   return (
     <div role="img" aria-label={pipelinesTexts.chainLabel(words)} className="overflow-x-auto">
-      <div className="mx-auto" style={{ maxWidth: `${links.length * (isSmall ? 8 : 10)}rem`, minWidth: `${links.length * 3.5}rem` }}>
+      <div
+        className="mx-auto"
+        style={{ maxWidth: `${links.length * (isSmall ? 8 : 10)}rem`, minWidth: `${links.length * 3.5}rem` }}
+      >
         <svg viewBox={`0 0 ${drawing.width} ${height}`} className="block h-auto w-full" aria-hidden="true">
           {drawing.lines.map(({ from, to }, index) => (
             <path
@@ -44,7 +51,14 @@ export function ChainPicture({ links, isSmall = false }: Props) {
           ))}
           {drawing.columns.map((dots, step) =>
             dots.map((dot, index) => (
-              <circle key={`${step} ${index}`} cx={dot.x} cy={dot.y} r={Math.min(RADIUS, (height / dots.length) * 0.4)} fill={step === links.length - 1 ? "var(--accent)" : dot.isLast ? "var(--panel)" : "var(--text)"} stroke={dot.isLast && step < links.length - 1 ? "var(--line-strong)" : "none"} />
+              <circle
+                key={`${step} ${index}`}
+                cx={dot.x}
+                cy={dot.y}
+                r={Math.min(RADIUS, (height / dots.length) * 0.4)}
+                fill={step === links.length - 1 ? "var(--accent)" : dot.isLast ? "var(--panel)" : "var(--text)"}
+                stroke={dot.isLast && step < links.length - 1 ? "var(--line-strong)" : "none"}
+              />
             )),
           )}
         </svg>

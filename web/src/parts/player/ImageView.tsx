@@ -1,5 +1,5 @@
 import { Maximize2 } from "lucide-react";
-import { ratioOf, type Media } from "@/parts/media";
+import { type Media, ratioOf } from "@/parts/media";
 import { mediaTexts } from "@/texts/media";
 import { MediaBox } from "./MediaBox";
 import { Zoom } from "./Zoom";
@@ -10,8 +10,19 @@ export function ImageView({ media, maxHeight }: { media: Media; maxHeight?: stri
     <MediaBox ratio={ratioOf(media)} maxHeight={maxHeight} isDark={false}>
       <Zoom media={media} className="group absolute inset-0 cursor-zoom-in">
         {/* Until its size is known, the box may have another shape: then its sides are of the image, too. */}
-        {!media.width && <img src={media.url} alt="" aria-hidden className="absolute inset-0 size-full scale-125 object-cover opacity-40 blur-2xl" />}
-        <img src={media.url} alt={media.name ?? mediaTexts.image} className="absolute inset-0 size-full object-contain" />
+        {!media.width && (
+          <img
+            src={media.url}
+            alt=""
+            aria-hidden
+            className="absolute inset-0 size-full scale-125 object-cover opacity-40 blur-2xl"
+          />
+        )}
+        <img
+          src={media.url}
+          alt={media.name ?? mediaTexts.image}
+          className="absolute inset-0 size-full object-contain"
+        />
         <span className="absolute right-3 bottom-3 grid size-9 place-items-center rounded-s bg-black/60 text-white opacity-0 transition-opacity duration-100 group-hover:opacity-100 group-focus-visible:opacity-100 touch:opacity-100">
           <Maximize2 size={16} aria-hidden />
         </span>

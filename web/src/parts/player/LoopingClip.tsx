@@ -10,5 +10,17 @@ export function LoopingClip({ media }: { media: Media }) {
   }, [media.url]);
   const style = "absolute inset-0 size-full object-contain";
   if (media.kind !== "video") return <img src={media.url} alt={media.name ?? ""} className={style} />;
-  return <video ref={video} src={media.url} poster={media.poster ?? undefined} aria-label={media.name} muted loop playsInline preload="auto" className={style} />;
+  return (
+    <video
+      ref={video}
+      src={media.url}
+      poster={media.poster ?? undefined}
+      aria-label={media.name}
+      muted
+      loop
+      playsInline
+      preload="auto"
+      className={style}
+    />
+  );
 }

@@ -19,10 +19,22 @@ const CONTROLS_WIDTH = "17rem";
 
 /** The frame around media of one shape: portrait media are as high as fits, not as wide as the page. */
 export function MediaBox({ ratio, maxHeight = "68dvh", isDark = true, controls, ref, className, children }: Props) {
-  const style = { "--ratio": ratio, "--most": maxHeight, "--least": controls ? CONTROLS_WIDTH : "0px" } as CSSProperties;
+  const style = {
+    "--ratio": ratio,
+    "--most": maxHeight,
+    "--least": controls ? CONTROLS_WIDTH : "0px",
+  } as CSSProperties;
   return (
-    <div ref={ref} style={style} className={classes("media-box panel mx-auto flex flex-col overflow-hidden", className)}>
-      <div className={classes("media-stage relative w-full grow overflow-hidden", isDark ? "bg-[#0c0c0b]" : "bg-hover")}>{children}</div>
+    <div
+      ref={ref}
+      style={style}
+      className={classes("media-box panel mx-auto flex flex-col overflow-hidden", className)}
+    >
+      <div
+        className={classes("media-stage relative w-full grow overflow-hidden", isDark ? "bg-[#0c0c0b]" : "bg-hover")}
+      >
+        {children}
+      </div>
       {controls}
     </div>
   );

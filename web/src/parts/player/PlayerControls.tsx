@@ -1,5 +1,5 @@
 import { Maximize, Minimize, Pause, Play, Volume2, VolumeX } from "lucide-react";
-import { useEffect, useState, type RefObject } from "react";
+import { type RefObject, useEffect, useState } from "react";
 import { Button, Slider } from "@/design";
 import { clock } from "@/parts/media";
 import { mediaTexts } from "@/texts/media";
@@ -27,7 +27,13 @@ export function PlayerControls({ playback, container }: Props) {
         size="icon"
         aria-label={isPlaying ? mediaTexts.pause : mediaTexts.play}
         onClick={playback.toggle}
-        icon={isPlaying ? <Pause size={16} fill="currentColor" strokeWidth={0} /> : <Play size={16} fill="currentColor" strokeWidth={0} />}
+        icon={
+          isPlaying ? (
+            <Pause size={16} fill="currentColor" strokeWidth={0} />
+          ) : (
+            <Play size={16} fill="currentColor" strokeWidth={0} />
+          )
+        }
       />
       <div className="min-w-0 grow px-1.5">
         <Slider

@@ -1,6 +1,6 @@
 import { X } from "lucide-react";
 import { Dialog } from "radix-ui";
-import { useState, type ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { Button } from "@/design";
 import type { Media } from "@/parts/media";
 import { frameTexts } from "@/texts/frame";
@@ -21,15 +21,26 @@ export function Zoom({ media, className, children }: { media: Media; className: 
         {children}
       </Dialog.Trigger>
       <Dialog.Portal>
-        <Dialog.Content aria-describedby={undefined} className="appear fixed inset-0 z-50 overflow-auto bg-black outline-none">
+        <Dialog.Content
+          aria-describedby={undefined}
+          className="appear fixed inset-0 z-50 overflow-auto bg-black outline-none"
+        >
           <Dialog.Title className="sr-only">{name}</Dialog.Title>
           <button
             type="button"
             onClick={() => setClose(!isClose)}
             aria-label={isClose ? mediaTexts.zoomOut : mediaTexts.zoom}
-            className={isClose ? "grid min-h-full min-w-full cursor-zoom-out place-items-center" : "grid size-full cursor-zoom-in place-items-center"}
+            className={
+              isClose
+                ? "grid min-h-full min-w-full cursor-zoom-out place-items-center"
+                : "grid size-full cursor-zoom-in place-items-center"
+            }
           >
-            <img src={media.url} alt={name} className={isClose ? "max-w-none" : "max-h-dvh max-w-full object-contain"} />
+            <img
+              src={media.url}
+              alt={name}
+              className={isClose ? "max-w-none" : "max-h-dvh max-w-full object-contain"}
+            />
           </button>
           <Dialog.Close asChild>
             <Button size="icon" aria-label={frameTexts.close} className="fixed top-3 right-3" icon={<X size={18} />} />

@@ -1,5 +1,5 @@
 // What a video does, as values that React can show.
-import { useCallback, useEffect, useState, type RefObject } from "react";
+import { type RefObject, useCallback, useEffect, useState } from "react";
 
 export interface Playback {
   isPlaying: boolean;

@@ -1,5 +1,5 @@
 // Keeps one video at the same place as another. Where their lengths differ, as after slow motion, by share.
-import { useEffect, type RefObject } from "react";
+import { type RefObject, useEffect } from "react";
 import { play } from "./usePlayback";
 
 // Beyond this the follower jumps; below, it plays a little faster or slower, which cannot be seen.
@@ -15,13 +15,18 @@ export function paceOf(leader: number, follower: number): number {
   return Math.abs(pace - 1) < SAME_LENGTH ? 1 : pace;
 }
 
-export function useVideoSync(leaderRef: RefObject<HTMLVideoElement | null>, followerRef: RefObject<HTMLVideoElement | null>, key: string): void {
+export function useVideoSync(
+  leaderRef: RefObject<HTMLVideoElement | null>,
+  followerRef: RefObject<HTMLVideoElement | null>,
+  key: string,
+): void {
   useEffect(() => {
     const leader = leaderRef.current;
     const follower = followerRef.current;
     if (leader === null || follower === null) return;
     let frame = 0;
-    const target = () => Math.min(leader.currentTime * paceOf(leader.duration, follower.duration), follower.duration || Infinity);
+    const target = () =>
+      Math.min(leader.currentTime * paceOf(leader.duration, follower.duration), follower.duration || Infinity);
     const jump = () => {
       if (follower.readyState > 0) follower.currentTime = target();
     };
@@ -30,7 +35,8 @@ export function useVideoSync(leaderRef: RefObject<HTMLVideoElement | null>, foll
       const pace = paceOf(leader.duration, follower.duration);
       const behind = target() - follower.currentTime;
       if (Math.abs(behind) > JUMP_SECONDS) jump();
-      const correction = Math.abs(behind) < CLOSE_SECONDS ? 0 : Math.max(-MOST_CORRECTION, Math.min(MOST_CORRECTION, behind));
+      const correction =
+        Math.abs(behind) < CLOSE_SECONDS ? 0 : Math.max(-MOST_CORRECTION, Math.min(MOST_CORRECTION, behind));
       follower.playbackRate = Math.min(16, Math.max(0.0625, pace * leader.playbackRate * (1 + correction)));
       if (follower.paused && target() < (follower.duration || Infinity) - CLOSE_SECONDS) play(follower);
       frame = requestAnimationFrame(follow);

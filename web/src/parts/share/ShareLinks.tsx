@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { absoluteTime, Button, Dialog, Time } from "@/design";
 import { shareTexts } from "@/texts/share";
-import { useRevokeLink, type ShareLink } from "./shares";
+import { type ShareLink, useRevokeLink } from "./shares";
 
 /** The links to a result that work now. */
 export function ShareLinks({ jobId, links }: { jobId: string; links: readonly ShareLink[] }) {
@@ -16,7 +16,11 @@ export function ShareLinks({ jobId, links }: { jobId: string; links: readonly Sh
             <div className="min-w-0 text-s">
               <div>
                 <Time at={link.created_at} />
-                <span className="text-muted">{[link.shows_input && shareTexts.shows.input, link.shows_prompt && shareTexts.shows.prompt].filter(Boolean).map((word) => ` · ${word}`)}</span>
+                <span className="text-muted">
+                  {[link.shows_input && shareTexts.shows.input, link.shows_prompt && shareTexts.shows.prompt]
+                    .filter(Boolean)
+                    .map((word) => ` · ${word}`)}
+                </span>
               </div>
               <div className="text-muted">
                 {shareTexts.opened(link.opened)} · {shareTexts.endsAt} <Time at={link.expires_at} />

@@ -11,13 +11,22 @@ const MOST_LINKS = 100;
 export const shareLinksQuery = (jobId: string) =>
   queryOptions({
     queryKey: keys.shares(jobId),
-    queryFn: async ({ signal }) => (await data(api.GET("/api/ai-jobs/{job_id}/shares", { params: { path: { job_id: jobId }, query: { limit: MOST_LINKS } }, signal }))).items,
+    queryFn: async ({ signal }) =>
+      (
+        await data(
+          api.GET("/api/ai-jobs/{job_id}/shares", {
+            params: { path: { job_id: jobId }, query: { limit: MOST_LINKS } },
+            signal,
+          }),
+        )
+      ).items,
   });
 
 export function useCreateLink(jobId: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: Schemas["CreateShareLink"]) => data(api.POST("/api/ai-jobs/{job_id}/shares", { params: { path: { job_id: jobId } }, body })),
+    mutationFn: (body: Schemas["CreateShareLink"]) =>
+      data(api.POST("/api/ai-jobs/{job_id}/shares", { params: { path: { job_id: jobId } }, body })),
     onSuccess: () => client.invalidateQueries({ queryKey: keys.shares(jobId) }),
   });
 }
@@ -25,7 +34,8 @@ export function useCreateLink(jobId: string) {
 export function useRevokeLink(jobId: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (shareId: string) => api.DELETE("/api/ai-jobs/{job_id}/shares/{share_id}", { params: { path: { job_id: jobId, share_id: shareId } } }),
+    mutationFn: (shareId: string) =>
+      api.DELETE("/api/ai-jobs/{job_id}/shares/{share_id}", { params: { path: { job_id: jobId, share_id: shareId } } }),
     onSuccess: () => notify(shareTexts.revoked),
     onError: (error) => notifyError(error),
     onSettled: async () => {

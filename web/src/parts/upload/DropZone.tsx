@@ -1,5 +1,5 @@
 import { AudioLines, Camera, FileUp, ImageUp, Upload } from "lucide-react";
-import { useRef, useState, type DragEvent } from "react";
+import { type DragEvent, useRef, useState } from "react";
 import { Button, classes } from "@/design";
 import { uploadTexts } from "@/texts/upload";
 import type { FileKind } from "../media";
@@ -40,7 +40,10 @@ export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
       )}
     >
       {isMain && (
-        <div aria-hidden className="grid size-11 place-items-center rounded-full border bg-panel text-muted shadow-panel">
+        <div
+          aria-hidden
+          className="grid size-11 place-items-center rounded-full border bg-panel text-muted shadow-panel"
+        >
           <Icon size={20} />
         </div>
       )}

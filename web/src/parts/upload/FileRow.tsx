@@ -38,9 +38,20 @@ export function FileRow({ state, value, onReplace, onRetry, onClear }: Props) {
             {uploadTexts.replace}
           </Button>
         )}
-        <Button size="icon" look="quiet" onClick={onClear} aria-label={isSending ? uploadTexts.cancel : uploadTexts.remove} icon={<X size={16} />} />
+        <Button
+          size="icon"
+          look="quiet"
+          onClick={onClear}
+          aria-label={isSending ? uploadTexts.cancel : uploadTexts.remove}
+          icon={<X size={16} />}
+        />
       </div>
-      {isSending && <Progress percent={(state.loaded / state.total) * 100} label={uploadTexts.uploading(Math.round((state.loaded / state.total) * 100))} />}
+      {isSending && (
+        <Progress
+          percent={(state.loaded / state.total) * 100}
+          label={uploadTexts.uploading(Math.round((state.loaded / state.total) * 100))}
+        />
+      )}
     </div>
   );
 }
@@ -52,7 +63,9 @@ function detail(state: UploadState, value: FileValue | null): string {
     case "sending": {
       if (state.loaded >= state.total) return uploadTexts.finishing;
       const left = state.speed ? (state.total - state.loaded) / state.speed : null;
-      const line = state.speed ? uploadTexts.speed(bytes(state.loaded), bytes(state.total), bytes(state.speed)) : uploadTexts.uploading(Math.round((state.loaded / state.total) * 100));
+      const line = state.speed
+        ? uploadTexts.speed(bytes(state.loaded), bytes(state.total), bytes(state.speed))
+        : uploadTexts.uploading(Math.round((state.loaded / state.total) * 100));
       return left !== null && left > 2 ? `${line} · ${uploadTexts.timeLeft(seconds(Math.ceil(left)))}` : line;
     }
     case "failed":
@@ -60,7 +73,9 @@ function detail(state: UploadState, value: FileValue | null): string {
     default: {
       if (value === null) return "";
       const size = value.width && value.height ? `${value.width} × ${value.height}` : null;
-      return [bytes(value.size), value.seconds ? seconds(value.seconds) : null, size].filter((part) => part !== null).join(" · ");
+      return [bytes(value.size), value.seconds ? seconds(value.seconds) : null, size]
+        .filter((part) => part !== null)
+        .join(" · ");
     }
   }
 }

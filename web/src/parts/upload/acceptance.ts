@@ -2,7 +2,6 @@
 import type { FileKind } from "@/parts/media";
 import { uploadTexts } from "@/texts/upload";
 
-
 export interface Acceptance {
   kind: FileKind;
   maxBytes?: number | null;
@@ -30,14 +29,39 @@ export interface OwnLimits {
 export function acceptanceOf(kind: FileKind, own: OwnLimits, limits: InstallationLimits | undefined): Acceptance {
   const types = own.accept && own.accept.length > 0 ? own.accept : limits?.accepted_types;
   const maxBytes = Math.min(own.max_bytes ?? Infinity, limits?.max_bytes ?? Infinity);
-  return { kind, types, maxBytes, maxSeconds: own.max_seconds, maxPixels: kind === "image" ? limits?.max_image_pixels : null };
+  return {
+    kind,
+    types,
+    maxBytes,
+    maxSeconds: own.max_seconds,
+    maxPixels: kind === "image" ? limits?.max_image_pixels : null,
+  };
 }
 
 // For browsers that do not know the type of a file.
 const BY_EXTENSION: Record<string, string> = {
-  mp4: "video/mp4", m4v: "video/mp4", mov: "video/quicktime", webm: "video/webm", mkv: "video/x-matroska", avi: "video/x-msvideo",
-  jpg: "image/jpeg", jpeg: "image/jpeg", png: "image/png", webp: "image/webp", gif: "image/gif", avif: "image/avif", heic: "image/heic", tiff: "image/tiff", bmp: "image/bmp",
-  mp3: "audio/mpeg", wav: "audio/wav", flac: "audio/flac", ogg: "audio/ogg", opus: "audio/ogg", m4a: "audio/mp4", aac: "audio/aac",
+  mp4: "video/mp4",
+  m4v: "video/mp4",
+  mov: "video/quicktime",
+  webm: "video/webm",
+  mkv: "video/x-matroska",
+  avi: "video/x-msvideo",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  png: "image/png",
+  webp: "image/webp",
+  gif: "image/gif",
+  avif: "image/avif",
+  heic: "image/heic",
+  tiff: "image/tiff",
+  bmp: "image/bmp",
+  mp3: "audio/mpeg",
+  wav: "audio/wav",
+  flac: "audio/flac",
+  ogg: "audio/ogg",
+  opus: "audio/ogg",
+  m4a: "audio/mp4",
+  aac: "audio/aac",
 };
 
 // Containers of videos in which recorders store sound. Browsers call them videos.
@@ -59,7 +83,9 @@ export function acceptOf({ kind, types }: Acceptance): string {
 
 /** "MP4, MOV or WebM, up to 500 MB", as far as it is known. */
 export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): string {
-  const named = (types ?? []).filter((type) => type.startsWith(`${kind}/`) && !type.endsWith("/*")).map((type) => type.slice(kind.length + 1).toUpperCase());
+  const named = (types ?? [])
+    .filter((type) => type.startsWith(`${kind}/`) && !type.endsWith("/*"))
+    .map((type) => type.slice(kind.length + 1).toUpperCase());
   const parts = [named.length > 0 ? list(named) : uploadTexts.formats[kind]];
   if (maxBytes && Number.isFinite(maxBytes)) parts.push(uploadTexts.upTo(bytes(maxBytes)));
   if (maxSeconds) parts.push(uploadTexts.atMost(seconds(maxSeconds)));
@@ -70,10 +96,14 @@ export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): str
 export function refusal(file: { name: string; type: string; size: number }, wanted: Acceptance): string | null {
   const type = typeOf(file, wanted.kind);
   const isKind = type.startsWith(`${wanted.kind}/`);
-  const isAllowed = !wanted.types || wanted.types.length === 0 || wanted.types.some((each) => each === type || (each.endsWith("/*") && type.startsWith(each.slice(0, -1))));
+  const isAllowed =
+    !wanted.types ||
+    wanted.types.length === 0 ||
+    wanted.types.some((each) => each === type || (each.endsWith("/*") && type.startsWith(each.slice(0, -1))));
   if (!isKind || !isAllowed) return wrongFile(file.name, wanted);
   if (file.size === 0) return uploadTexts.empty(file.name);
-  if (wanted.maxBytes && file.size > wanted.maxBytes) return uploadTexts.tooLarge(file.name, bytes(file.size), accepted(wanted));
+  if (wanted.maxBytes && file.size > wanted.maxBytes)
+    return uploadTexts.tooLarge(file.name, bytes(file.size), accepted(wanted));
   return null;
 }
 
@@ -81,7 +111,10 @@ export const HEAD_BYTES = 512;
 
 /** No image, video or sound begins with nothing but readable characters, whatever the name of the file says. */
 export function looksLikeText(type: string, head: Uint8Array): boolean {
-  return !type.endsWith("+xml") && head.every((byte) => (byte >= 32 && byte < 127) || byte === 9 || byte === 10 || byte === 13);
+  return (
+    !type.endsWith("+xml") &&
+    head.every((byte) => (byte >= 32 && byte < 127) || byte === 9 || byte === 10 || byte === 13)
+  );
 }
 
 /** Of a file whose type, or whose bytes, are not what the field takes. */
@@ -116,7 +149,9 @@ export function bytes(size: number): string {
 
 export function seconds(count: number): string {
   const whole = Math.round(count);
-  return whole < 60 ? `${Number(count.toFixed(1))} s` : `${Math.floor(whole / 60)} min${whole % 60 ? ` ${whole % 60} s` : ""}`;
+  return whole < 60
+    ? `${Number(count.toFixed(1))} s`
+    : `${Math.floor(whole / 60)} min${whole % 60 ? ` ${whole % 60} s` : ""}`;
 }
 
 function list(names: readonly string[]): string {

@@ -24,7 +24,11 @@ export function measure(url: string, kind: FileKind): Promise<Measured> {
     media.muted = true;
     media.onloadedmetadata = () => {
       const seconds = Number.isFinite(media.duration) ? media.duration : undefined;
-      done(media instanceof HTMLVideoElement ? { width: media.videoWidth || undefined, height: media.videoHeight || undefined, seconds } : { seconds });
+      done(
+        media instanceof HTMLVideoElement
+          ? { width: media.videoWidth || undefined, height: media.videoHeight || undefined, seconds }
+          : { seconds },
+      );
     };
     media.onerror = () => done({});
     media.src = url;

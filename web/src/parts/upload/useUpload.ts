@@ -3,7 +3,16 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import { Upload, UploadBroken } from "@/api/uploads";
 import { uploadTexts } from "@/texts/upload";
-import { HEAD_BYTES, looksLikeText, measuredRefusal, refusal, typeOf, wrongFile, type Acceptance, type Measured } from "./acceptance";
+import {
+  type Acceptance,
+  HEAD_BYTES,
+  looksLikeText,
+  type Measured,
+  measuredRefusal,
+  refusal,
+  typeOf,
+  wrongFile,
+} from "./acceptance";
 import type { KeptFile } from "./kept-files";
 import { measure } from "./measure";
 import { Speed } from "./speed";
@@ -20,7 +29,15 @@ export type UploadState =
   | { step: "idle" }
   | { step: "refused"; reason: string }
   | { step: "checking"; file: File; url: string }
-  | { step: "sending"; file: File; url: string; measured: Measured; loaded: number; total: number; speed: number | null }
+  | {
+      step: "sending";
+      file: File;
+      url: string;
+      measured: Measured;
+      loaded: number;
+      total: number;
+      speed: number | null;
+    }
   | { step: "failed"; file: File; url: string; measured: Measured; reason: string };
 
 interface Options {
@@ -40,36 +57,53 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   const latest = useRef({ accepts, onChange, onPending });
   latest.current = { accepts, onChange, onPending };
 
-  const send = useCallback(async (upload: Upload, url: string, measured: Measured) => {
-    const stop = new AbortController();
-    const own = { upload, stop, url, measured };
-    running.current = own;
-    const isCurrent = () => running.current === own;
-    const speed = new Speed();
-    const base = { file: upload.file, url, measured };
-    setState({ step: "sending", ...base, loaded: 0, total: upload.file.size, speed: null });
-    const uploading = upload
-      .run(({ loaded, total }) => isCurrent() && setState({ step: "sending", ...base, loaded, total, speed: speed.add(loaded, performance.now()) }), stop.signal)
-      .then((file): FileValue => ({ id: file.id, name: file.name, mimeType: file.mime_type, size: file.size, ...measured }));
-    latest.current.onPending?.(uploading);
-    try {
-      const value = await uploading;
-      if (!isCurrent()) return;
-      kept.keep(null);
-      setLocal({ id: value.id, url });
-      setState({ step: "idle" });
-      latest.current.onChange(value);
-    } catch (error) {
-      if (!isCurrent() || stop.signal.aborted) return;
-      if (fieldReason(error, "mime_type") === null) return setState({ step: "failed", ...base, reason: reasonOf(error) });
-      // The server has read the bytes: they are not better the next time.
-      kept.keep(null);
-      setLocal(null);
-      setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
-    } finally {
-      if (isCurrent()) latest.current.onPending?.(null);
-    }
-  }, [kept]);
+  const send = useCallback(
+    async (upload: Upload, url: string, measured: Measured) => {
+      const stop = new AbortController();
+      const own = { upload, stop, url, measured };
+      running.current = own;
+      const isCurrent = () => running.current === own;
+      const speed = new Speed();
+      const base = { file: upload.file, url, measured };
+      setState({ step: "sending", ...base, loaded: 0, total: upload.file.size, speed: null });
+      const uploading = upload
+        .run(
+          ({ loaded, total }) =>
+            isCurrent() &&
+            setState({ step: "sending", ...base, loaded, total, speed: speed.add(loaded, performance.now()) }),
+          stop.signal,
+        )
+        .then(
+          (file): FileValue => ({
+            id: file.id,
+            name: file.name,
+            mimeType: file.mime_type,
+            size: file.size,
+            ...measured,
+          }),
+        );
+      latest.current.onPending?.(uploading);
+      try {
+        const value = await uploading;
+        if (!isCurrent()) return;
+        kept.keep(null);
+        setLocal({ id: value.id, url });
+        setState({ step: "idle" });
+        latest.current.onChange(value);
+      } catch (error) {
+        if (!isCurrent() || stop.signal.aborted) return;
+        if (fieldReason(error, "mime_type") === null)
+          return setState({ step: "failed", ...base, reason: reasonOf(error) });
+        // The server has read the bytes: they are not better the next time.
+        kept.keep(null);
+        setLocal(null);
+        setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
+      } finally {
+        if (isCurrent()) latest.current.onPending?.(null);
+      }
+    },
+    [kept],
+  );
 
   const stop = useCallback(() => {
     running.current?.stop.abort();
@@ -80,7 +114,9 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   const choose = useCallback(
     async (file: File) => {
       const wanted = latest.current.accepts;
-      const reason = refusal(file, wanted) ?? (looksLikeText(typeOf(file, wanted.kind), await headOf(file)) ? wrongFile(file.name, wanted) : null);
+      const reason =
+        refusal(file, wanted) ??
+        (looksLikeText(typeOf(file, wanted.kind), await headOf(file)) ? wrongFile(file.name, wanted) : null);
       // What is there already stays: a wrong file by mistake loses nothing.
       if (reason !== null) return setState((now) => (now.step === "sending" ? now : { step: "refused", reason }));
       stop();
@@ -127,7 +163,10 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
 
 /** Nothing of a file that cannot be read: its upload says so. */
 async function headOf(file: File): Promise<Uint8Array> {
-  const head = await file.slice(0, HEAD_BYTES).arrayBuffer().catch(() => null);
+  const head = await file
+    .slice(0, HEAD_BYTES)
+    .arrayBuffer()
+    .catch(() => null);
   return head === null ? Uint8Array.of(0) : new Uint8Array(head);
 }
 

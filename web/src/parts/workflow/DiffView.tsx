@@ -41,8 +41,13 @@ export function DiffView({ diff }: { diff: WorkflowDiff }) {
 /** In a few words: "2 nodes, 1 property". */
 export function diffSummary({ nodes, properties, settings }: WorkflowDiff): string {
   const count = nodes.added.length + nodes.removed.length + nodes.changed.length;
-  const ofProperties = properties.added.length + properties.removed.length + properties.changed.length + (properties.isMoved ? 1 : 0);
-  const parts = [count > 0 && texts.count.nodes(count), ofProperties > 0 && texts.count.properties(ofProperties), settings.length > 0 && texts.count.settings(settings.length)];
+  const ofProperties =
+    properties.added.length + properties.removed.length + properties.changed.length + (properties.isMoved ? 1 : 0);
+  const parts = [
+    count > 0 && texts.count.nodes(count),
+    ofProperties > 0 && texts.count.properties(ofProperties),
+    settings.length > 0 && texts.count.settings(settings.length),
+  ];
   return texts.summary(parts.filter((part) => part !== false));
 }
 
@@ -103,7 +108,12 @@ function Changes({ title, changes }: { title?: string; changes: readonly ValueCh
 const LONGEST = 400;
 
 function Value({ value, className }: { value: unknown; className: string }) {
-  if (value === undefined || value === null || value === "") return <span className="text-muted italic">{texts.absent}</span>;
+  if (value === undefined || value === null || value === "")
+    return <span className="text-muted italic">{texts.absent}</span>;
   const text = shownValue(value);
-  return <code className={`whitespace-pre-wrap ${className}`}>{text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text}</code>;
+  return (
+    <code className={`whitespace-pre-wrap ${className}`}>
+      {text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text}
+    </code>
+  );
 }

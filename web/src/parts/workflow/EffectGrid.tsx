@@ -11,9 +11,20 @@ import type { EffectRecord } from "./queries";
 type Heading = "h2" | "h3";
 
 /** Effects as operators see them: with their state, and also those that are not on offer. */
-export function EffectGrid({ effects, inactive, heading = "h2" }: { effects: readonly EffectRecord[]; inactive: readonly string[]; heading?: Heading }) {
+export function EffectGrid({
+  effects,
+  inactive,
+  heading = "h2",
+}: {
+  effects: readonly EffectRecord[];
+  inactive: readonly string[];
+  heading?: Heading;
+}) {
   return (
-    <ul aria-label={catalogEffectsTexts.list} className="grid grid-cols-2 gap-x-4 gap-y-6 lg:grid-cols-3 2xl:grid-cols-4">
+    <ul
+      aria-label={catalogEffectsTexts.list}
+      className="grid grid-cols-2 gap-x-4 gap-y-6 lg:grid-cols-3 2xl:grid-cols-4"
+    >
       {effects.map((effect) => (
         <li key={effect.id}>
           <Card effect={effect} isOff={inactive.includes(effect.workflow)} heading={heading} />
@@ -41,15 +52,33 @@ function Card({ effect, isOff, heading: Name }: { effect: EffectRecord; isOff: b
       className="group block rounded-m"
     >
       <div className="relative aspect-[16/10] overflow-hidden rounded-m border bg-hover shadow-panel transition-[border-color] duration-150 group-hover:border-line-strong">
-        {image ? <img src={image} alt="" loading="lazy" decoding="async" className="absolute inset-0 size-full object-cover" /> : <Art name={effect.name} className="absolute inset-0 size-full" />}
-        {shown?.preview_url && <PreviewClip url={shown.preview_url} isPlaying={isLookedAt || isInView} className="absolute inset-0 size-full object-cover" />}
+        {image ? (
+          <img src={image} alt="" loading="lazy" decoding="async" className="absolute inset-0 size-full object-cover" />
+        ) : (
+          <Art name={effect.name} className="absolute inset-0 size-full" />
+        )}
+        {shown?.preview_url && (
+          <PreviewClip
+            url={shown.preview_url}
+            isPlaying={isLookedAt || isInView}
+            className="absolute inset-0 size-full object-cover"
+          />
+        )}
       </div>
       <div className="mt-2.5 flex items-baseline justify-between gap-x-3 px-0.5 max-sm:flex-col">
-        <Name className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">{effect.name}</Name>
+        <Name className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">
+          {effect.name}
+        </Name>
         <span className="num shrink-0 text-s text-muted">{priceOf(effect)}</span>
       </div>
       <div className="mt-1 flex flex-wrap items-center gap-x-2 gap-y-1 px-0.5 text-s text-muted">
-        {!effect.is_published ? <Badge>{catalogEffectsTexts.draft}</Badge> : isOff ? <Badge tone="warn">{catalogEffectsTexts.off}</Badge> : <Badge tone="ok">{catalogEffectsTexts.published}</Badge>}
+        {!effect.is_published ? (
+          <Badge>{catalogEffectsTexts.draft}</Badge>
+        ) : isOff ? (
+          <Badge tone="warn">{catalogEffectsTexts.off}</Badge>
+        ) : (
+          <Badge tone="ok">{catalogEffectsTexts.published}</Badge>
+        )}
         {effect.category && <span className="[overflow-wrap:anywhere]">{effect.category}</span>}
       </div>
     </Link>

@@ -3,7 +3,17 @@ import { useRef } from "react";
 import { Button } from "@/design";
 
 /** Chooses the file of a ComfyUI export. */
-export function ExportButton({ onFile, busy, look = "plain", children }: { onFile: (file: File) => void; busy: boolean; look?: "go" | "plain"; children: string }) {
+export function ExportButton({
+  onFile,
+  busy,
+  look = "plain",
+  children,
+}: {
+  onFile: (file: File) => void;
+  busy: boolean;
+  look?: "go" | "plain";
+  children: string;
+}) {
   const input = useRef<HTMLInputElement>(null);
   return (
     <>

@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Play } from "lucide-react";
-import { useRef, useState, type FormEvent } from "react";
+import { type FormEvent, useRef, useState } from "react";
 import { ApiError } from "@/api/problems";
 import { uploadLimitsQuery } from "@/api/queries";
 import { Button } from "@/design";
-import { labelOf, mergedValues, payloadOf, problemsOf, type FormValue, type FormValues } from "@/parts/form/values";
+import { type FormValue, type FormValues, labelOf, mergedValues, payloadOf, problemsOf } from "@/parts/form/values";
 import { isFileType } from "@/parts/media";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
+import { type FileValue, UploadField } from "@/parts/UploadField";
 import { acceptanceOf } from "@/parts/upload/acceptance";
-import { UploadField, type FileValue } from "@/parts/UploadField";
 import { workflowsTexts } from "@/texts/workflows";
 import type { Draft, Property } from "./draft";
 import { formProperty } from "./form";
@@ -43,8 +43,13 @@ export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stag
   const all = [...shown, ...hidden];
   const merged = mergedValues(all, values);
   const refused = run.error instanceof ApiError ? run.error : null;
-  const problems = { ...(isChecked ? problemsOf(all, merged) : {}), ...Object.fromEntries(all.flatMap(({ key }) => reasonOf(refused, key))) };
-  const inputProblem = refused?.fieldReason(INPUT) ?? (isChecked && primary && input === null && !uploads.current.has(INPUT) ? workflowsTexts.needsFile : null);
+  const problems = {
+    ...(isChecked ? problemsOf(all, merged) : {}),
+    ...Object.fromEntries(all.flatMap(({ key }) => reasonOf(refused, key))),
+  };
+  const inputProblem =
+    refused?.fieldReason(INPUT) ??
+    (isChecked && primary && input === null && !uploads.current.has(INPUT) ? workflowsTexts.needsFile : null);
   const isNamed = Object.keys(problems).length > 0 || inputProblem !== null;
   const setPending = (key: string, uploading: Promise<FileValue> | null) => {
     if (uploading === null) uploads.current.delete(key);
@@ -58,8 +63,19 @@ export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stag
     event.preventDefault();
     setChecked(true);
     const pending = uploads.current;
-    if (Object.keys(problemsOf(all.filter((each) => !pending.has(each.key)), merged)).length > 0 || (primary && input === null && !pending.has(INPUT))) return;
-    const arrived = Object.fromEntries(await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)));
+    if (
+      Object.keys(
+        problemsOf(
+          all.filter((each) => !pending.has(each.key)),
+          merged,
+        ),
+      ).length > 0 ||
+      (primary && input === null && !pending.has(INPUT))
+    )
+      return;
+    const arrived = Object.fromEntries(
+      await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)),
+    );
     const { [INPUT]: file = input, ...files } = arrived;
     // Values that were not touched stay as they are saved: a field may show them rounded.
     const touched = { ...values, ...files };
@@ -84,11 +100,27 @@ export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stag
           onPending={(uploading) => setPending(INPUT, uploading)}
         />
       )}
-      <PropertyForm name={`test:${slug}`} properties={shown} values={merged} onChange={change} problems={problems} limits={limits} onPending={setPending} />
+      <PropertyForm
+        name={`test:${slug}`}
+        properties={shown}
+        values={merged}
+        onChange={change}
+        problems={problems}
+        limits={limits}
+        onPending={setPending}
+      />
       {hidden.length > 0 && (
         <fieldset className="grid gap-4 rounded-m border border-dashed p-3">
           <legend className="px-1 text-s text-muted">{workflowsTexts.hidden}</legend>
-          <PropertyForm name={`test:${slug}`} properties={hidden} values={merged} onChange={change} problems={problems} limits={limits} onPending={setPending} />
+          <PropertyForm
+            name={`test:${slug}`}
+            properties={hidden}
+            values={merged}
+            onChange={change}
+            problems={problems}
+            limits={limits}
+            onPending={setPending}
+          />
         </fieldset>
       )}
       {run.error !== null && !isNamed && <ProblemPanel error={run.error} />}

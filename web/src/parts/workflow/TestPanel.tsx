@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { FlaskConical } from "lucide-react";
-import { lazy, Suspense, type ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 import { Button, Empty, Skeleton } from "@/design";
 import { workflowsTexts } from "@/texts/workflows";
 import type { Draft, Property } from "./draft";
@@ -29,7 +29,18 @@ interface Props {
 }
 
 /** The form of a workflow, which runs it as a test, and the result beside it. */
-export function TestPanel({ slug, isActive, properties, overrides, draft, mayRun, job, onJob, onFleets, action }: Props) {
+export function TestPanel({
+  slug,
+  isActive,
+  properties,
+  overrides,
+  draft,
+  mayRun,
+  job,
+  onJob,
+  onFleets,
+  action,
+}: Props) {
   const fleets = useQuery({ ...fleetChoicesQuery, enabled: mayRun });
   const serving = fleets.data?.filter((each) => each.is_active && each.workflows.includes(slug));
   const stage = serving?.find((each) => each.stage === "production")?.stage ?? serving?.[0]?.stage;
@@ -44,9 +55,22 @@ export function TestPanel({ slug, isActive, properties, overrides, draft, mayRun
           <TestResult key={job} id={job} action={action} />
         </Suspense>
       )}
-      {properties.length === 0 && !mayRun && <Empty icon={<FlaskConical size={20} />} title={workflowsTexts.noFields} />}
-      <TestForm key={slug} slug={slug} properties={properties} overrides={overrides} draft={draft} mayRun={mayRun && isActive} stage={stage} onJob={onJob} />
-      {mayRun && !isActive && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{workflowsTexts.inactiveTest}</p>}
+      {properties.length === 0 && !mayRun && (
+        <Empty icon={<FlaskConical size={20} />} title={workflowsTexts.noFields} />
+      )}
+      <TestForm
+        key={slug}
+        slug={slug}
+        properties={properties}
+        overrides={overrides}
+        draft={draft}
+        mayRun={mayRun && isActive}
+        stage={stage}
+        onJob={onJob}
+      />
+      {mayRun && !isActive && (
+        <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{workflowsTexts.inactiveTest}</p>
+      )}
       {mayRun && isActive && serving?.length === 0 && (
         <div className="flex flex-wrap items-center justify-between gap-2 rounded-s bg-warn-soft px-3 py-2 text-s text-warn">
           {workflowsTexts.noFleet}

@@ -7,8 +7,8 @@ import { duration, Progress, Skeleton, StatusBadge } from "@/design";
 import { watchedJobQuery } from "@/pages/job/queries";
 import { adminJobQuery } from "@/pages/operate-job/queries";
 import { BeforeAfter } from "@/parts/BeforeAfter";
-import { mediaOf, ratioOf } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
+import { mediaOf, ratioOf } from "@/parts/media";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
@@ -19,7 +19,12 @@ export function TestResult({ id, action }: { id: string; action?: (jobId: string
   const found = useQuery(watchedJobQuery(id));
   const job = found.data;
   if (hasStatus(found.error, 404)) return <p className="text-s text-muted">{workflowsTexts.resultGone}</p>;
-  if (job === undefined) return found.isError ? <ProblemPanel error={found.error} onRetry={() => void found.refetch()} /> : <Skeleton className="h-40 rounded-m!" />;
+  if (job === undefined)
+    return found.isError ? (
+      <ProblemPanel error={found.error} onRetry={() => void found.refetch()} />
+    ) : (
+      <Skeleton className="h-40 rounded-m!" />
+    );
   // The event of its end comes before its result can be read.
   const isWorking = isActive(job.status) || !job.completed_at;
   return (
@@ -27,7 +32,11 @@ export function TestResult({ id, action }: { id: string; action?: (jobId: string
       {isWorking ? <Working job={job} /> : job.status === "completed" ? <Made job={job} /> : <Trouble job={job} />}
       <div className="flex flex-wrap items-center justify-between gap-2 text-s text-muted">
         <StatusBadge status={isWorking && !isActive(job.status) ? "processing" : job.status} />
-        {job.started_at && job.completed_at && <span className="num">{workflowsTexts.took(duration((Date.parse(job.completed_at) - Date.parse(job.started_at)) / 1000))}</span>}
+        {job.started_at && job.completed_at && (
+          <span className="num">
+            {workflowsTexts.took(duration((Date.parse(job.completed_at) - Date.parse(job.started_at)) / 1000))}
+          </span>
+        )}
         <Link to="/jobs/$id" params={{ id }} className="hover:text-text hover:underline">
           {workflowsTexts.openJob}
         </Link>
@@ -41,10 +50,20 @@ function Working({ job }: { job: Job }) {
   const preview = job.progress?.preview_url;
   return (
     <div className="overflow-hidden rounded-m border">
-      {preview && <img src={preview} alt={jobTexts.previewAlt} className="w-full bg-hover object-contain" style={{ aspectRatio: ratioOf(job.inputs?.[0]) }} />}
+      {preview && (
+        <img
+          src={preview}
+          alt={jobTexts.previewAlt}
+          className="w-full bg-hover object-contain"
+          style={{ aspectRatio: ratioOf(job.inputs?.[0]) }}
+        />
+      )}
       <div className="grid gap-2 p-3">
         <p className="truncate text-s">{job.why_waiting?.message ?? job.progress?.message ?? jobTexts.waitingStage}</p>
-        <Progress percent={job.status === "processing" ? (job.progress?.percent ?? null) : 0} label={jobTexts.progress} />
+        <Progress
+          percent={job.status === "processing" ? (job.progress?.percent ?? null) : 0}
+          label={jobTexts.progress}
+        />
       </div>
     </div>
   );
@@ -57,7 +76,11 @@ function Made({ job }: { job: Job }) {
   const before = input && mediaOf(input);
   if (!after) return <p className="text-muted">{workflowsTexts.noFile}</p>;
   const canCompare = before && before.kind === after.kind && (after.kind === "image" || after.kind === "video");
-  return canCompare ? <BeforeAfter before={before} after={after} maxHeight="20rem" /> : <MediaPlayer media={after} maxHeight="20rem" />;
+  return canCompare ? (
+    <BeforeAfter before={before} after={after} maxHeight="20rem" />
+  ) : (
+    <MediaPlayer media={after} maxHeight="20rem" />
+  );
 }
 
 /** Who may test a workflow may also read what the engine reported. */

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Input, Select, Textarea } from "@/design";
 import { choiceLabel } from "@/parts/form/values";
-import { workflowsTexts } from "@/texts/workflows";
 import { isFileType } from "@/parts/media";
+import { workflowsTexts } from "@/texts/workflows";
 import type { Property } from "./draft";
 import type { ExactNumber } from "./exact";
 import { NumberInput } from "./NumberInput";
@@ -22,12 +22,25 @@ interface Props {
 
 /** A value of a property, as workflows and effects keep it: of a file it is an asset. */
 export function ValueControl({ property, value = null, isReadOnly, onChange }: Props) {
-  if (isFileType(property.type)) return <AssetSelect property={property} value={value} isReadOnly={isReadOnly} onChange={onChange} />;
+  if (isFileType(property.type))
+    return <AssetSelect property={property} value={value} isReadOnly={isReadOnly} onChange={onChange} />;
   switch (property.type) {
     case "number":
-      return <NumberInput value={value as number | ExactNumber | null} onChange={(next) => onChange(next as number | null)} />;
+      return (
+        <NumberInput
+          value={value as number | ExactNumber | null}
+          onChange={(next) => onChange(next as number | null)}
+        />
+      );
     case "boolean":
-      return <Select value={String(value ?? false)} disabled={isReadOnly} choices={["true", "false"].map((each) => ({ value: each, label: texts.booleans[each as "true" | "false"] }))} onChange={(next) => onChange(next === "true")} />;
+      return (
+        <Select
+          value={String(value ?? false)}
+          disabled={isReadOnly}
+          choices={["true", "false"].map((each) => ({ value: each, label: texts.booleans[each as "true" | "false"] }))}
+          onChange={(next) => onChange(next === "true")}
+        />
+      );
     case "choice": {
       const choices = property.limits?.choices ?? [];
       const chosen = choices.find((each) => JSON.stringify(each) === JSON.stringify(value));
@@ -35,7 +48,10 @@ export function ValueControl({ property, value = null, isReadOnly, onChange }: P
         <Select
           value={chosen === undefined ? NONE : JSON.stringify(chosen)}
           disabled={isReadOnly}
-          choices={[{ value: NONE, label: texts.noDefault }, ...choices.map((each) => ({ value: JSON.stringify(each), label: choiceLabel(each) }))]}
+          choices={[
+            { value: NONE, label: texts.noDefault },
+            ...choices.map((each) => ({ value: JSON.stringify(each), label: choiceLabel(each) })),
+          ]}
           onChange={(next) => onChange(choices.find((each) => JSON.stringify(each) === next) ?? null)}
         />
       );
@@ -59,7 +75,10 @@ function AssetSelect({ property, value, isReadOnly, onChange }: Props) {
     <Select
       value={typeof value === "string" && value !== "" ? value : NONE}
       disabled={isReadOnly}
-      choices={[{ value: NONE, label: texts.noAsset }, ...fitting.map((each) => ({ value: each.id, label: each.name }))]}
+      choices={[
+        { value: NONE, label: texts.noAsset },
+        ...fitting.map((each) => ({ value: each.id, label: each.name })),
+      ]}
       onChange={(id) => onChange(id === NONE ? null : id)}
     />
   );

@@ -1,6 +1,7 @@
 /** The text of a file, in the encoding that its byte order mark names, or else in UTF-8. Shells on Windows write UTF-16. Pure. */
 export function decoded(content: ArrayBuffer): string {
   const [first, second] = new Uint8Array(content, 0, Math.min(2, content.byteLength));
-  const encoding = first === 0xff && second === 0xfe ? "utf-16le" : first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
+  const encoding =
+    first === 0xff && second === 0xfe ? "utf-16le" : first === 0xfe && second === 0xff ? "utf-16be" : "utf-8";
   return new TextDecoder(encoding).decode(content);
 }

@@ -1,6 +1,7 @@
 // What differs between two states of a workflow. Pure.
+
+import { type ApiGraph, DRAFT_FIELDS, type Draft, type Property } from "./draft";
 import { same } from "./exact";
-import { DRAFT_FIELDS, type ApiGraph, type Draft, type Property } from "./draft";
 
 export interface ValueChange {
   name: string;
@@ -29,17 +30,32 @@ export interface WorkflowDiff {
 
 /** What one would have to change in `before` to get `after`. */
 export function diffOf(before: Draft, after: Draft): WorkflowDiff {
-  return { nodes: nodesDiff(before.graph ?? {}, after.graph ?? {}), properties: propertiesDiff(before.properties, after.properties), settings: settingsDiff(before, after) };
+  return {
+    nodes: nodesDiff(before.graph ?? {}, after.graph ?? {}),
+    properties: propertiesDiff(before.properties, after.properties),
+    settings: settingsDiff(before, after),
+  };
 }
 
 export function isEmptyDiff({ nodes, properties, settings }: WorkflowDiff): boolean {
-  const lists = [nodes.added, nodes.removed, nodes.changed, properties.added, properties.removed, properties.changed, settings];
+  const lists = [
+    nodes.added,
+    nodes.removed,
+    nodes.changed,
+    properties.added,
+    properties.removed,
+    properties.changed,
+    settings,
+  ];
   return lists.every((each) => each.length === 0) && !properties.isMoved;
 }
 
 /** By node, for marks in a drawing of the newer graph. */
 export function changedNodes({ nodes }: WorkflowDiff): Map<string, "added" | "changed"> {
-  return new Map([...nodes.added.map((each) => [each.id, "added"] as const), ...nodes.changed.map((each) => [each.id, "changed"] as const)]);
+  return new Map([
+    ...nodes.added.map((each) => [each.id, "added"] as const),
+    ...nodes.changed.map((each) => [each.id, "changed"] as const),
+  ]);
 }
 
 function nodesDiff(before: ApiGraph, after: ApiGraph): WorkflowDiff["nodes"] {
@@ -50,7 +66,11 @@ function nodesDiff(before: ApiGraph, after: ApiGraph): WorkflowDiff["nodes"] {
     const changes = nodeChanges(before[id], after[id]);
     return changes.length === 0 ? [] : [{ ...headOf(id, after[id]), changes }];
   });
-  return { added: added.map((id) => ({ ...headOf(id, after[id]), changes: [] })), removed: removed.map((id) => ({ ...headOf(id, before[id]), changes: [] })), changed };
+  return {
+    added: added.map((id) => ({ ...headOf(id, after[id]), changes: [] })),
+    removed: removed.map((id) => ({ ...headOf(id, before[id]), changes: [] })),
+    changed,
+  };
 }
 
 interface AnyNode {
@@ -72,13 +92,18 @@ function nodeChanges(before: unknown, after: unknown): ValueChange[] {
     { name: "class_type", before: old.class_type, after: now.class_type },
     { name: "title", before: old._meta?.title, after: now._meta?.title },
   ];
-  return [...named.filter((each) => !same(each.before, each.after)), ...membersDiff(old.inputs ?? {}, now.inputs ?? {})];
+  return [
+    ...named.filter((each) => !same(each.before, each.after)),
+    ...membersDiff(old.inputs ?? {}, now.inputs ?? {}),
+  ];
 }
 
 function membersDiff(before: object, after: object): ValueChange[] {
   const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>];
   const names = [...new Set([...Object.keys(old), ...Object.keys(now)])];
-  return names.filter((name) => !same(old[name], now[name])).map((name) => ({ name, before: old[name], after: now[name] }));
+  return names
+    .filter((name) => !same(old[name], now[name]))
+    .map((name) => ({ name, before: old[name], after: now[name] }));
 }
 
 function propertiesDiff(before: readonly Property[], after: readonly Property[]): WorkflowDiff["properties"] {
@@ -101,12 +126,16 @@ function propertiesDiff(before: readonly Property[], after: readonly Property[])
 
 /** With each limit as a member of its own. A limit that is not set is left out. */
 function flat({ limits, ...rest }: Property): Record<string, unknown> {
-  const set = Object.entries(limits ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== false);
+  const set = Object.entries(limits ?? {}).filter(
+    ([, value]) => value !== null && value !== undefined && value !== false,
+  );
   const plain = Object.entries(rest).map(([name, value]) => [name, value ?? null] as const);
   return Object.fromEntries([...plain, ...set.map(([name, value]) => [`limits.${name}`, value] as const)]);
 }
 
 function settingsDiff(before: Draft, after: Draft): ValueChange[] {
   const names = DRAFT_FIELDS.filter((name) => name !== "graph" && name !== "properties");
-  return names.filter((name) => !same(before[name] ?? null, after[name] ?? null)).map((name) => ({ name, before: before[name] ?? null, after: after[name] ?? null }));
+  return names
+    .filter((name) => !same(before[name] ?? null, after[name] ?? null))
+    .map((name) => ({ name, before: before[name] ?? null, after: after[name] ?? null }));
 }

@@ -26,7 +26,9 @@ const FIELDS = [
 ] as const;
 export const DRAFT_FIELDS: readonly (keyof Draft)[] = FIELDS;
 
-export type Draft = Pick<Schemas["WorkflowDetail"], Exclude<(typeof FIELDS)[number], "graph">> & { graph: ApiGraph | null };
+export type Draft = Pick<Schemas["WorkflowDetail"], Exclude<(typeof FIELDS)[number], "graph">> & {
+  graph: ApiGraph | null;
+};
 
 /** Of a workflow or of one of its versions. */
 export function draftOf(detail: Omit<Draft, "graph"> & { graph?: ApiGraph | null }): Draft {
@@ -77,9 +79,14 @@ export function keysByNode(draft: Draft): Map<string, string[]> {
 
 /** Makes an input of a node a property of this type: its value becomes the default, and a placeholder takes its place. */
 export function withProperty(draft: Draft, input: GraphInput, type: PropertyType): Draft {
-  const isPrimary = isFileType(type) && !draft.properties.some((each) => each.is_primary_input) && !usesPlaceholder(draft, PRIMARY_PLACEHOLDER);
+  const isPrimary =
+    isFileType(type) &&
+    !draft.properties.some((each) => each.is_primary_input) &&
+    !usesPlaceholder(draft, PRIMARY_PLACEHOLDER);
   const key = freeKey(draft, isPrimary ? "input" : keyOf(input.name));
-  const placeholder = isPrimary ? PRIMARY_PLACEHOLDER : freePlaceholder(draft, isFileType(type) ? `__${key.toUpperCase()}__` : `{{${key}}}`);
+  const placeholder = isPrimary
+    ? PRIMARY_PLACEHOLDER
+    : freePlaceholder(draft, isFileType(type) ? `__${key.toUpperCase()}__` : `{{${key}}}`);
   const added: Property = {
     key,
     type,
@@ -92,14 +99,21 @@ export function withProperty(draft: Draft, input: GraphInput, type: PropertyType
     is_primary_input: isPrimary,
     limits: limitsOf(input, type),
   };
-  return { ...draft, properties: [...draft.properties, added], graph: withInput(draft.graph, input.node_id, input.name, placeholder) };
+  return {
+    ...draft,
+    properties: [...draft.properties, added],
+    graph: withInput(draft.graph, input.node_id, input.name, placeholder),
+  };
 }
 
 /** What engines declare; for another type than the likeliest, what the value of the graph shows. */
 function limitsOf(input: GraphInput, type: PropertyType): Property["limits"] {
   const isDeclared = type === input.types[0] && (type !== "choice" || !!input.limits.choices);
   if (isDeclared && (type === "number" || type === "choice")) return input.limits;
-  return { integer: type === "number" && isWhole(input.value), ...(type === "choice" ? { choices: [input.value] } : {}) };
+  return {
+    integer: type === "number" && isWhole(input.value),
+    ...(type === "choice" ? { choices: [input.value] } : {}),
+  };
 }
 
 function isWhole(value: unknown): boolean {
@@ -117,7 +131,14 @@ export function withoutProperty(draft: Draft, index: number): Draft {
   const gone = draft.properties[index];
   if (gone === undefined) return draft;
   const value = gone.default ?? "";
-  const graph = draft.graph && Object.fromEntries(Object.entries(draft.graph).map(([id, node]) => [id, { ...(node as object), inputs: replaced(inputsOf(node), gone.placeholder, value) }]));
+  const graph =
+    draft.graph &&
+    Object.fromEntries(
+      Object.entries(draft.graph).map(([id, node]) => [
+        id,
+        { ...(node as object), inputs: replaced(inputsOf(node), gone.placeholder, value) },
+      ]),
+    );
   return { ...draft, graph, properties: draft.properties.filter((_, place) => place !== index) };
 }
 
@@ -130,7 +151,10 @@ function replaced(value: unknown, placeholder: string, by: unknown): unknown {
 }
 
 export function changedProperty(draft: Draft, index: number, change: Partial<Property>): Draft {
-  return { ...draft, properties: draft.properties.map((each, place) => (place === index ? { ...each, ...change } : each)) };
+  return {
+    ...draft,
+    properties: draft.properties.map((each, place) => (place === index ? { ...each, ...change } : each)),
+  };
 }
 
 /** Another type keeps what fits it. */
@@ -138,7 +162,10 @@ export function retyped(property: Property, type: PropertyType): Property {
   const value = property.default;
   if (isFileType(type)) return { ...property, type, default: null, limits: { integer: false } };
   const plain = isFileType(property.type) ? null : value;
-  const limits = { integer: type === "number" && isWhole(plain), ...(type === "choice" ? { choices: plain == null ? [] : [plain] } : {}) };
+  const limits = {
+    integer: type === "number" && isWhole(plain),
+    ...(type === "choice" ? { choices: plain == null ? [] : [plain] } : {}),
+  };
   return { ...property, type, is_primary_input: false, default: plain, limits };
 }
 
@@ -155,8 +182,13 @@ export const UNKNOWN_FILE = { extension: "bin", mime_type: "application/octet-st
 
 /** The node whose file is the result; null: every file that the graph saves. `outputs`: undefined until they are known. */
 export function withOutput(draft: Draft, nodeId: string | null, outputs: readonly GraphOutput[] | undefined): Draft {
-  const known = outputs?.find((each) => each.node_id === nodeId) ?? (outputs && nodeId !== null ? UNKNOWN_FILE : undefined);
-  return { ...draft, output_node_id: nodeId, ...(known ? { output_extension: known.extension, output_mime_type: known.mime_type } : {}) };
+  const known =
+    outputs?.find((each) => each.node_id === nodeId) ?? (outputs && nodeId !== null ? UNKNOWN_FILE : undefined);
+  return {
+    ...draft,
+    output_node_id: nodeId,
+    ...(known ? { output_extension: known.extension, output_mime_type: known.mime_type } : {}),
+  };
 }
 
 /** A new export in the place of the graph: properties whose inputs are still there keep what people set. */
@@ -165,7 +197,9 @@ export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): 
   const kept: Property[] = [];
   const taken = new Set<string>();
   for (const each of draft.properties) {
-    const places = placesOf(draft.graph, each.placeholder).filter(({ node, input }) => input in inputsOf(graph[node]) && sameClass(draft.graph?.[node], graph[node]));
+    const places = placesOf(draft.graph, each.placeholder).filter(
+      ({ node, input }) => input in inputsOf(graph[node]) && sameClass(draft.graph?.[node], graph[node]),
+    );
     if (places.length === 0) continue;
     kept.push(each);
     for (const { node, input } of places) {
@@ -175,7 +209,10 @@ export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): 
   }
   const added = proposal.properties.filter((each) => {
     const places = placesOf(proposal.graph, each.placeholder);
-    return places.every(({ node, input }) => !taken.has(`${node} ${input}`)) && !kept.some((other) => other.key === each.key || other.placeholder === each.placeholder);
+    return (
+      places.every(({ node, input }) => !taken.has(`${node} ${input}`)) &&
+      !kept.some((other) => other.key === each.key || other.placeholder === each.placeholder)
+    );
   });
   // A proposal that is not taken leaves its value.
   for (const each of proposal.properties) {
@@ -191,11 +228,16 @@ export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): 
 }
 
 function sameClass(one: unknown, other: unknown): boolean {
-  return (one as { class_type?: string } | undefined)?.class_type === (other as { class_type?: string } | undefined)?.class_type;
+  return (
+    (one as { class_type?: string } | undefined)?.class_type ===
+    (other as { class_type?: string } | undefined)?.class_type
+  );
 }
 
 function usesPlaceholder(draft: Draft, placeholder: string): boolean {
-  return placesOf(draft.graph, placeholder).length > 0 || draft.properties.some((each) => each.placeholder === placeholder);
+  return (
+    placesOf(draft.graph, placeholder).length > 0 || draft.properties.some((each) => each.placeholder === placeholder)
+  );
 }
 
 function freePlaceholder(draft: Draft, wanted: string): string {
@@ -214,13 +256,22 @@ function freeKey(draft: Draft, wanted: string): string {
 
 /** As the API takes keys: letters, digits and underscores. */
 export function keyOf(name: string): string {
-  const clean = name.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "").slice(0, 50);
+  const clean = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .slice(0, 50);
   return /^[a-z]/.test(clean) ? clean : `value${clean ? `_${clean}` : ""}`;
 }
 
 /** As the API takes slugs. */
 export function slugOf(name: string): string {
-  return name.toLowerCase().replace(/\.json$/, "").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60);
+  return name
+    .toLowerCase()
+    .replace(/\.json$/, "")
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 60);
 }
 
 function titleOf(key: string): string {

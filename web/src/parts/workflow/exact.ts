@@ -17,7 +17,12 @@ export class ExactNumber {
 }
 
 const revive: Reviver = (_key, value, context) =>
-  typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? new ExactNumber(context!.source!) : value;
+  typeof value === "number" &&
+  Number.isInteger(value) &&
+  !Number.isSafeInteger(value) &&
+  /^-?\d+$/.test(context?.source ?? "")
+    ? new ExactNumber(context!.source!)
+    : value;
 
 export function parseExact(text: string): unknown {
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
@@ -33,7 +38,10 @@ function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     const members = Object.entries(value).filter(([, member]) => member !== undefined);
-    return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).sort().join(",")}}`;
+    return `{${members
+      .map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`)
+      .sort()
+      .join(",")}}`;
   }
   return JSON.stringify(value) ?? "null";
 }

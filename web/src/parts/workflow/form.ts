@@ -16,7 +16,12 @@ export function formProperty(property: Property, override?: unknown): FormProper
     required: (property.required ?? false) && value === null,
     default: isFile ? null : (plain(value) as FormProperty["default"]),
     accept: isFile ? [`${property.type}/*`] : [],
-    limits: Object.fromEntries(Object.entries(property.limits ?? {}).map(([name, each]) => [name, Array.isArray(each) ? each.map(plain) : plain(each)])),
+    limits: Object.fromEntries(
+      Object.entries(property.limits ?? {}).map(([name, each]) => [
+        name,
+        Array.isArray(each) ? each.map(plain) : plain(each),
+      ]),
+    ),
   };
 }
 

@@ -23,11 +23,20 @@ export async function exactly<Value>(call: Promise<{ data?: unknown }>): Promise
 export const workflowQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.workflow(slug),
-    queryFn: ({ signal }) => exactly<WorkflowDetail>(api.GET("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, parseAs: "text", signal })),
+    queryFn: ({ signal }) =>
+      exactly<WorkflowDetail>(
+        api.GET("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, parseAs: "text", signal }),
+      ),
   });
 
 export function propose(graph: ApiGraph, signal?: AbortSignal): Promise<WorkflowProposal> {
-  return exactly<WorkflowProposal>(api.POST("/api/admin/workflows/proposals", { body: { graph: graph as never, everything: false }, parseAs: "text", signal }));
+  return exactly<WorkflowProposal>(
+    api.POST("/api/admin/workflows/proposals", {
+      body: { graph: graph as never, everything: false },
+      parseAs: "text",
+      signal,
+    }),
+  );
 }
 
 // A graph may have a megabyte: too long for the name of a query.
@@ -53,7 +62,9 @@ export const proposalQuery = (graph: ApiGraph | null, isOn: boolean) =>
     placeholderData: keepPreviousData,
   });
 
-async function everyPage<Item>(get: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor?: string | null }>): Promise<Item[]> {
+async function everyPage<Item>(
+  get: (cursor: string | undefined) => Promise<{ items: Item[]; next_cursor?: string | null }>,
+): Promise<Item[]> {
   const found: Item[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page += 1) {
@@ -69,31 +80,53 @@ async function everyPage<Item>(get: (cursor: string | undefined) => Promise<{ it
 export const effectRecordsQuery = (workflow?: string) =>
   queryOptions({
     queryKey: keys.effectRecords(workflow),
-    queryFn: ({ signal }): Promise<EffectRecord[]> => everyPage((cursor) => data(api.GET("/api/admin/effects", { params: { query: { workflow, cursor, limit: PER_PAGE } }, signal }))),
+    queryFn: ({ signal }): Promise<EffectRecord[]> =>
+      everyPage((cursor) =>
+        data(api.GET("/api/admin/effects", { params: { query: { workflow, cursor, limit: PER_PAGE } }, signal })),
+      ),
   });
 
 export const effectRecordQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.effectRecord(slug),
-    queryFn: ({ signal }): Promise<EffectRecord> => data(api.GET("/api/admin/effects/{effect}", { params: { path: { effect: slug } }, signal })),
+    queryFn: ({ signal }): Promise<EffectRecord> =>
+      data(api.GET("/api/admin/effects/{effect}", { params: { path: { effect: slug } }, signal })),
   });
 
 /** What can be chosen as a value. */
 export const assetChoicesQuery = queryOptions({
   queryKey: keys.assetChoices,
-  queryFn: ({ signal }): Promise<Asset[]> => everyPage((cursor) => data(api.GET("/api/admin/assets", { params: { query: { status: "ready", cursor, limit: PER_PAGE } }, signal }))),
+  queryFn: ({ signal }): Promise<Asset[]> =>
+    everyPage((cursor) =>
+      data(api.GET("/api/admin/assets", { params: { query: { status: "ready", cursor, limit: PER_PAGE } }, signal })),
+    ),
 });
 
 export const fleetChoicesQuery = queryOptions({
   queryKey: keys.fleetChoices,
-  queryFn: ({ signal }): Promise<Fleet[]> => everyPage((cursor) => data(api.GET("/api/admin/fleets", { params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } }, signal }))),
+  queryFn: ({ signal }): Promise<Fleet[]> =>
+    everyPage((cursor) =>
+      data(
+        api.GET("/api/admin/fleets", {
+          params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
+          signal,
+        }),
+      ),
+    ),
 });
 
 /** Every workflow that a fleet can serve, by slug: those of tasks too. */
 export const assignableWorkflowsQuery = queryOptions({
   queryKey: keys.workflows("assignable"),
   queryFn: async ({ signal }) => {
-    const found = await everyPage((cursor) => data(api.GET("/api/admin/workflows", { params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } }, signal })));
+    const found = await everyPage((cursor) =>
+      data(
+        api.GET("/api/admin/workflows", {
+          params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
+          signal,
+        }),
+      ),
+    );
     return found.sort((one, other) => one.slug.localeCompare(other.slug));
   },
 });
@@ -102,7 +135,16 @@ export const assignableWorkflowsQuery = queryOptions({
 export const workflowChoicesQuery = queryOptions({
   queryKey: keys.workflows("choices"),
   queryFn: async ({ signal }) => {
-    const found = await everyPage((cursor) => data(api.GET("/api/admin/workflows", { params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } }, signal })));
-    return found.filter((each) => each.comfyui_workflow_path != null).sort((one, other) => one.name.localeCompare(other.name));
+    const found = await everyPage((cursor) =>
+      data(
+        api.GET("/api/admin/workflows", {
+          params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
+          signal,
+        }),
+      ),
+    );
+    return found
+      .filter((each) => each.comfyui_workflow_path != null)
+      .sort((one, other) => one.name.localeCompare(other.name));
   },
 });

@@ -1,6 +1,6 @@
 // Files of the catalog: uploaded straight to storage, then checked by the server.
 import { api, data } from "@/api/client";
-import { put, shortName, type Sent } from "@/api/uploads";
+import { put, type Sent, shortName } from "@/api/uploads";
 import { typeOf } from "@/parts/upload/acceptance";
 import type { Asset } from "./queries";
 
@@ -9,7 +9,11 @@ export function isAssetType(file: File): boolean {
   return /^(image|video|audio)\//.test(typeOf(file));
 }
 
-export async function uploadAsset(file: File, onSent: (sent: Sent) => void = () => undefined, signal: AbortSignal = new AbortController().signal): Promise<Asset> {
+export async function uploadAsset(
+  file: File,
+  onSent: (sent: Sent) => void = () => undefined,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Asset> {
   const body = { name: shortName(file.name), mime_type: typeOf(file), size: file.size };
   const created = await data(api.POST("/api/admin/assets", { body, signal }));
   const path = { asset_id: created.asset.id };

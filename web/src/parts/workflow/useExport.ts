@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { workflowsTexts } from "@/texts/workflows";
-import type { ApiGraph } from "./draft";
 import { decoded } from "./decoded";
+import type { ApiGraph } from "./draft";
 import { parseExact } from "./exact";
 import { propose, type WorkflowProposal } from "./queries";
 
@@ -30,6 +30,7 @@ async function graphIn(file: File): Promise<ApiGraph> {
   } catch {
     throw new NoExport(workflowsTexts.notJson(file.name));
   }
-  if (typeof read !== "object" || read === null || Array.isArray(read)) throw new NoExport(workflowsTexts.notObject(file.name));
+  if (typeof read !== "object" || read === null || Array.isArray(read))
+    throw new NoExport(workflowsTexts.notObject(file.name));
   return read as ApiGraph;
 }

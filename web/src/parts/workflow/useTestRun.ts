@@ -26,8 +26,16 @@ export function useTestRun(slug: string, onJob: (id: string) => void) {
         output_mime_type: draft.output_mime_type,
         keep_metadata: draft.keep_metadata,
       };
-      const body = { input_payload: values, input_file_id: fileId, overrides, draft: changed, ...(stage === undefined ? {} : { stage }) } as Schemas["WorkflowTest"];
-      return data(api.POST("/api/admin/workflows/{workflow}/test-runs", { params: { path: { workflow: slug } }, body }));
+      const body = {
+        input_payload: values,
+        input_file_id: fileId,
+        overrides,
+        draft: changed,
+        ...(stage === undefined ? {} : { stage }),
+      } as Schemas["WorkflowTest"];
+      return data(
+        api.POST("/api/admin/workflows/{workflow}/test-runs", { params: { path: { workflow: slug } }, body }),
+      );
     },
     onSuccess: (job) => {
       client.setQueryData(keys.job(job.id), job);

@@ -15,10 +15,20 @@ export function CompareButtons({ pairs }: { pairs: Pairs }) {
         <Button className="grow" disabled={isEmpty} icon={<ArrowUp size={16} />} onClick={() => pairs.judge("both")}>
           {compareTexts.both}
         </Button>
-        <Button className="grow" disabled={isEmpty} icon={<ArrowDown size={16} />} onClick={() => pairs.judge("neither")}>
+        <Button
+          className="grow"
+          disabled={isEmpty}
+          icon={<ArrowDown size={16} />}
+          onClick={() => pairs.judge("neither")}
+        >
           {compareTexts.neither}
         </Button>
-        <Button className="grow" disabled={isEmpty} icon={<ArrowRight size={16} />} onClick={() => pairs.judge("right")}>
+        <Button
+          className="grow"
+          disabled={isEmpty}
+          icon={<ArrowRight size={16} />}
+          onClick={() => pairs.judge("right")}
+        >
           {compareTexts.right}
         </Button>
         <Button className="grow" disabled={!pairs.canUndo} icon={<Undo2 size={16} />} onClick={pairs.undo}>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Trophy } from "lucide-react";
-import { useEffect, useRef, type ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Button, Empty, Progress, Segments, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
@@ -9,12 +9,13 @@ import { compareTexts } from "@/texts/runs";
 import type { Run } from "../queries";
 import { comparedStep } from "../search";
 import { CompareButtons } from "./CompareButtons";
-import { actionOf } from "./pair-queue";
 import { PairView } from "./PairView";
-import { usePairs, type Pairs } from "./usePairs";
+import { actionOf } from "./pair-queue";
+import { type Pairs, usePairs } from "./usePairs";
 
 // Where these keys have a meaning of their own.
-const OTHERS = "input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox], [role=tablist], [role=radiogroup], [role=group]";
+const OTHERS =
+  "input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox], [role=tablist], [role=radiogroup], [role=group]";
 
 interface Props {
   run: Run;
@@ -30,7 +31,14 @@ export function CompareTab({ run, wanted, onStep }: Props) {
   const step = kept.current;
   return (
     <Comparison key={step} run={run} step={step}>
-      {run.steps.length > 1 && <Segments label={compareTexts.stepLabel} value={step ?? ""} choices={run.steps.map((each) => ({ value: each.step.slug, label: each.step.name }))} onChange={onStep} />}
+      {run.steps.length > 1 && (
+        <Segments
+          label={compareTexts.stepLabel}
+          value={step ?? ""}
+          choices={run.steps.map((each) => ({ value: each.step.slug, label: each.step.name }))}
+          onChange={onStep}
+        />
+      )}
     </Comparison>
   );
 }
@@ -82,7 +90,8 @@ function useVoteKeys({ judge, undo }: Pairs, isOn: boolean): void {
     if (!isOn) return;
     const onKeyDown = (event: KeyboardEvent) => {
       const action = actionOf(event.key);
-      if (action === undefined || event.metaKey || event.ctrlKey || event.altKey || event.shiftKey || event.repeat) return;
+      if (action === undefined || event.metaKey || event.ctrlKey || event.altKey || event.shiftKey || event.repeat)
+        return;
       if (event.target instanceof HTMLElement && event.target.closest(OTHERS)) return;
       event.preventDefault();
       if (action === "undo") undo();

@@ -37,7 +37,11 @@ export function tallestOf(pair: Pair): number | undefined {
 
 /** Adds what the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet.
  * `saved`: votes of this sitting among those that the server counted; undefined if that is not known. */
-export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">, saved: number | undefined): PairQueue {
+export function received(
+  queue: PairQueue,
+  found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">,
+  saved: number | undefined,
+): PairQueue {
   const known = new Set([...queue.waiting, ...queue.judged.map((each) => each.pair)].map(keyOf));
   const fresh: Pair[] = [];
   for (const [one, other] of found.pairs) {
@@ -57,7 +61,9 @@ export function judge(queue: PairQueue, verdict: Verdict): PairQueue {
 /** The last pair comes back to the front. */
 export function undo(queue: PairQueue): PairQueue {
   const last = queue.judged.at(-1);
-  return last === undefined ? queue : { ...queue, judged: queue.judged.slice(0, -1), waiting: [last.pair, ...queue.waiting] };
+  return last === undefined
+    ? queue
+    : { ...queue, judged: queue.judged.slice(0, -1), waiting: [last.pair, ...queue.waiting] };
 }
 
 /** A pair whose vote could not be saved comes next. */
@@ -65,13 +71,21 @@ export function putBack(queue: PairQueue, pair: Pair): PairQueue {
   const key = keyOf(pair);
   if (!queue.judged.some((each) => keyOf(each.pair) === key)) return queue;
   const [first, ...rest] = queue.waiting;
-  return { ...queue, judged: queue.judged.filter((each) => keyOf(each.pair) !== key), waiting: first ? [first, pair, ...rest] : [pair] };
+  return {
+    ...queue,
+    judged: queue.judged.filter((each) => keyOf(each.pair) !== key),
+    waiting: first ? [first, pair, ...rest] : [pair],
+  };
 }
 
 /** A pair that cannot be judged, for example because one of them was rejected meanwhile. */
 export function dropped(queue: PairQueue, pair: Pair): PairQueue {
   const key = keyOf(pair);
-  return { ...queue, judged: queue.judged.filter((each) => keyOf(each.pair) !== key), waiting: queue.waiting.filter((each) => keyOf(each) !== key) };
+  return {
+    ...queue,
+    judged: queue.judged.filter((each) => keyOf(each.pair) !== key),
+    waiting: queue.waiting.filter((each) => keyOf(each) !== key),
+  };
 }
 
 export function progressOf(queue: PairQueue): { judged: number; total: number } {
@@ -81,10 +95,21 @@ export function progressOf(queue: PairQueue): { judged: number; total: number } 
 /** The vote that the API takes. */
 export function voteOf({ pair: [left, right], verdict }: Judged): Schemas["CastVote"] {
   const [winner, loser] = verdict === "right" ? [right, left] : [left, right];
-  return { winner_id: winner.id, loser_id: loser.id, verdict: verdict === "both" || verdict === "neither" ? verdict : "winner" };
+  return {
+    winner_id: winner.id,
+    loser_id: loser.id,
+    verdict: verdict === "both" || verdict === "neither" ? verdict : "winner",
+  };
 }
 
-const KEYS: Record<string, Verdict | "undo"> = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "both", ArrowDown: "neither", u: "undo", U: "undo" };
+const KEYS: Record<string, Verdict | "undo"> = {
+  ArrowLeft: "left",
+  ArrowRight: "right",
+  ArrowUp: "both",
+  ArrowDown: "neither",
+  u: "undo",
+  U: "undo",
+};
 
 export function actionOf(key: string): Verdict | "undo" | undefined {
   return KEYS[key];

@@ -5,8 +5,23 @@ import { keys } from "@/api/keys";
 import { ApiError } from "@/api/problems";
 import { notifyError } from "@/parts/notify";
 import { compareTexts } from "@/texts/runs";
-import { castVote, fetchPairs, undoVote, type Run } from "../queries";
-import { dropped, EMPTY, judge, keyOf, LEAST_WAITING, progressOf, putBack, received, undo, voteOf, type Judged, type Pair, type PairQueue, type Verdict } from "./pair-queue";
+import { castVote, fetchPairs, type Run, undoVote } from "../queries";
+import {
+  dropped,
+  EMPTY,
+  type Judged,
+  judge,
+  keyOf,
+  LEAST_WAITING,
+  type Pair,
+  type PairQueue,
+  progressOf,
+  putBack,
+  received,
+  undo,
+  type Verdict,
+  voteOf,
+} from "./pair-queue";
 
 const ASKED = 16;
 
@@ -65,7 +80,8 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   }, []);
   const refresh = useCallback(() => {
     // What is shown meanwhile, such as the winners, was read before this vote and is read again.
-    for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)]) void client.invalidateQueries({ queryKey });
+    for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)])
+      void client.invalidateQueries({ queryKey });
   }, [client, run.id]);
 
   const save = useCallback(
@@ -74,7 +90,8 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
         saved.current.set(keyOf(one.pair), (await castVote(run.id, voteOf(one))).id);
         refresh();
       } catch (refusal) {
-        const isRefused = refusal instanceof ApiError && refusal.status >= 400 && refusal.status < 500 && refusal.status !== 429;
+        const isRefused =
+          refusal instanceof ApiError && refusal.status >= 400 && refusal.status < 500 && refusal.status !== 429;
         change((now) => (isRefused ? dropped(now, one.pair) : putBack(now, one.pair)));
         void notifyError(refusal, isRefused ? undefined : { description: compareTexts.failed });
       }
@@ -122,5 +139,14 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     if (queue.waiting.length < LEAST_WAITING && !isDry.current) void ask();
   }, [ask, queue.waiting.length]);
 
-  return { waiting: queue.waiting, progress: progressOf(queue), canUndo: queue.judged.length > 0, isLoading, error, judge: onJudge, undo: onUndo, retry: () => void ask() };
+  return {
+    waiting: queue.waiting,
+    progress: progressOf(queue),
+    canUndo: queue.judged.length > 0,
+    isLoading,
+    error,
+    judge: onJudge,
+    undo: onUndo,
+    retry: () => void ask(),
+  };
 }

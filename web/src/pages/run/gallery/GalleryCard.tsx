@@ -19,13 +19,17 @@ export const GalleryCard = memo(function GalleryCard({ candidate, step, isSelect
         type="button"
         aria-pressed={isSelected}
         onClick={() => onSelect(candidate.id)}
-        className={classes("panel grid w-full overflow-hidden text-left transition-colors duration-100 hover:border-line-strong", isSelected && "outline-2 outline-offset-1 outline-accent")}
+        className={classes(
+          "panel grid w-full overflow-hidden text-left transition-colors duration-100 hover:border-line-strong",
+          isSelected && "outline-2 outline-offset-1 outline-accent",
+        )}
       >
         <CandidateThumb candidate={candidate} alt="" isDim={isRejected} className="aspect-[3/2] w-full" />
         <span className="num flex h-10 items-center justify-between gap-2 px-2.5 text-xs">
           <span className="truncate">
             <span className="sr-only">{galleryTexts.candidate} </span>
-            <span className="font-[550]">{candidate.number}</span> <span className="text-muted">{isRejected ? panelTexts.states.rejected : step}</span>
+            <span className="font-[550]">{candidate.number}</span>{" "}
+            <span className="text-muted">{isRejected ? panelTexts.states.rejected : step}</span>
           </span>
           <span className="shrink-0 text-muted">
             <span className="max-sm:sr-only">{panelTexts.rating} </span>

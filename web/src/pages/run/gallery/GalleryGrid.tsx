@@ -9,7 +9,12 @@ interface Props {
   candidates: readonly Candidate[];
   steps: Run["steps"];
   selected: string | undefined;
-  query: { hasNextPage: boolean; isFetchingNextPage: boolean; isFetchNextPageError: boolean; fetchNextPage: () => unknown };
+  query: {
+    hasNextPage: boolean;
+    isFetchingNextPage: boolean;
+    isFetchNextPageError: boolean;
+    fetchNextPage: () => unknown;
+  };
   onSelect: (id: string) => void;
 }
 
@@ -40,7 +45,12 @@ export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Pr
   const cell = (width - (columns - 1) * GAP) / columns;
   const height = Math.max(1, cell / RATIO + CAPTION);
   const rows = Math.ceil(candidates.length / columns);
-  const virtual = useWindowVirtualizer({ count: width === 0 ? 0 : rows, estimateSize: () => height + GAP, overscan: 3, scrollMargin: top });
+  const virtual = useWindowVirtualizer({
+    count: width === 0 ? 0 : rows,
+    estimateSize: () => height + GAP,
+    overscan: 3,
+    scrollMargin: top,
+  });
   useEffect(() => {
     virtual.measure();
   }, [virtual, height]);
@@ -48,20 +58,38 @@ export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Pr
   const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
   useEffect(() => {
-    if (width > 0 && hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= rows - 4) void fetchNextPage();
+    if (width > 0 && hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= rows - 4)
+      void fetchNextPage();
   }, [last, rows, width, hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   return (
     <div className="min-w-0">
-      <div ref={list} role="list" aria-label={galleryTexts.list} className="relative" style={{ height: virtual.getTotalSize() }}>
+      <div
+        ref={list}
+        role="list"
+        aria-label={galleryTexts.list}
+        className="relative"
+        style={{ height: virtual.getTotalSize() }}
+      >
         {shown.map((row) => (
           <div
             key={row.key}
             role="presentation"
             className="absolute inset-x-0 top-0 grid"
-            style={{ transform: `translateY(${row.start - top}px)`, gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, gap: GAP, height }}
+            style={{
+              transform: `translateY(${row.start - top}px)`,
+              gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
+              gap: GAP,
+              height,
+            }}
           >
             {candidates.slice(row.index * columns, (row.index + 1) * columns).map((candidate) => (
-              <GalleryCard key={candidate.id} candidate={candidate} step={steps.find((each) => each.step.id === candidate.step_id)?.step.name ?? ""} isSelected={candidate.id === selected} onSelect={onSelect} />
+              <GalleryCard
+                key={candidate.id}
+                candidate={candidate}
+                step={steps.find((each) => each.step.id === candidate.step_id)?.step.name ?? ""}
+                isSelected={candidate.id === selected}
+                onSelect={onSelect}
+              />
             ))}
           </div>
         ))}

@@ -3,7 +3,7 @@ import { ImageIcon } from "lucide-react";
 import { useRef } from "react";
 import { Empty, Segments, Select, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
-import { steady, type SteadyUrls } from "@/parts/steady-urls";
+import { type SteadyUrls, steady } from "@/parts/steady-urls";
 import { galleryTexts } from "@/texts/runs";
 import { CandidatePanel } from "../panel/CandidatePanel";
 import { galleryQuery, type Run } from "../queries";
@@ -30,13 +30,19 @@ export function GalleryTab({ run, search, onChange }: Props) {
           label={galleryTexts.stepLabel}
           className="w-56 max-sm:w-full"
           value={step ?? ALL}
-          choices={[{ value: ALL, label: galleryTexts.allSteps }, ...run.steps.map((each) => ({ value: each.step.slug, label: `${each.step.name} (${each.candidates})` }))]}
+          choices={[
+            { value: ALL, label: galleryTexts.allSteps },
+            ...run.steps.map((each) => ({ value: each.step.slug, label: `${each.step.name} (${each.candidates})` })),
+          ]}
           onChange={(value) => onChange({ step: value === ALL ? undefined : value })}
         />
         <Segments
           label={galleryTexts.statusLabel}
           value={search.status ?? "all"}
-          choices={(["all", "active", "rejected"] as const).map((value) => ({ value, label: galleryTexts.status[value] }))}
+          choices={(["all", "active", "rejected"] as const).map((value) => ({
+            value,
+            label: galleryTexts.status[value],
+          }))}
           onChange={(value) => onChange({ status: value === "all" ? undefined : value })}
         />
       </div>
@@ -48,10 +54,21 @@ export function GalleryTab({ run, search, onChange }: Props) {
         <Empty icon={<ImageIcon size={20} />} title={galleryTexts.none} text={galleryTexts.noneText} />
       ) : (
         <div className={search.candidate ? "grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_360px]" : "grid"}>
-          <GalleryGrid candidates={candidates} steps={run.steps} selected={search.candidate} query={query} onSelect={(candidate) => onChange({ candidate })} />
+          <GalleryGrid
+            candidates={candidates}
+            steps={run.steps}
+            selected={search.candidate}
+            query={query}
+            onSelect={(candidate) => onChange({ candidate })}
+          />
           {search.candidate !== undefined && (
             <div className="lg:sticky lg:top-20 max-lg:order-first">
-              <CandidatePanel key={search.candidate} run={run} id={search.candidate} onSelect={(candidate) => onChange({ candidate })} />
+              <CandidatePanel
+                key={search.candidate}
+                run={run}
+                id={search.candidate}
+                onSelect={(candidate) => onChange({ candidate })}
+              />
             </div>
           )}
         </div>

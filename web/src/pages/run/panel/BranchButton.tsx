@@ -27,7 +27,12 @@ export function BranchButton({ run, candidate }: { run: Run; candidate: Candidat
         actions={
           <>
             <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
-            <Button look={isKill ? "danger" : "go"} busy={action.isPending} disabled={!preview.data || preview.isFetching} onClick={apply}>
+            <Button
+              look={isKill ? "danger" : "go"}
+              busy={action.isPending}
+              disabled={!preview.data || preview.isFetching}
+              onClick={apply}
+            >
               {isKill ? panelTexts.killNow : panelTexts.restoreNow}
             </Button>
           </>
@@ -37,7 +42,11 @@ export function BranchButton({ run, candidate }: { run: Run; candidate: Candidat
           <ProblemPanel error={preview.error} onRetry={() => void preview.refetch()} />
         ) : (
           <div className="grid gap-2" role="status">
-            {preview.data && !preview.isFetching ? <What preview={preview.data} isKill={isKill} /> : <p className="text-muted">{panelTexts.asking}</p>}
+            {preview.data && !preview.isFetching ? (
+              <What preview={preview.data} isKill={isKill} />
+            ) : (
+              <p className="text-muted">{panelTexts.asking}</p>
+            )}
           </div>
         )}
       </Dialog>
@@ -51,7 +60,9 @@ function What({ preview, isKill }: { preview: Schemas["BranchPreview"]; isKill: 
     <>
       <p>{panelTexts.killCandidates(preview.rejects, preview.has_more)}</p>
       <p className={preview.refund > 0 ? "font-[550] text-ok" : "text-muted"}>
-        {preview.cancels_jobs > 0 ? panelTexts.killJobs(preview.cancels_jobs, formatTokens(preview.refund)) : panelTexts.killNoJobs}
+        {preview.cancels_jobs > 0
+          ? panelTexts.killJobs(preview.cancels_jobs, formatTokens(preview.refund))
+          : panelTexts.killNoJobs}
       </p>
       <p className="text-muted">{panelTexts.killUndo}</p>
     </>

@@ -7,7 +7,7 @@ import { Badge, Button, formatTokens, Skeleton } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { panelTexts, runTexts } from "@/texts/runs";
-import { candidateQuery, lineageQuery, type Candidate, type Run } from "../queries";
+import { type Candidate, candidateQuery, lineageQuery, type Run } from "../queries";
 import { BranchButton } from "./BranchButton";
 import { Lineage } from "./Lineage";
 
@@ -53,9 +53,15 @@ export function CandidatePanel({ run, id, onSelect }: Props) {
             )}
             {me && me.role !== "viewer" && <BranchButton run={run} candidate={candidate.data} />}
           </div>
-          {candidate.data.rejection === "killed_with_ancestor" && <p className="text-s text-muted">{panelTexts.withAncestor}</p>}
+          {candidate.data.rejection === "killed_with_ancestor" && (
+            <p className="text-s text-muted">{panelTexts.withAncestor}</p>
+          )}
           {candidate.data.rejection === "surplus" && <p className="text-s text-muted">{panelTexts.notWanted}</p>}
-          {lineage.data ? <Lineage ancestors={lineage.data.ancestors} onSelect={onSelect} /> : <Skeleton className="h-32" />}
+          {lineage.data ? (
+            <Lineage ancestors={lineage.data.ancestors} onSelect={onSelect} />
+          ) : (
+            <Skeleton className="h-32" />
+          )}
         </>
       )}
     </aside>
@@ -67,18 +73,40 @@ function Head({ candidate, onClose }: { candidate: Candidate; onClose: () => voi
     <>
       <div className="flex items-center justify-between gap-2">
         <h2>{runTexts.candidateName(candidate.number)}</h2>
-        <Button look="quiet" size="icon" className="-my-1 -mr-2" aria-label={panelTexts.close} icon={<X size={18} />} onClick={onClose} />
+        <Button
+          look="quiet"
+          size="icon"
+          className="-my-1 -mr-2"
+          aria-label={panelTexts.close}
+          icon={<X size={18} />}
+          onClick={onClose}
+        />
       </div>
-      <CandidateThumb candidate={candidate} alt={runTexts.image(candidate.number)} isDim={candidate.status === "rejected"} className="aspect-[3/2] w-full rounded-s border" />
+      <CandidateThumb
+        candidate={candidate}
+        alt={runTexts.image(candidate.number)}
+        isDim={candidate.status === "rejected"}
+        className="aspect-[3/2] w-full rounded-s border"
+      />
     </>
   );
 }
 
 function Figures({ run, candidate, cost }: { run: Run; candidate: Candidate; cost: number | undefined }) {
   const step = run.steps.find((each) => each.step.id === candidate.step_id)?.step.name ?? "";
-  const state = candidate.status === "active" ? "active" : candidate.rejection === "surplus" || candidate.rejection === "killed_with_ancestor" ? candidate.rejection : "rejected";
+  const state =
+    candidate.status === "active"
+      ? "active"
+      : candidate.rejection === "surplus" || candidate.rejection === "killed_with_ancestor"
+        ? candidate.rejection
+        : "rejected";
   const rows: [string, React.ReactNode][] = [
-    [panelTexts.state, <Badge key="state" tone={candidate.status === "active" ? "ok" : "plain"}>{panelTexts.states[state]}</Badge>],
+    [
+      panelTexts.state,
+      <Badge key="state" tone={candidate.status === "active" ? "ok" : "plain"}>
+        {panelTexts.states[state]}
+      </Badge>,
+    ],
     [panelTexts.step, step],
     [panelTexts.rating, candidate.elo],
     [panelTexts.votes, candidate.votes],

@@ -29,7 +29,10 @@ function Step({ ancestor, isLast, onSelect }: { ancestor: Ancestor; isLast: bool
       type="button"
       aria-current={isLast || undefined}
       onClick={() => onSelect(ancestor.candidate_id)}
-      className={classes("-mx-2 grid w-[calc(100%+1rem)] grid-cols-[56px_minmax(0,1fr)] gap-3 rounded-s p-2 text-left hover:bg-hover", isLast && "bg-hover")}
+      className={classes(
+        "-mx-2 grid w-[calc(100%+1rem)] grid-cols-[56px_minmax(0,1fr)] gap-3 rounded-s p-2 text-left hover:bg-hover",
+        isLast && "bg-hover",
+      )}
     >
       <CandidateThumb candidate={ancestor} alt="" className="h-11 w-14 rounded-s border" />
       <span className="min-w-0 text-s">

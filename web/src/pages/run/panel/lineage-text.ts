@@ -6,7 +6,9 @@ export function promptOf(ancestor: Pick<Schemas["Ancestor"], "lineage" | "payloa
   const prompt = ancestor.payload?.prompt ?? ancestor.lineage.prompt;
   if (typeof prompt === "string" && prompt !== "") return prompt;
   const values = { ...record(ancestor.lineage.variables), ...record(ancestor.lineage.values) };
-  const shown = Object.entries(values).filter(([, value]) => typeof value === "string" || typeof value === "number" || typeof value === "boolean");
+  const shown = Object.entries(values).filter(
+    ([, value]) => typeof value === "string" || typeof value === "number" || typeof value === "boolean",
+  );
   return shown.length > 0 ? shown.map(([name, value]) => `${name} ${String(value)}`).join(", ") : null;
 }
 

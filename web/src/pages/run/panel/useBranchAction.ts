@@ -19,7 +19,10 @@ export function useBranchAction(runId: string) {
         return { candidate: restored.candidate, text: panelTexts.restored(restored.restored) };
       }
       const killed = await data(api.POST("/api/candidates/{candidate_id}/kill", params));
-      const text = killed.canceled_jobs > 0 ? panelTexts.killed(killed.rejected, killed.canceled_jobs) : panelTexts.killedFree(killed.rejected);
+      const text =
+        killed.canceled_jobs > 0
+          ? panelTexts.killed(killed.rejected, killed.canceled_jobs)
+          : panelTexts.killedFree(killed.rejected);
       return { candidate: killed.candidate, text };
     },
     onSuccess: ({ candidate, text }) => {
@@ -28,7 +31,8 @@ export function useBranchAction(runId: string) {
     },
     onError: (error) => notifyError(error),
     onSettled: async () => {
-      for (const queryKey of [keys.run(runId), keys.runCandidates(runId), keys.runWinners(runId), keys.wallet]) void client.invalidateQueries({ queryKey });
+      for (const queryKey of [keys.run(runId), keys.runCandidates(runId), keys.runWinners(runId), keys.wallet])
+        void client.invalidateQueries({ queryKey });
       await client.invalidateQueries({ queryKey: keys.runTree(runId) });
     },
   });

@@ -1,4 +1,4 @@
-import { useEffect, useImperativeHandle, useMemo, useRef, type Ref } from "react";
+import { type Ref, useEffect, useImperativeHandle, useMemo, useRef } from "react";
 import { treeTexts } from "@/texts/runs";
 import type { Camera, Size } from "./camera";
 import type { Scene } from "./draw";
@@ -33,7 +33,9 @@ export function Minimap({ ref, scene, onCenter }: Props) {
     const size = Math.max(1, Math.min(5, 90 * map.scale));
     layout.placed.forEach((one, place) => {
       const isFilled = one.node?.status === "active";
-      context.fillStyle = isFilled ? (scene.look.ratings[scene.buckets[place] ?? MIDDLE] ?? scene.look.muted) : scene.look.line;
+      context.fillStyle = isFilled
+        ? (scene.look.ratings[scene.buckets[place] ?? MIDDLE] ?? scene.look.muted)
+        : scene.look.line;
       context.globalAlpha = isFilled ? 1 : 0.4;
       context.fillRect(map.left + one.x * map.scale - size / 2, map.top + one.y * map.scale - size / 2, size, size);
     });
@@ -65,7 +67,11 @@ export function Minimap({ ref, scene, onCenter }: Props) {
       onPointerMove={onPoint}
     >
       <canvas ref={canvas} role="img" aria-label={treeTexts.minimap} style={MAP} />
-      <div ref={frame} aria-hidden className="pointer-events-none absolute top-0 left-0 rounded-[3px] border-2 border-accent" />
+      <div
+        ref={frame}
+        aria-hidden
+        className="pointer-events-none absolute top-0 left-0 rounded-[3px] border-2 border-accent"
+      />
     </div>
   );
 }

@@ -5,7 +5,7 @@ import { treeTexts } from "@/texts/runs";
 import type { Scene } from "./draw";
 import { NodeImages } from "./images";
 import { Minimap, type MinimapHandle } from "./Minimap";
-import { neighbour, type Direction } from "./neighbours";
+import { type Direction, neighbour } from "./neighbours";
 import { useTreeView } from "./useTreeView";
 
 interface Props {
@@ -27,8 +27,17 @@ export function TreeCanvas({ runId, scene, count, selected, selectedText, onSele
   const images = useMemo(() => new NodeImages(runId, () => redraw.current()), [runId]);
   const redraw = useRef<() => void>(() => undefined);
   useEffect(() => () => images.stop(), [images]);
-  const whole = useMemo<Scene>(() => ({ ...scene, selected, imageOf: (id) => images.get(id) }), [scene, selected, images]);
-  const view = useTreeView({ canvas, scene: whole, onSelect, onNear: (ids) => images.want(ids), onFrame: (camera, size) => map.current?.show(camera, size) });
+  const whole = useMemo<Scene>(
+    () => ({ ...scene, selected, imageOf: (id) => images.get(id) }),
+    [scene, selected, images],
+  );
+  const view = useTreeView({
+    canvas,
+    scene: whole,
+    onSelect,
+    onNear: (ids) => images.want(ids),
+    onFrame: (camera, size) => map.current?.show(camera, size),
+  });
   redraw.current = view.redraw;
 
   const onKeyDown = (event: React.KeyboardEvent) => {
@@ -55,9 +64,27 @@ export function TreeCanvas({ runId, scene, count, selected, selectedText, onSele
         className="absolute inset-0 size-full cursor-grab touch-none focus-visible:outline-offset-[-3px] active:cursor-grabbing"
       />
       <div className="absolute top-3 right-3 grid gap-1">
-        <Button size="icon" aria-label={treeTexts.zoomIn} title={treeTexts.zoomIn} icon={<Plus size={18} />} onClick={() => view.zoom(ZOOM)} />
-        <Button size="icon" aria-label={treeTexts.zoomOut} title={treeTexts.zoomOut} icon={<Minus size={18} />} onClick={() => view.zoom(1 / ZOOM)} />
-        <Button size="icon" aria-label={treeTexts.fit} title={treeTexts.fit} icon={<Maximize size={18} />} onClick={view.fit} />
+        <Button
+          size="icon"
+          aria-label={treeTexts.zoomIn}
+          title={treeTexts.zoomIn}
+          icon={<Plus size={18} />}
+          onClick={() => view.zoom(ZOOM)}
+        />
+        <Button
+          size="icon"
+          aria-label={treeTexts.zoomOut}
+          title={treeTexts.zoomOut}
+          icon={<Minus size={18} />}
+          onClick={() => view.zoom(1 / ZOOM)}
+        />
+        <Button
+          size="icon"
+          aria-label={treeTexts.fit}
+          title={treeTexts.fit}
+          icon={<Maximize size={18} />}
+          onClick={view.fit}
+        />
       </div>
       <Minimap ref={map} scene={scene} onCenter={view.center} />
       <p className="sr-only" role="status">

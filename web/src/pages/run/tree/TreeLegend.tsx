@@ -7,12 +7,20 @@ import { addShape } from "./shapes";
 /** What colours and shapes mean, drawn with the code that draws the tree. */
 export function TreeLegend({ look }: { look: Look }) {
   return (
-    <div className="flex flex-wrap items-center gap-x-5 gap-y-2 text-xs text-muted" role="group" aria-label={treeTexts.legend}>
+    <div
+      className="flex flex-wrap items-center gap-x-5 gap-y-2 text-xs text-muted"
+      role="group"
+      aria-label={treeTexts.legend}
+    >
       <span className="flex items-center gap-1.5">
         {treeTexts.rating}: {treeTexts.low}
         <span aria-hidden className="flex">
           {look.ratings.map((colour, bucket) => (
-            <span key={bucket} className="h-2.5 w-3.5 first:rounded-l-full last:rounded-r-full" style={{ background: colour }} />
+            <span
+              key={bucket}
+              className="h-2.5 w-3.5 first:rounded-l-full last:rounded-r-full"
+              style={{ background: colour }}
+            />
           ))}
         </span>
         {treeTexts.high}

@@ -4,7 +4,7 @@ import { Empty, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { runTexts, treeTexts } from "@/texts/runs";
 import { CandidatePanel } from "../panel/CandidatePanel";
-import { treeQuery, type Run, type TreeNode } from "../queries";
+import { type Run, type TreeNode, treeQuery } from "../queries";
 import { TreeCanvas } from "./TreeCanvas";
 import { TreeLegend } from "./TreeLegend";
 import { useScene } from "./useScene";
@@ -35,7 +35,14 @@ function Tree({ run, nodes, selected, onSelect }: Props & { nodes: readonly Tree
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_360px]">
       <div className="grid min-w-0 gap-3">
-        <TreeCanvas runId={run.id} scene={scene} count={nodes.length} selected={selected} selectedText={selectedText} onSelect={onSelect} />
+        <TreeCanvas
+          runId={run.id}
+          scene={scene}
+          count={nodes.length}
+          selected={selected}
+          selectedText={selectedText}
+          onSelect={onSelect}
+        />
         <TreeLegend look={scene.look} />
       </div>
       {selected === undefined ? (

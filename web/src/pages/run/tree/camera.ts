@@ -21,7 +21,11 @@ const BUTTONS = 56;
 
 /** All of it in the window, and never larger than life. */
 export function fit(content: Size, window: Size): Camera {
-  const scale = Math.min(1, (window.width - 2 * BUTTONS) / Math.max(content.width, 1), (window.height - 2 * PADDING) / Math.max(content.height, 1));
+  const scale = Math.min(
+    1,
+    (window.width - 2 * BUTTONS) / Math.max(content.width, 1),
+    (window.height - 2 * PADDING) / Math.max(content.height, 1),
+  );
   const safe = Math.max(scale, 0.002);
   return { x: (content.width - window.width / safe) / 2, y: (content.height - window.height / safe) / 2, scale: safe };
 }
@@ -29,7 +33,11 @@ export function fit(content: Size, window: Size): Camera {
 /** The point under the pointer stays under it. */
 export function zoomAt(camera: Camera, pointX: number, pointY: number, factor: number, least: number): Camera {
   const scale = Math.min(LARGEST, Math.max(least, camera.scale * factor));
-  return { scale, x: camera.x + pointX / camera.scale - pointX / scale, y: camera.y + pointY / camera.scale - pointY / scale };
+  return {
+    scale,
+    x: camera.x + pointX / camera.scale - pointX / scale,
+    y: camera.y + pointY / camera.scale - pointY / scale,
+  };
 }
 
 export function pan(camera: Camera, dx: number, dy: number): Camera {
@@ -46,5 +54,10 @@ export function reveal(camera: Camera, x: number, y: number, window: Size, margi
 }
 
 export function shownBy(camera: Camera, window: Size): Rect {
-  return { left: camera.x, top: camera.y, right: camera.x + window.width / camera.scale, bottom: camera.y + window.height / camera.scale };
+  return {
+    left: camera.x,
+    top: camera.y,
+    right: camera.x + window.width / camera.scale,
+    bottom: camera.y + window.height / camera.scale,
+  };
 }

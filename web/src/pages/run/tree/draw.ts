@@ -1,10 +1,10 @@
 // Draws the visible part of a tree on a canvas. Far away a node is a small shape, near it is its image.
-import { shownBy, type Camera, type Size } from "./camera";
-import { HEAD, COLUMN, NODE_HEIGHT, NODE_WIDTH, ROW, type Layout, type Placed } from "./layout";
+import { type Camera, type Size, shownBy } from "./camera";
+import { COLUMN, HEAD, type Layout, NODE_HEIGHT, NODE_WIDTH, type Placed, ROW } from "./layout";
 import { BUCKETS, MIDDLE, type Shape } from "./looks";
 import { addShape } from "./shapes";
-import type { Grid } from "./visible";
 import { shortened } from "./shortened";
+import type { Grid } from "./visible";
 
 export interface Look {
   /** By bucket of the rating. */
@@ -42,11 +42,24 @@ export function isNear(camera: Camera, count: number): boolean {
 }
 
 /** Returns the places of the nodes that were drawn. */
-export function draw(context: CanvasRenderingContext2D, scene: Scene, camera: Camera, window: Size, ratio: number): number[] {
+export function draw(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  camera: Camera,
+  window: Size,
+  ratio: number,
+): number[] {
   const { look } = scene;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, window.width, window.height);
-  context.setTransform(camera.scale * ratio, 0, 0, camera.scale * ratio, -camera.x * camera.scale * ratio, -camera.y * camera.scale * ratio);
+  context.setTransform(
+    camera.scale * ratio,
+    0,
+    0,
+    camera.scale * ratio,
+    -camera.x * camera.scale * ratio,
+    -camera.y * camera.scale * ratio,
+  );
   const { nodes, lines } = scene.grid.visible(shownBy(camera, window));
   const isClose = isNear(camera, nodes.length);
   drawLines(context, scene, lines, camera, isClose);
@@ -59,7 +72,13 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, camera: Ca
   return nodes;
 }
 
-function drawLines(context: CanvasRenderingContext2D, scene: Scene, lines: readonly number[], camera: Camera, isCurved: boolean): void {
+function drawLines(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  lines: readonly number[],
+  camera: Camera,
+  isCurved: boolean,
+): void {
   // Far away a line between two points is as good as a curve, and faster.
   const { placed } = scene.layout;
   context.strokeStyle = scene.look.line;
@@ -85,7 +104,8 @@ function drawShapes(context: CanvasRenderingContext2D, scene: Scene, nodes: read
   const hollow: number[] = [];
   for (const place of nodes) {
     const shape = scene.shapes[place];
-    if (shape === "active" || shape === "winner" || shape === "failing") filled[scene.buckets[place] ?? MIDDLE]?.push(place);
+    if (shape === "active" || shape === "winner" || shape === "failing")
+      filled[scene.buckets[place] ?? MIDDLE]?.push(place);
     else hollow.push(place);
   }
   filled.forEach((places, bucket) => {
@@ -118,7 +138,10 @@ function drawTile(context: CanvasRenderingContext2D, scene: Scene, place: number
   const { look } = scene;
   const left = one.x - NODE_WIDTH / 2;
   const top = one.y - NODE_HEIGHT / 2;
-  const colour = shape === "making" || shape === "rejected" || shape === "surplus" ? look.muted : (look.ratings[scene.buckets[place] ?? MIDDLE] ?? look.muted);
+  const colour =
+    shape === "making" || shape === "rejected" || shape === "surplus"
+      ? look.muted
+      : (look.ratings[scene.buckets[place] ?? MIDDLE] ?? look.muted);
   const image = one.node && scene.imageOf(one.node.id);
   context.beginPath();
   context.roundRect(left, top, NODE_WIDTH, NODE_HEIGHT, RADIUS);
@@ -166,7 +189,17 @@ function drawCovering(context: CanvasRenderingContext2D, image: HTMLImageElement
   const has = image.naturalWidth / Math.max(image.naturalHeight, 1);
   const width = has > wanted ? image.naturalHeight * wanted : image.naturalWidth;
   const height = has > wanted ? image.naturalHeight : image.naturalWidth / wanted;
-  context.drawImage(image, (image.naturalWidth - width) / 2, (image.naturalHeight - height) / 2, width, height, left, top, NODE_WIDTH, NODE_HEIGHT);
+  context.drawImage(
+    image,
+    (image.naturalWidth - width) / 2,
+    (image.naturalHeight - height) / 2,
+    width,
+    height,
+    left,
+    top,
+    NODE_WIDTH,
+    NODE_HEIGHT,
+  );
 }
 
 function drawStepNames(context: CanvasRenderingContext2D, scene: Scene, camera: Camera): void {
@@ -188,6 +221,12 @@ function drawSelection(context: CanvasRenderingContext2D, one: Placed, camera: C
   context.lineWidth = Math.max(3, 2.5 / camera.scale);
   context.strokeStyle = look.accent;
   context.beginPath();
-  context.roundRect(one.x - NODE_WIDTH / 2 - space, one.y - NODE_HEIGHT / 2 - space, NODE_WIDTH + 2 * space, NODE_HEIGHT + 2 * space, RADIUS + space);
+  context.roundRect(
+    one.x - NODE_WIDTH / 2 - space,
+    one.y - NODE_HEIGHT / 2 - space,
+    NODE_WIDTH + 2 * space,
+    NODE_HEIGHT + 2 * space,
+    RADIUS + space,
+  );
   context.stroke();
 }

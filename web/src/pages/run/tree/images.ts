@@ -50,7 +50,12 @@ export class NodeImages {
     this.timer = undefined;
     const ids = [...this.wanted].slice(0, BATCH);
     this.wanted = new Set([...this.wanted].slice(BATCH));
-    for (const id of ids) this.entries.set(id, { image: null, tries: (this.entries.get(id)?.tries ?? 0) + 1, notBefore: Date.now() + AGAIN_MS });
+    for (const id of ids)
+      this.entries.set(id, {
+        image: null,
+        tries: (this.entries.get(id)?.tries ?? 0) + 1,
+        notBefore: Date.now() + AGAIN_MS,
+      });
     this.forgetOldest();
     // What could not be loaded is asked for again when it is drawn next.
     const found = await fetchCandidates(this.runId, ids).catch(() => []);

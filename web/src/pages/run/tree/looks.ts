@@ -32,12 +32,20 @@ export function bucketOf(elo: number, spread: number): number {
 
 /** From the colour of the worst over that of the middle to that of the best, as hexadecimal colours. */
 export function palette(worst: string, middle: string, best: string): string[] {
-  return Array.from({ length: BUCKETS }, (_, bucket) => (bucket < MIDDLE ? mix(worst, middle, bucket / MIDDLE) : mix(middle, best, (bucket - MIDDLE) / MIDDLE)));
+  return Array.from({ length: BUCKETS }, (_, bucket) =>
+    bucket < MIDDLE ? mix(worst, middle, bucket / MIDDLE) : mix(middle, best, (bucket - MIDDLE) / MIDDLE),
+  );
 }
 
 export function mix(from: string, to: string, share: number): string {
   const [a, b] = [channels(from), channels(to)];
-  return `#${a.map((value, place) => Math.round(value + ((b[place] ?? 0) - value) * share).toString(16).padStart(2, "0")).join("")}`;
+  return `#${a
+    .map((value, place) =>
+      Math.round(value + ((b[place] ?? 0) - value) * share)
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 
 function channels(hex: string): number[] {

@@ -1,5 +1,5 @@
 // The small map of a whole tree: where its points are, and which part of it the window shows. Pure.
-import { shownBy, type Camera, type Size } from "./camera";
+import { type Camera, type Size, shownBy } from "./camera";
 
 export const MAP: Size = { width: 168, height: 112 };
 const PADDING = 6;
@@ -22,7 +22,10 @@ export interface Frame {
 }
 
 export function mapOf(tree: Size): TreeMap {
-  const scale = Math.min((MAP.width - 2 * PADDING) / Math.max(tree.width, 1), (MAP.height - 2 * PADDING) / Math.max(tree.height, 1));
+  const scale = Math.min(
+    (MAP.width - 2 * PADDING) / Math.max(tree.width, 1),
+    (MAP.height - 2 * PADDING) / Math.max(tree.height, 1),
+  );
   return { scale, left: (MAP.width - tree.width * scale) / 2, top: (MAP.height - tree.height * scale) / 2 };
 }
 
@@ -30,8 +33,14 @@ export function mapOf(tree: Size): TreeMap {
 export function frameOf(tree: Size, map: TreeMap, camera: Camera, window: Size): Frame | null {
   const shown = shownBy(camera, window);
   if (shown.left <= 0 && shown.top <= 0 && shown.right >= tree.width && shown.bottom >= tree.height) return null;
-  const [x, y] = [clamp(map.left + shown.left * map.scale, MAP.width), clamp(map.top + shown.top * map.scale, MAP.height)];
-  const [right, bottom] = [clamp(map.left + shown.right * map.scale, MAP.width), clamp(map.top + shown.bottom * map.scale, MAP.height)];
+  const [x, y] = [
+    clamp(map.left + shown.left * map.scale, MAP.width),
+    clamp(map.top + shown.top * map.scale, MAP.height),
+  ];
+  const [right, bottom] = [
+    clamp(map.left + shown.right * map.scale, MAP.width),
+    clamp(map.top + shown.bottom * map.scale, MAP.height),
+  ];
   return { x, y, width: Math.max(right - x, LEAST), height: Math.max(bottom - y, LEAST) };
 }
 

@@ -10,7 +10,8 @@ export function neighbour(layout: Layout, id: string | undefined, direction: Dir
   const here = layout.placed[place];
   if (!here) return null;
   if (direction === "left") return layout.placed[here.parent]?.node?.id ?? null;
-  if (direction === "right") return layout.children[place]?.map((child) => layout.placed[child]?.node?.id).find(Boolean) ?? null;
+  if (direction === "right")
+    return layout.children[place]?.map((child) => layout.placed[child]?.node?.id).find(Boolean) ?? null;
   const sign = direction === "down" ? 1 : -1;
   let best: string | null = null;
   let nearest = Infinity;

@@ -11,10 +11,19 @@ export function addShape(pen: Pen, shape: Shape, x: number, y: number, radius: n
       pen.arc(x, y, radius, 0, 2 * Math.PI);
       return;
     case "winner":
-      polygon(pen, [[x, y - radius * 1.25], [x + radius * 1.25, y], [x, y + radius * 1.25], [x - radius * 1.25, y]]);
+      polygon(pen, [
+        [x, y - radius * 1.25],
+        [x + radius * 1.25, y],
+        [x, y + radius * 1.25],
+        [x - radius * 1.25, y],
+      ]);
       return;
     case "failing":
-      polygon(pen, [[x, y - radius], [x + radius, y + radius * 0.8], [x - radius, y + radius * 0.8]]);
+      polygon(pen, [
+        [x, y - radius],
+        [x + radius, y + radius * 0.8],
+        [x - radius, y + radius * 0.8],
+      ]);
       return;
     case "surplus":
       pen.rect(x - radius * 0.7, y - radius * 0.7, radius * 1.4, radius * 1.4);

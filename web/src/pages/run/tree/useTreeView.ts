@@ -1,6 +1,6 @@
 // The window on a tree: a camera that pointers, wheel and keys move, and a canvas that is drawn when something changed.
-import { useEffect, useMemo, useRef, type RefObject } from "react";
-import { fit, pan, reveal, zoomAt, type Camera, type Size } from "./camera";
+import { type RefObject, useEffect, useMemo, useRef } from "react";
+import { type Camera, fit, pan, reveal, type Size, zoomAt } from "./camera";
 import { draw, isNear, type Scene } from "./draw";
 import { followPointers } from "./pointers";
 
@@ -35,7 +35,8 @@ export function useTreeView(options: Options): TreeView & { redraw: () => void }
       const { camera, size } = state.current;
       if (!context || size.width === 0) return;
       const drawn = draw(context, scene, camera, size, window.devicePixelRatio || 1);
-      if (isNear(camera, drawn.length)) onNear(drawn.map((place) => scene.layout.placed[place]?.node?.id).filter((id) => id !== undefined));
+      if (isNear(camera, drawn.length))
+        onNear(drawn.map((place) => scene.layout.placed[place]?.node?.id).filter((id) => id !== undefined));
       onFrame(camera, size);
     };
     const redraw = () => {
@@ -54,7 +55,9 @@ export function useTreeView(options: Options): TreeView & { redraw: () => void }
       least,
       zoom: (factor: number) => {
         state.current.isFitted = false;
-        look(zoomAt(state.current.camera, state.current.size.width / 2, state.current.size.height / 2, factor, least()));
+        look(
+          zoomAt(state.current.camera, state.current.size.width / 2, state.current.size.height / 2, factor, least()),
+        );
       },
       fit: () => {
         state.current.isFitted = true;

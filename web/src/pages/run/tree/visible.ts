@@ -1,5 +1,5 @@
 // Which nodes and lines a window shows, found by a grid of cells: drawing never looks at the others. Pure.
-import { COLUMN, NODE_HEIGHT, NODE_WIDTH, type Layout } from "./layout";
+import { COLUMN, type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 
 const CELL = 1024;
 
@@ -26,9 +26,20 @@ export class Grid {
     this.columns = Math.ceil((layout.width + COLUMN) / CELL) + 1;
     this.rows = Math.ceil((layout.height + NODE_HEIGHT) / CELL) + 1;
     layout.placed.forEach((one, place) => {
-      this.put(this.nodes, place, { left: one.x - NODE_WIDTH / 2, right: one.x + NODE_WIDTH / 2, top: one.y - NODE_HEIGHT / 2, bottom: one.y + NODE_HEIGHT / 2 });
+      this.put(this.nodes, place, {
+        left: one.x - NODE_WIDTH / 2,
+        right: one.x + NODE_WIDTH / 2,
+        top: one.y - NODE_HEIGHT / 2,
+        bottom: one.y + NODE_HEIGHT / 2,
+      });
       const parent = layout.placed[one.parent];
-      if (parent) this.put(this.lines, place, { left: parent.x, right: one.x, top: Math.min(parent.y, one.y), bottom: Math.max(parent.y, one.y) });
+      if (parent)
+        this.put(this.lines, place, {
+          left: parent.x,
+          right: one.x,
+          top: Math.min(parent.y, one.y),
+          bottom: Math.max(parent.y, one.y),
+        });
     });
   }
 
@@ -40,7 +51,12 @@ export class Grid {
   at(x: number, y: number, reach: number): number | null {
     let best: number | null = null;
     let nearest = Infinity;
-    for (const place of this.within(this.nodes, { left: x - reach, right: x + reach, top: y - reach, bottom: y + reach })) {
+    for (const place of this.within(this.nodes, {
+      left: x - reach,
+      right: x + reach,
+      top: y - reach,
+      bottom: y + reach,
+    })) {
       const one = this.layout.placed[place];
       if (!one?.node) continue;
       const away = Math.max(Math.abs(x - one.x) - NODE_WIDTH / 2, Math.abs(y - one.y) - NODE_HEIGHT / 2, 0);
@@ -74,7 +90,8 @@ export class Grid {
     const [left, right] = [clamp(rect.left, this.columns), clamp(rect.right, this.columns)];
     const [top, bottom] = [clamp(rect.top, this.rows), clamp(rect.bottom, this.rows)];
     const found: number[] = [];
-    for (let row = top; row <= bottom; row += 1) for (let column = left; column <= right; column += 1) found.push(row * this.columns + column);
+    for (let row = top; row <= bottom; row += 1)
+      for (let column = left; column <= right; column += 1) found.push(row * this.columns + column);
     return found;
   }
 }
