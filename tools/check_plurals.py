@@ -29,7 +29,7 @@ CONSTANT = re.compile(r"(?:\w+\.)*[A-Z][A-Z0-9_]+(?:\[.*\])?$")
 FORMS = ({"s", ""}, {"is", "are"}, {"was", "were"}, {"has", "have"}, {"does", "do"})
 IN_TEMPLATE = re.compile(r"\$\{(?P<value>[^{}]*)\}(?P<after>\+? [^`$]{0,60})")
 # count === 1 ? "1 job" : …
-CHOICE = re.compile(r"=== \"?1\"? \? (?:\"1 |\"(?P<one>\w+)\" : \"(?P<many>\w+)\")")
+CHOICE = re.compile(r"=== \"?1\"?\s+\? (?:\"1 |\"(?P<one>\w+)\"\s+: \"(?P<many>\w+)\")")
 
 
 class Place(NamedTuple):
@@ -69,9 +69,10 @@ def in_typescript(source: str) -> Iterator[Place]:
         for found in IN_TEMPLATE.finditer(line):
             if AFTER_NUMBER.match(found["after"]) and not CONSTANT.match(found["value"]):
                 yield Place(number, found[0])
-        for found in CHOICE.finditer(line):
-            if found["one"] is None or _are_forms(found["one"], found["many"]):
-                yield Place(number, found[0])
+    # The formatter breaks a long choice over lines.
+    for found in CHOICE.finditer(source):
+        if found["one"] is None or _are_forms(found["one"], found["many"]):
+            yield Place(source.count("\n", 0, found.start()) + 1, found[0])
 
 
 def main() -> None:

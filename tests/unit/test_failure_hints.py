@@ -45,7 +45,7 @@ COMPUTED: dict[tuple[str, str], set[str]] = {
 
 def test_every_error_type_of_a_job_has_a_hint() -> None:
     types = {type for _, type in found_types()}
-    hints = set(re.findall(r"^  (\w+): \"", HINTS.read_text(), re.MULTILINE))
+    hints = set(re.findall(r"^  (\w+):\s+\"", HINTS.read_text(), re.MULTILINE))
 
     assert types - hints == set(), "write a hint for these types in web/src/texts/failure-hints.ts"
     assert hints - types == set(), "no code gives a job these types: remove their hints"
