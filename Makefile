@@ -65,6 +65,7 @@ lint: install-dev ## Check style, security rules, words, SQL, the web applicatio
 	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
 	@$(BIOME) check --error-on-warnings
+	@$(BIN)/python -m tools.measure_house
 
 types: install-dev ## Check types, strictly, also those of the examples in the documentation
 	@$(BIN)/mypy

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -19,6 +19,8 @@ import psutil  # type: ignore[import-untyped]
 START_SECONDS = 180.0
 KEEPER = re.compile(r"/keeper\.py$")
 ROOT = Path(__file__).parents[1]
+# The words that start a command of Callsheet with these arguments.
+Command = Callable[..., list[str]]
 
 
 @contextmanager
@@ -43,10 +45,12 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(home: Path, port: int, settings: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
+async def serving(
+    home: Path, port: int, settings: Mapping[str, str] | None = None, command: Command = callsheet_command
+) -> AsyncIterator[Process]:
     """`callsheet serve`, ready to respond."""
     process = await asyncio.create_subprocess_exec(
-        *callsheet_command("serve", "--port", str(port)),
+        *command("serve", "--port", str(port)),
         env={**environment(home), **(settings or {})},
         cwd=home.parent,
         stderr=PIPE,

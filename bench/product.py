@@ -19,7 +19,7 @@ from PIL import Image
 
 from bench.http_me import HOST
 from bench.installation import TOKENS, unread_logs
-from bench.processes import ROOT, START_SECONDS, callsheet_command, environment, fresh_home, serving, stop
+from bench.processes import ROOT, START_SECONDS, Command, callsheet_command, environment, fresh_home, serving, stop
 from callsheet.cli.client import Client
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys
@@ -71,6 +71,7 @@ class RunningProduct:
     key: str
     client: Client
     admin: httpx.AsyncClient
+    command: Command
 
     async def offer(self, slug: str, graph: Graph, extension: str = "png", mime_type: str = "image/png") -> None:
         """A workflow and an effect of the same name, with an image of the user as the input of the graph."""
@@ -116,7 +117,7 @@ class RunningProduct:
             **settings,
         }
         process = await asyncio.create_subprocess_exec(
-            *callsheet_command("worker"), env=_environment(self.home, given), cwd=self.home.parent, stderr=PIPE
+            *self.command("worker"), env=_environment(self.home, given), cwd=self.home.parent, stderr=PIPE
         )
         is_ready, said = asyncio.Event(), deque[str](maxlen=SAID_LINES)
         reading = asyncio.create_task(_read(process, is_ready, said))
@@ -133,10 +134,13 @@ class RunningProduct:
 
 @asynccontextmanager
 async def open_product(
-    public_url: str | None = None, port: int | None = None, given: Mapping[str, str] | None = None
+    public_url: str | None = None,
+    port: int | None = None,
+    given: Mapping[str, str] | None = None,
+    command: Command = callsheet_command,
 ) -> AsyncIterator[RunningProduct]:
     """`public_url` is the URL of storage, if it differs from the control plane's own URL; `given` are settings of the
-    control plane, as it finds them in its environment."""
+    control plane, as it finds them in its environment; `command` starts the control plane and the agents."""
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
         undo.enter_context(unread_logs())
@@ -149,14 +153,14 @@ async def open_product(
         settings |= given or {}
         if public_url is not None:
             settings["CALLSHEET_SERVER__PUBLIC_URL"] = public_url
-        plane = await undo.enter_async_context(serving(home, port, settings))
+        plane = await undo.enter_async_context(serving(home, port, settings, command))
         url = f"http://{HOST}:{port}"
         client = await undo.enter_async_context(Client(url, key))
         headers = {"authorization": f"Bearer {key}"}
         admin = await undo.enter_async_context(
             httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
         )
-        yield RunningProduct(home, url, plane.pid, key, client, admin)
+        yield RunningProduct(home, url, plane.pid, key, client, admin, command)
 
 
 @asynccontextmanager

@@ -1,0 +1,76 @@
+"""Runs one paid job of an effect on real processes, and counts the modules that its requests enter.
+
+A control plane on embedded PostgreSQL, a worker and Lightbox run the job; `traced_process` writes down the modules. The
+job has an input file and an output file, and its run lasts long enough for heartbeats.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.processes import ROOT
+from bench.product import TRIVIAL, Graph, image, lightbox, node, open_product
+from tools.measure_house import Figure
+
+TRACED = str(ROOT / "tools" / "traced_process.py")
+EFFECT = "traced"
+# The run has a heartbeat of its own for its start, and one for its progress.
+RUN_SECONDS = 2.0
+GRAPH: Graph = {
+    **TRIVIAL,
+    "wait": node("ProbeSleep", image=["change", 0], seconds=RUN_SECONDS, steps=2, preview=False),
+    "save": node("SaveImage", images=["wait", 0], filename_prefix="traced"),
+}
+CONTROL_PLANE = ("submit", "poll", "heartbeat", "complete", "stream")
+WORKER = "worker"
+CONTROL_PLANE_MODULES = 50
+WORKER_MODULES = 15
+FOLDERS_BELOW = ("plumbing", "toolbox", "wire")
+BELOW_ROOMS = re.compile(rf"callsheet/({'|'.join(FOLDERS_BELOW)})/")
+
+
+async def traced_figures() -> list[Figure]:
+    return path_figures(await trace())
+
+
+async def trace() -> dict[str, set[str]]:
+    """The modules by the name of the request."""
+    with TemporaryDirectory() as directory:
+        record = Path(directory) / "record"
+
+        def traced(*arguments: str) -> list[str]:
+            return [sys.executable, "-P", TRACED, str(record), *arguments]
+
+        async with open_product(command=traced) as product, lightbox(product.home) as engine:
+            await product.offer(EFFECT, GRAPH)
+            file = await product.upload(image(1))
+            async with product.agent(EFFECT, engine):
+                await product.ended(await product.client.submit(EFFECT, {}, input_file_id=file))
+        return read_record(record.read_text(encoding="utf-8"))
+
+
+def read_record(text: str) -> dict[str, set[str]]:
+    entered: dict[str, set[str]] = defaultdict(set)
+    for line in text.splitlines():
+        name, _, module = line.partition("\t")
+        entered[name].add(module)
+    return entered
+
+
+def path_figures(entered: dict[str, set[str]]) -> list[Figure]:
+    control_plane = set[str]().union(*(entered[name] for name in CONTROL_PLANE))
+    return [
+        _figure("modules of the control plane on the path of a paid job", control_plane, CONTROL_PLANE_MODULES),
+        _figure("  in rooms", {module for module in control_plane if not BELOW_ROOMS.match(module)}),
+        _figure("  below the rooms: " + ", ".join(FOLDERS_BELOW), {*filter(BELOW_ROOMS.match, control_plane)}),
+        *(_figure(f"  {name}", entered[name]) for name in CONTROL_PLANE),
+        _figure("modules of the worker on the path of a paid job", entered[WORKER], WORKER_MODULES),
+    ]
+
+
+def _figure(name: str, modules: set[str], target: int | None = None) -> Figure:
+    return Figure(name, str(len(modules)), str(target or ""), tuple(sorted(modules)))
