@@ -170,6 +170,7 @@ PLACES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/**/*.md",
+    "tests/README.md",
     "src/callsheet/**/*.py",
     "src/callsheet/**/*.sql",
     "src/callsheet/plumbing/openapi_texts.toml",
@@ -226,12 +227,12 @@ def texts_of(file: Path) -> Iterator[Text]:
         yield from comments_of_typescript(source)
         if place.parent.name != "texts":
             return
-    if place.parts[0] not in COMMENTS_ONLY:
+    if place.parts[0] not in COMMENTS_ONLY or file.suffix == ".md":
         yield from READERS[file.suffix](source)
     if file.suffix == ".py":
         yield from comments_of_python(source)
-    if place.parts[0] == "tests":
-        yield from names_in_tests(source)
+        if place.parts[0] == "tests":
+            yield from names_in_tests(source)
 
 
 def violations(words: Words, file: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.candidates import CastVote, Replay, Vote
 from callsheet.wire.errors import Refusal
 from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
-from tests.support.core import FAR, Member, Row, open_core
+from tests.support.core import AFTER_EVERY_DEADLINE, Member, Row, open_core
 from tests.support.installation import empty
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
@@ -158,7 +158,7 @@ class PipelineSimulation:
             await plane.core.enforce_deadlines()
         await plane.core.reap()
         await plane.core.relay()
-        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
     async def vote(self, plane: PipelineHarness, random: Random) -> None:
         principal, run = principal_of(self.ann), random.choice(self.runs)

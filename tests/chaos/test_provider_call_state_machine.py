@@ -28,7 +28,7 @@ from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
 from tests.chaos.state_machines import MachineEnvironment, SimulationMachine, play
-from tests.support.core import FAR, Core, Member, open_core, report
+from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.installation import empty
 from tests.support.memory_provider import NAME, MemoryProvider
 from tests.support.provider_calls import SECRET, SubmittedCall
@@ -191,7 +191,7 @@ class CallSimulation:
         )
         await plane.room.breakers.refresh([NAME])
         await plane.core.reap()
-        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
     async def go_down_or_up(self, plane: Plane, random: Random) -> None:
         self.memory_provider.is_down = not self.memory_provider.is_down
@@ -237,7 +237,7 @@ class CallSimulation:
         for row in await plane.core.rows(self.databases.central, leased):
             await plane.core.expire_lease(row["dispatch_id"])
         await plane.core.reap()
-        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
         await plane.core.rows(self.databases.central, "DELETE FROM provider_breakers")
         await plane.room.breakers.refresh([NAME])
 

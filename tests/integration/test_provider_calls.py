@@ -16,7 +16,7 @@ from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.errors import LeaseLost
 from callsheet.wire.worker import CallbackAddress
-from tests.support.core import FAR, Core, Member, open_core, report
+from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.provider_calls import COST, HELD, CallHarness, SubmittedCall, open_call_harness
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer, Scenario, new_id
@@ -195,7 +195,7 @@ class TestIntent:
             job_id = await call_harness.submit()
             for status in ("queued", "queued", "failed"):
                 assert (await call_harness.fail(await call_harness.hand_over())).status == status
-                await core.room.queue.promote(datetime.now(UTC) + FAR)
+                await core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
             assert await call_harness.refunded(job_id)
             await core.check_drained()
 

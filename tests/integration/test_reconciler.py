@@ -20,7 +20,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
 from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import Job
-from tests.support.core import FAR, Core, Member, open_core, report
+from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.job_states import (
     ACCEPTED,
     POOLS,
@@ -230,7 +230,7 @@ async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: M
 
 async def test_a_queued_dispatch_of_an_earlier_cycle_is_closed_as_that_cycle_ended(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
-    await core.enforce_deadlines(datetime.now(UTC) + FAR)
+    await core.enforce_deadlines(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
     await core.relay()
     await core.expire_lease(started.lease.dispatch_id)
     await core.reap()

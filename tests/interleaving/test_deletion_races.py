@@ -54,7 +54,7 @@ async def test_a_retry_that_waits_while_the_job_is_deleted_finds_nothing(race: R
         )
     with pytest.raises(NotFound):
         await retrying
-    await race.is_as(job.id, FAILED, REFUNDED)
+    await race.check_job(job.id, FAILED, REFUNDED)
     assert await deletion.delete(principal_of(race.ann), job.id) is False
 
 
@@ -67,4 +67,4 @@ async def test_a_deletion_that_waits_while_the_job_is_retried_is_refused(race: R
     with pytest.raises(WrongState):
         await deleting
     ledger = [*REFUNDED, (2, "JOB_RESERVE", -10)]
-    await race.is_as(job.id, [*FAILED, "failed>pending", *QUEUED[1:]], ledger, hot="queued")
+    await race.check_job(job.id, [*FAILED, "failed>pending", *QUEUED[1:]], ledger, dispatch="queued")

@@ -23,7 +23,7 @@ from tests.support.race_control import open_transaction, paused_at, start_blocke
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 LOCK_JOB = "SELECT 1 FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
-FAR = timedelta(days=400)
+AFTER_EVERY_DEADLINE = timedelta(days=400)
 
 
 async def cancel(core: Core, race: Race, job: Job) -> Job:
@@ -40,7 +40,7 @@ def move(race: Race, job: Job, **changes: object) -> TransitionRequest:
 
 async def enforce_far_ahead(core: Core, race: Race) -> None:
     pool = await core.databases.pool(race.ann.pool.name)
-    await core.room.deadlines.enforce(pool, datetime.now(UTC) + FAR)
+    await core.room.deadlines.enforce(pool, datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
 
 def later() -> datetime:
@@ -54,12 +54,12 @@ async def test_complete_after_a_reap_is_refused_and_the_next_lease_completes(rac
         await race.two.reap()
     with pytest.raises(LeaseLost):
         await completing
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
     newer = await race.two.start("newer")
     await race.two.complete(newer)
     with pytest.raises(LeaseLost):
         await race.one.complete(older)
-    await race.is_as(job.id, [*STARTED, "processing>queued", "queued>processing", "processing>completed"], CONSUMED)
+    await race.check_job(job.id, [*STARTED, "processing>queued", "queued>processing", "processing>completed"], CONSUMED)
 
 
 async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> None:
@@ -70,10 +70,10 @@ async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> Non
         reaping = await reap.__aenter__()
     assert (await completing).status == "completed"
     # Before the reaper goes on: should it never do so, nothing is handed out again.
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
     await reap.__aexit__(None, None, None)
     await reaping
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
     assert await race.finished(job.id) == [(1, "completed")]
 
 
@@ -83,7 +83,7 @@ async def test_a_report_between_the_two_halves_of_a_reap_returns_queued(race: Ra
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.complete(started)).status == "queued"
     await reaping
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -92,9 +92,9 @@ async def test_a_reap_between_the_two_halves_of_complete_closes_the_dispatch(rac
     async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
         await race.two.reap()
-        await race.is_as(job.id, COMPLETED, CONSUMED)
+        await race.check_job(job.id, COMPLETED, CONSUMED)
     assert (await completing).status == "completed"
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
     assert await race.finished(job.id) == [(1, "completed")]
 
 
@@ -104,7 +104,7 @@ async def test_complete_after_the_reaper_failed_the_job_adopts_the_failure(race:
         await race.two.expire_lease(started.lease.dispatch_id)
         await race.two.reap()
     assert (await completing).status == "failed"
-    await race.is_as(job.id, [*STARTED, "processing>failed", "failed!completed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>failed", "failed!completed"], REFUNDED)
 
 
 async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
@@ -114,7 +114,7 @@ async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
         beat = await race.two.room.lease_reports.heartbeat(report(started))
         assert beat.cancel_requested
     assert (await completing).status == "canceled"
-    await race.is_as(job.id, [*STARTED, "processing>canceled", "canceled!completed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>canceled", "canceled!completed"], REFUNDED)
     assert await race.finished(job.id) == [(1, "canceled")]
 
 
@@ -125,7 +125,7 @@ async def test_cancel_that_waits_while_complete_commits_is_refused(race: Race) -
         assert (await race.two.complete(started)).status == "completed"
     with pytest.raises(InvalidTransition):
         await canceling
-    await race.is_as(job.id, [*COMPLETED, "completed!canceled"], CONSUMED)
+    await race.check_job(job.id, [*COMPLETED, "completed!canceled"], CONSUMED)
 
 
 async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race: Race) -> None:
@@ -136,7 +136,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race
     with pytest.raises(InvalidTransition):
         await canceling
     await race.one.complete(started)
-    await race.is_as(job.id, [*COMPLETED, "completed!canceled"], CONSUMED)
+    await race.check_job(job.id, [*COMPLETED, "completed!canceled"], CONSUMED)
 
 
 async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_running(race: Race) -> None:
@@ -145,7 +145,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_ru
         assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=1)])
         [canceling] = await start_blocked(race.pool, cancel(race.one, race, job))
     assert (await canceling).status == "canceled"
-    await race.is_as(job.id, [*STARTED, "processing>canceled"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>canceled"], REFUNDED)
 
 
 async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> None:
@@ -155,7 +155,7 @@ async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> N
         [leasing] = await start_blocked(race.pool, race.one.lease())
     assert await leasing is None
     await race.one.relay()
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
     assert await race.finished(job.id) == [(1, "canceled")]
 
 
@@ -175,7 +175,7 @@ async def test_a_cancel_before_a_stalled_start_wins(race: Race) -> None:
     async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
         await cancel(race.two, race, job)
     assert await leasing is None
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
     assert await race.finished(job.id) == [(1, "canceled")]
 
 
@@ -186,7 +186,7 @@ async def test_start_between_the_two_halves_of_a_cancel_is_refused_and_goes_on_t
         started = await race.two.start()
         assert started.lease.job_id == next_job.id
     assert (await canceling).status == "canceled"
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
     assert await race.finished(job.id) == [(1, "canceled")]
 
 
@@ -195,7 +195,7 @@ async def test_fail_before_the_pool_half_of_complete_wins(race: Race) -> None:
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await race.two.fail(started)).status == "failed"
     assert (await completing).status == "failed"
-    await race.is_as(job.id, [*STARTED, "processing>failed", "failed!completed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>failed", "failed!completed"], REFUNDED)
 
 
 async def test_fail_after_the_pool_half_of_complete_adopts_it(race: Race) -> None:
@@ -203,7 +203,7 @@ async def test_fail_after_the_pool_half_of_complete_adopts_it(race: Race) -> Non
     async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         assert (await race.two.fail(started)).status == "completed"
     assert (await completing).status == "completed"
-    await race.is_as(job.id, [*COMPLETED, "completed!failed"], CONSUMED)
+    await race.check_job(job.id, [*COMPLETED, "completed!failed"], CONSUMED)
 
 
 async def test_a_retryable_failure_before_the_pool_half_of_complete_ends_the_lease(race: Race) -> None:
@@ -212,7 +212,7 @@ async def test_a_retryable_failure_before_the_pool_half_of_complete_ends_the_lea
         assert (await race.two.fail(started, retryable=True)).status == "queued"
     with pytest.raises(LeaseLost):
         await completing
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
 
 
 async def test_two_completes_with_one_token_consume_once(race: Race) -> None:
@@ -222,7 +222,7 @@ async def test_two_completes_with_one_token_consume_once(race: Race) -> None:
             race.pool, race.one.complete(started, {"n": 1}), race.two.complete(started, {"n": 2})
         )
     assert [(await task).status for task in tasks] == ["completed", "completed"]
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
     assert (await race.one.job(race.ann, job.id))["result"]["n"] == 1
 
 
@@ -231,7 +231,7 @@ async def test_complete_after_the_deadline_expired_the_job_adopts_the_expiry(rac
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await enforce_far_ahead(race.two, race)
     assert (await completing).status == "expired"
-    await race.is_as(job.id, [*STARTED, "processing>expired", "expired!completed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>expired", "expired!completed"], REFUNDED)
 
 
 async def test_the_deadline_does_not_expire_a_job_that_completed_while_it_waited(race: Race) -> None:
@@ -240,7 +240,7 @@ async def test_the_deadline_does_not_expire_a_job_that_completed_while_it_waited
         [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
         await race.two.complete(started)
     await enforcing
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_the_deadline_of_a_waiting_job_does_not_fail_a_job_that_started_meanwhile(race: Race) -> None:
@@ -249,7 +249,7 @@ async def test_the_deadline_of_a_waiting_job_does_not_fail_a_job_that_started_me
         [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
         await race.two.start()
     await enforcing
-    await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
+    await race.check_job(job.id, STARTED, [RESERVE], dispatch="leased")
 
 
 async def deferred(race: Race) -> tuple[Job, StartedLease]:
@@ -273,13 +273,13 @@ async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retr
         assert outcome.status == "expired"
     await reaping
     steps = [*EXPIRED_AND_RETRIED, "pending>queued", "queued!completed"]
-    await race.is_as(job.id, steps, TWO_CYCLES, hot="queued")
+    await race.check_job(job.id, steps, TWO_CYCLES, dispatch="queued")
     again = await race.two.room.lease_reports.complete_callback(
         started.lease.dispatch_id, 1, {"late": True}, "provider"
     )
     assert again.status == "expired"
     await race.one.complete(await race.one.start())
-    await race.is_as(
+    await race.check_job(
         job.id, [*steps, "queued>processing", "processing>completed"], [*TWO_CYCLES, (2, "JOB_CONSUME", 0)]
     )
     assert [cycle for cycle, _ in await race.finished(job.id)] == [1, 2]
@@ -297,7 +297,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
     assert (await calling).status == "expired"
     await race.two.relay()
     steps = [*EXPIRED_AND_RETRIED, "pending!completed", "pending>queued"]
-    await race.is_as(job.id, steps, TWO_CYCLES, hot="queued")
+    await race.check_job(job.id, steps, TWO_CYCLES, dispatch="queued")
 
 
 async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
@@ -308,7 +308,7 @@ async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
         [reaping] = await start_blocked(race.pool, race.two.reap())
         assert (await callback).status == "completed"
     await reaping
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
     assert await race.finished(job.id) == [(1, "completed")]
 
 
@@ -340,7 +340,7 @@ async def test_a_retry_works_while_the_old_dispatch_still_exists(race: Race, kin
     ended = {"queued": [*QUEUED, "queued>failed"], "leased": [*STARTED, "processing>failed"]}
     first = ended.get(kind, [*STARTED, "processing>expired"])
     second = [f"{first[-1].partition('>')[2]}>pending", *COMPLETED[1:]]
-    await race.is_as(job.id, [*first, *second], [*TWO_CYCLES, (2, "JOB_CONSUME", 0)])
+    await race.check_job(job.id, [*first, *second], [*TWO_CYCLES, (2, "JOB_CONSUME", 0)])
     assert await race.finished(job.id) == [(1, first[-1].partition(">")[2]), (2, "completed")]
 
 
@@ -351,7 +351,7 @@ async def test_a_report_of_the_earlier_cycle_does_not_touch_the_retried_job(race
     await retry(race.two, race, job)
     assert (await race.one.complete(started)).status == "failed"
     steps = [*STARTED, "processing>failed", "failed>pending", "pending>queued", "queued!completed"]
-    await race.is_as(job.id, steps, TWO_CYCLES, hot="queued")
+    await race.check_job(job.id, steps, TWO_CYCLES, dispatch="queued")
 
 
 async def test_two_retries_make_one_new_cycle(race: Race) -> None:
@@ -378,7 +378,7 @@ async def test_a_retry_that_waits_for_a_submit_at_the_cap_counts_it(race: Race) 
     submitted, refused = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(submitted, Job)
     assert isinstance(refused, TooManyActiveJobs)
-    await race.is_as(job.id, [*STARTED, "processing>failed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>failed"], REFUNDED)
 
 
 @pytest.mark.parametrize("poison", ["result", "settlement"])
@@ -407,9 +407,9 @@ async def test_one_poisoned_completion_of_twenty_leaves_nineteen_settled(race: R
         expected = STARTED if job is poisoned else COMPLETED
         assert await race.one.steps(race.ann, job.id) == expected
     if poison == "result":
-        await race.is_as(poisoned.id, STARTED, [RESERVE], hot="leased")
+        await race.check_job(poisoned.id, STARTED, [RESERVE], dispatch="leased")
         await race.one.complete(started[poisoned.id])
-        await race.is_as(poisoned.id, COMPLETED, CONSUMED)
+        await race.check_job(poisoned.id, COMPLETED, CONSUMED)
 
 
 async def test_two_cancels_at_once_give_back_the_unspent_share_once(race: Race) -> None:

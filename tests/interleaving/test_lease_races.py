@@ -85,7 +85,7 @@ async def test_a_lease_that_was_rolled_back_leaves_the_row_as_it_was(race: Race)
     started = await race.one.start()
     assert (started.lease.lease_seq, started.lease.attempts) == (1, 1)
     await race.one.complete(started)
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_pollers_of_two_control_planes_never_share_a_row(race: Race) -> None:
@@ -107,10 +107,10 @@ async def test_a_stalled_start_overtaken_by_a_newer_lease_does_not_win(race: Rac
         await race.two.reap()
         newer = await race.two.start("newer")
     assert await stalled is None
-    await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
+    await race.check_job(job.id, STARTED, [RESERVE], dispatch="leased")
     assert (await race.one.job(race.ann, job.id))["lease_seq"] == newer.lease.lease_seq == 2
     await race.two.complete(newer)
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_an_old_lease_that_starts_before_the_newer_lease_is_refused_by_its_token(race: Race) -> None:
@@ -136,7 +136,7 @@ async def test_an_old_lease_that_starts_before_the_newer_lease_is_refused_by_its
             await refused
     await race.two.complete(newer)
     retaken = [*STARTED, "processing>queued", "queued>processing", "processing>completed"]
-    await race.is_as(job.id, retaken, CONSUMED)
+    await race.check_job(job.id, retaken, CONSUMED)
 
 
 async def test_a_reaper_that_stalls_after_central_does_not_stop_the_newer_lease(race: Race) -> None:
@@ -146,9 +146,9 @@ async def test_a_reaper_that_stalls_after_central_does_not_stop_the_newer_lease(
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
-    await race.is_as(job.id, taken, [RESERVE], hot="leased")
+    await race.check_job(job.id, taken, [RESERVE], dispatch="leased")
     assert (await race.two.complete(newer)).status == "completed"
-    await race.is_as(job.id, [*taken, "processing>completed"], CONSUMED)
+    await race.check_job(job.id, [*taken, "processing>completed"], CONSUMED)
 
 
 async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(race: Race) -> None:
@@ -160,9 +160,9 @@ async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
-    await race.is_as(job.id, taken, [RESERVE], hot="leased")
+    await race.check_job(job.id, taken, [RESERVE], dispatch="leased")
     await race.two.complete(newer)
-    await race.is_as(job.id, [*taken, "processing>completed"], CONSUMED)
+    await race.check_job(job.id, [*taken, "processing>completed"], CONSUMED)
 
 
 async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_nothing_in_the_queue(race: Race) -> None:
@@ -172,7 +172,7 @@ async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_n
         [reaping] = await start_blocked(race.pool, race.one.reap())
         assert (await race.two.room.lease_reports.requeue(report(older), "spot")).status == "queued"
     await reaping
-    await race.is_as(job.id, [*STARTED, "processing>queued", "queued>failed"], REFUNDED)
+    await race.check_job(job.id, [*STARTED, "processing>queued", "queued>failed"], REFUNDED)
     assert await race.finished(job.id) == [(1, "failed")]
 
 
@@ -183,7 +183,7 @@ async def test_a_heartbeat_after_expiry_but_before_the_reap_keeps_the_lease(race
     assert extended.ttl_seconds > 0
     await race.two.reap()
     await race.one.complete(started)
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(race: Race) -> None:
@@ -202,9 +202,9 @@ async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(r
         )
         [reaping] = await start_blocked(race.central, race.one.reap())
     await reaping
-    await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
+    await race.check_job(job.id, STARTED, [RESERVE], dispatch="leased")
     await race.one.complete(started)
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 @asynccontextmanager
@@ -309,7 +309,7 @@ async def test_a_concurrent_requeue_and_reap_requeue_a_lease_once(race: Race) ->
         reaping = asyncio.create_task(race.two.reap())
     assert (await requeuing).status == "queued"
     await reaping
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
 
 
 async def test_a_requeue_after_the_reaper_requeued_in_central_changes_nothing(race: Race) -> None:
@@ -318,7 +318,7 @@ async def test_a_requeue_after_the_reaper_requeued_in_central_changes_nothing(ra
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.room.lease_reports.requeue(report(started), "spot")).status == "queued"
     await reaping
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
     # Expiry keeps the attempt.
     assert (await race.one.start()).lease.attempts == 2
 
@@ -331,13 +331,13 @@ async def test_two_reapers_reap_a_lease_once(race: Race, attempts: int) -> None:
         async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
             tasks = await start_blocked(race.pool, race.one.reap(), race.two.reap())
         await asyncio.gather(*tasks)
-        await race.is_as(job.id, [*STARTED, "processing>failed"], REFUNDED)
+        await race.check_job(job.id, [*STARTED, "processing>failed"], REFUNDED)
         assert await race.finished(job.id) == [(1, "failed")]
     else:
         async with open_transaction(race.central, LOCK, [started.lease.dispatch_id]):
             tasks = await start_blocked(race.central, race.one.reap(), race.two.reap())
         await asyncio.gather(*tasks)
-        await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+        await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
 
 
 @pytest.mark.parametrize("kind", ["heartbeat", "requeue", "end_for_jobs", "close"])
@@ -444,4 +444,4 @@ async def test_a_defer_and_the_reaper_cannot_both_end_the_lease(race: Race) -> N
         outcome = await race.one.room.lease_reports.defer(report(started), "prediction-1", later)
         assert outcome.status == "queued"
     await reaping
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")

@@ -14,7 +14,7 @@ from tests.support.race_control import open_transaction, rolled_back_transaction
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
-FAR = timedelta(days=400)
+AFTER_EVERY_DEADLINE = timedelta(days=400)
 
 
 async def marks(race: Race) -> dict[int, int]:
@@ -176,7 +176,9 @@ async def test_a_delayed_row_that_waits_for_a_raised_mark_lowers_it_when_it_join
     delayed = await delayed_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [promoting] = await start_blocked(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+        [promoting] = await start_blocked(
+            race.central, race.one.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+        )
     assert await promoting == 1
     assert set((await marks(race)).values()) == {delayed}
     await everything_is_leased(race, 2)
@@ -185,7 +187,7 @@ async def test_a_delayed_row_that_waits_for_a_raised_mark_lowers_it_when_it_join
 async def test_raising_marks_skips_a_lane_that_a_delayed_row_is_joining(race: Race) -> None:
     delayed = await delayed_then_raised(race)
     async with race.central.transaction() as connection:
-        assert await SQL["promote"].rows(connection, now=datetime.now(UTC) + FAR, limit=10)
+        assert await SQL["promote"].rows(connection, now=datetime.now(UTC) + AFTER_EVERY_DEADLINE, limit=10)
         await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {delayed}
     await everything_is_leased(race, 2)
@@ -204,7 +206,7 @@ async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay
             delayed,
         )
     assert await promoting == 0
-    works = [core.room.queue.promote(datetime.now(UTC) + FAR) for core in (race.one, race.two)]
+    works = [core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE) for core in (race.one, race.two)]
     assert sorted(await asyncio.gather(*works)) == [0, 1]
     await everything_is_leased(race, 2)
 

@@ -18,7 +18,7 @@ from tests.support.race_control import open_transaction, rolled_back_transaction
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
-FAR = timedelta(days=400)
+AFTER_EVERY_DEADLINE = timedelta(days=400)
 ADMIN = "admin:x"
 
 
@@ -185,10 +185,12 @@ async def test_a_delayed_row_that_is_moved_while_it_becomes_due_waits_for_the_ne
     lanes = "SELECT 1 FROM dispatch_lanes WHERE priority = 0 FOR UPDATE"
     async with open_transaction(race.central, lanes):
         # It has seen the row in its old lane, and waits to lower that lane's mark.
-        [promoting] = await start_blocked(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+        [promoting] = await start_blocked(
+            race.central, race.one.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+        )
         await race.two.room.overview.change_priority(moved, 5, ADMIN)
         await race.two.room.queue.raise_low_water()
     assert await promoting == 0
     assert await race.one.rows(race.central, BELOW) == []
-    assert await race.one.room.queue.promote(datetime.now(UTC) + FAR) == 1
+    assert await race.one.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE) == 1
     await everything_is_leased(race, 1)

@@ -56,7 +56,7 @@ async def test_a_completion_that_stalls_before_its_close_still_closes(race: Race
         assert await reconcile(race.two, 3) == 1
     assert (await completing).status == "completed"
     assert await race.finished(job.id) == [(1, "completed")]
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_a_completion_that_stalls_before_its_pool_does_not_count_as_lost(race: Race) -> None:
@@ -64,7 +64,7 @@ async def test_a_completion_that_stalls_before_its_pool_does_not_count_as_lost(r
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert await reconcile(race.two, 3) == 0
     assert (await completing).status == "completed"
-    await race.is_as(job.id, COMPLETED, CONSUMED)
+    await race.check_job(job.id, COMPLETED, CONSUMED)
 
 
 async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it_once(race: Race) -> None:
@@ -74,7 +74,7 @@ async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it
         assert await reconcile(race.two, 3) == 1
     assert (await canceling).status == "canceled"
     assert await race.finished(job.id) == [(1, "canceled")]
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
 
 
 async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_requeue_the_job_once(race: Race) -> None:
@@ -83,7 +83,7 @@ async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_requeue_
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, work) as requeuing:
         assert await reconcile(race.two, 3) == 1
     assert (await requeuing).status == "queued"
-    await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
+    await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
 
 
 async def test_a_lease_that_stalls_before_its_start_is_left_alone(race: Race) -> None:
@@ -91,7 +91,7 @@ async def test_a_lease_that_stalls_before_its_start_is_left_alone(race: Race) ->
     async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
         assert await reconcile(race.two, 3) == 0
     assert (await leasing) is not None
-    await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
+    await race.check_job(job.id, STARTED, [RESERVE], dispatch="leased")
 
 
 async def test_a_job_canceled_while_its_dispatch_is_recreated_has_no_dispatch(race: Race) -> None:
@@ -102,7 +102,7 @@ async def test_a_job_canceled_while_its_dispatch_is_recreated_has_no_dispatch(ra
         await race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     await healing
     assert await race.finished(job.id) == [(1, "canceled")]
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
 
 
 async def test_a_job_canceled_before_its_dispatch_is_recreated_has_no_dispatch(race: Race) -> None:
@@ -131,7 +131,7 @@ async def test_a_recreated_dispatch_that_is_leased_at_once_runs(race: Race) -> N
     await healing
     assert again.lease.lease_seq == started.lease.lease_seq + 1
     await race.one.complete(again)
-    await race.is_as(job.id, [*STARTED, "processing>queued", "queued>processing", "processing>completed"], CONSUMED)
+    await race.check_job(job.id, [*STARTED, "processing>queued", "queued>processing", "processing>completed"], CONSUMED)
 
 
 async def test_two_reconcilers_make_one_dispatch(race: Race) -> None:

@@ -21,7 +21,7 @@ from tests.support.race_control import open_transaction, paused_at, start_blocke
 
 LOCK_LANES = "SELECT 1 FROM dispatch_lanes FOR UPDATE"
 CANCELED = [">pending", "pending>canceled"]
-FAR = timedelta(days=400)
+AFTER_EVERY_DEADLINE = timedelta(days=400)
 
 
 async def cancel(race: Race, job_id: object) -> None:
@@ -133,14 +133,14 @@ async def test_a_dispatch_left_behind_by_a_crash_is_closed_past_its_deadline_wit
     job = await left_behind(race)
     await race.two.room.reaper.reap()
     assert await race.one.dispatch(job.id) is not None
-    await race.two.room.reaper.reap(datetime.now(UTC) + FAR)
+    await race.two.room.reaper.reap(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
     await nothing_is_left(race, job, CANCELED, REFUNDED)
 
 
 async def test_the_reaper_leaves_an_overdue_dispatch_of_a_live_job_to_the_deadlines(race: Race) -> None:
     job = await race.submit()
-    await race.two.room.reaper.reap(datetime.now(UTC) + FAR)
-    await race.is_as(job.id, QUEUED, [RESERVE], hot="queued")
+    await race.two.room.reaper.reap(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+    await race.check_job(job.id, QUEUED, [RESERVE], dispatch="queued")
 
 
 async def test_two_relays_of_the_same_row_make_one_dispatch(race: Race) -> None:
@@ -192,7 +192,7 @@ async def test_a_close_relayed_twice_closes_once(race: Race) -> None:
     with armed({Failpoint.CANCEL_BEFORE_RELAY: crash}), pytest.raises(Crashed):
         await cancel(race, job.id)
     await asyncio.gather(relayed(race), race.two.room.relay.relay_pool(race.pool))
-    await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
+    await race.check_job(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
     assert await race.one.outbox(race.pool) == []
     assert await race.finished(job.id) == [(1, "canceled")]
 
@@ -206,4 +206,4 @@ async def test_a_close_of_the_earlier_cycle_relayed_after_a_retry_leaves_the_new
     await race.one.relay()
     assert await race.finished(job.id) == [(1, "failed")]
     steps = [*QUEUED, "queued>failed", "failed>pending", "pending>queued"]
-    await race.is_as(job.id, steps, [*REFUNDED, (2, "JOB_RESERVE", -10)], hot="queued")
+    await race.check_job(job.id, steps, [*REFUNDED, (2, "JOB_RESERVE", -10)], dispatch="queued")

@@ -1,4 +1,10 @@
-"""Tenants, users and keys for tests, created in the same way as by operators."""
+"""Tenants, users and keys for tests, created in the same way as by operators.
+
+ann = await people.user(pool="pool_1")                    # the fixture `people`; a tenant of its own
+bob = await people.user(ann.tenant, role=Role.VIEWER)     # a colleague
+response = await client.get("/api/me", headers=ann.headers)
+browser = await session_of(client, ann)                   # the headers of a browser that signed in
+"""
 
 from __future__ import annotations
 

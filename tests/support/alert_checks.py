@@ -1,4 +1,8 @@
-"""The check of alerts, on real rows and a real storage. A test ticks it."""
+"""The check of alerts, on real rows and a real storage. A test ticks it.
+
+alert_checks = AlertChecks(core, tmp_path, storage)        # `storage` is an opened storage
+assert await alert_checks.found("storage_failing") == []   # the alerts of these kinds after a check
+"""
 
 from __future__ import annotations
 

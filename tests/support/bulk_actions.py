@@ -1,4 +1,11 @@
-"""Bulk actions without HTTP: an operator, and the loop of one control plane."""
+"""Bulk actions without HTTP: an operator, and the loop of one control plane.
+
+bulk = BulkHarness.of(core)
+await bulk.failed(ann, 3)                                  # three failed jobs
+action = await bulk.start("retry", status=["failed"])      # the rest are fields of the filter
+await bulk.finish()                                        # tick until nothing is left
+assert counts(await bulk.get(action)) == ("completed", 3, 3, 0, 0)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Runs the `callsheet` command as users do: as a separate process, in its own directory."""
+"""Runs the `callsheet` command as users do: as a separate process, in its own directory.
+
+callsheet.succeed("tenants", "list", "--json")             # the fixture `callsheet`: fails unless the exit code is 0
+assert "There is no user" in callsheet.refuse("users", "delete", "ann@example.com")
+with callsheet.running("serve") as server:                 # a process, until the block ends
+    server.wait_for("control_plane.ready")
+"""
 
 from __future__ import annotations
 

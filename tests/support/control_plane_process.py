@@ -1,5 +1,11 @@
 """`callsheet serve` as a separate process on an installation of a test, which can be killed, frozen and started
 again.
+
+process = ControlPlaneProcess(settings, tmp_path)
+await process.start()                                      # until it responds
+process.send(signal.SIGSTOP)                               # frozen; SIGCONT lets it go on
+await process.kill()
+await process.start()                                      # the next one takes over
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from tests.support.invariants import drained, violations
 Row = Mapping[str, Any]
 _numbers = itertools.count(1)
 WORKER = "worker-1"
-FAR = timedelta(days=400)
+AFTER_EVERY_DEADLINE = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class Core:
             ):
                 await self.expire_lease(row["dispatch_id"])
             await self.reap()
-            await self.room.queue.promote(datetime.now(UTC) + FAR)
+            await self.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
             worked = False
             while (started := await self.lease("drain", criteria)) is not None:
                 await self.complete(started)
@@ -248,7 +248,7 @@ class Core:
                 return
             if not worked:
                 # These jobs have no attempts left, or no worker serves their lane: the deadline ends them.
-                await self.enforce_deadlines(datetime.now(UTC) + FAR)
+                await self.enforce_deadlines(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
     async def _everything(self) -> Criteria:
         lanes = await self.rows(

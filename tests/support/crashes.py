@@ -1,5 +1,10 @@
 """Simulates a crash at a named gap between two commits: the operation ends there, and so do all tasks it had
 started.
+
+started = await core.start()
+assert await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))   # False: the gap was not reached
+await core.drain()                                                                 # what the next process does
+await core.check_drained()
 """
 
 from __future__ import annotations

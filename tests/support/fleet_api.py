@@ -1,4 +1,13 @@
-"""Workers for tests: agents that registered over HTTP, and a registry without HTTP."""
+"""Workers for tests: agents that registered over HTTP, and a registry without HTTP.
+
+fleet_api = FleetApi(plane, jobs_api)                      # `jobs_api` is a JobsApi
+agent = await fleet_api.agent(max_concurrency=2)           # registered for the workflow of `jobs_api`
+fleet = await fleet_api.fleet()                            # an admin creates it
+await fleet_api.silent_for(agent, 100)                     # as if it had sent nothing for that long
+
+room = registry(databases, core.room.lease_reports)        # without HTTP
+await join(room, "gpu-1", "face-swap")
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Jobs over HTTP for tests: an admin submits them, users watch them, and `core` does the rest."""
+"""Jobs over HTTP for tests: an admin submits them, users watch them, and `core` does the rest.
+
+jobs_api = await JobsApi.open(plane, client, people)       # a workflow of its own, `jobs_api.workflow`
+ann = await jobs_api.person(tokens=100)
+job = await jobs_api.submit(ann, cost=7)
+await jobs_api.core.complete(await jobs_api.start())       # lease and complete without a worker
+assert (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "completed"
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Uploads and videos over HTTP for tests: what a user does, and the objects in storage."""
+"""Uploads and videos over HTTP for tests: what a user does, and the objects in storage.
+
+async with MediaApi.opened(plane) as media_api:
+    created = (await media_api.create(CLIP)).json()        # declare the upload
+    await media_api.send(created)                          # the bytes, to the signed URL
+    other = await media_api.stranger()                     # a user of another tenant
+    assert (await other.ask("GET", "/api/videos")).json()["items"] == []
+"""
 
 from __future__ import annotations
 

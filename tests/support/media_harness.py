@@ -1,4 +1,11 @@
-"""The media room without HTTP and background loops, over the core's databases, with its own storage."""
+"""The media room without HTTP and background loops, over the core's databases, with its own storage.
+
+async with open_media_harness(core, ann, tmp_path) as media:
+    file_id = await media.upload()                         # declared, stored and confirmed
+    assert len(await media.paths()) == 1                   # every object of the tenant
+    await media.sweep()                                    # what the loops do three days later
+    assert await media.files() == {file_id}                # a confirmed upload stays
+"""
 
 from __future__ import annotations
 

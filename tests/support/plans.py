@@ -1,4 +1,11 @@
-"""What PostgreSQL does for a statement of ours: the plan our connections would use, and the blocks it touches."""
+"""What PostgreSQL does for a statement of ours: the plan our connections would use, and the blocks it touches.
+
+async with rolled_back_transaction(database) as connection:
+    text = "SELECT status FROM ai_jobs WHERE tenant_id = $1 AND id = $2"      # or SQL["name"].text
+    await prepare(connection, "find", text)
+    seen = await explain(connection, "find", [uuid7(), uuid7()])
+    assert (seen.indexes, seen.scanned) == ({"ai_jobs_pkey"}, frozenset())
+"""
 
 from __future__ import annotations
 

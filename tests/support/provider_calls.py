@@ -1,6 +1,12 @@
 """Calls of a provider that calls back, without HTTP routes: a core, the room of webhooks, and the tests' Replicate.
 
 Nothing happens that the test does not do: `work` is the loop's tick, `hurry` makes everything due.
+
+async with open_call_harness(core, ann, tmp_path, replicate) as calls:
+    handed, prediction = await calls.waiting()             # submitted, leased, called, deferred
+    await calls.call_back(handed, prediction.id, Scenario())   # the prediction ends; signed as Replicate does
+    await calls.work()                                     # the loop collects the result
+    assert await calls.consumed(handed.job_id)
 """
 
 from __future__ import annotations

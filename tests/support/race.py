@@ -1,4 +1,11 @@
-"""Two control planes, a user whose jobs both use at once, and a bystander in the other pool with the same job ids."""
+"""Two control planes, a user whose jobs both use at once, and a bystander in the other pool with the same job ids.
+
+job, started = await race.started()                      # the fixture `race`: ann submits, worker-1 leases
+await race.one.complete(started)
+await race.two.complete(started)                         # the same report, at the other control plane
+await race.check_job(job.id, COMPLETED, CONSUMED)        # history and tokens of ann's job; bob's is unchanged
+assert await race.finished(job.id) == [(1, "completed")]
+"""
 
 from __future__ import annotations
 
@@ -53,10 +60,12 @@ class Race:
         job = await self.submit(**changes)
         return job, await self.one.start(worker)
 
-    async def is_as(
-        self, job_id: UUID, steps: Sequence[str], ledger: Sequence[tuple[int, str, int]], hot: str | None = None
+    async def check_job(
+        self, job_id: UUID, steps: Sequence[str], ledger: Sequence[tuple[int, str, int]], dispatch: str | None = None
     ) -> None:
-        """Checks the job's history, tokens and queue row (`hot`: its status), and that the other pool is unchanged."""
+        """Checks the job's history, tokens and the status of its dispatch (None: it has none), and that bob's job is
+        unchanged.
+        """
         assert await self.one.steps(self.ann, job_id) == list(steps)
         assert await self.one.ledger(self.ann, job_id) == list(ledger)
         rows = await self.one.rows(
@@ -65,7 +74,7 @@ class Race:
             job_id,
             self.ann.tenant_id,
         )
-        assert [row["status"] for row in rows] == ([hot] if hot else [])
+        assert [row["status"] for row in rows] == ([dispatch] if dispatch else [])
         assert await self.one.steps(self.bob, job_id) == QUEUED
         assert await self.one.ledger(self.bob, job_id) == [RESERVE]
         await self.one.check()

@@ -1,4 +1,15 @@
-"""Pauses one side of a race at a defined point, and shows that the other side waits for it."""
+"""Pauses one side of a race at a defined point, and shows that the other side waits for it.
+
+_, started = await race.started()
+async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as first:
+    await race.two.reap()                    # happens between the two commits of the first side
+await first                                  # the first side went on when the block ended
+
+job, started = await race.started()
+async with open_transaction(race.pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", job.id):
+    [second] = await start_blocked(race.pool, race.two.complete(started))   # it waits for the lock
+await second
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""A cloud in memory that starts and ends workers, and autoscalers that drive it."""
+"""A cloud in memory that starts and ends workers, and autoscalers that drive it.
+
+fleet = await scaling.fleet(maximum=2)                     # the fixture `scaling`; the driver is `cloud`
+await queue(core, ann, 5)                                  # five jobs wait
+await scaling.look()                                       # the autoscaler decides and orders
+assert len(await scaling.register(fleet)) == 2             # the machines that were ordered register as workers
+assert [wanted for _, wanted in await scaling.causes(fleet)] == [2]
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""A running control plane for scripted workers, with jobs whose inputs are in storage."""
+"""A running control plane for scripted workers, with jobs whose inputs are in storage.
+
+ann = await worker_harness.jobs_api.person(tokens=100)     # the fixture `worker_harness`
+await worker_harness.engine_job(ann)                       # a graph and an input, as the catalog builds them
+worker = await worker_harness.worker()                     # a ScriptedWorker, registered
+job = await worker.job()                                   # poll
+await worker.deliver(job, OUTPUT)                          # upload
+await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+await worker_harness.audited(worker, "registered", "leased", "completed")
+"""
 
 from __future__ import annotations
 

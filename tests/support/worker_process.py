@@ -1,4 +1,9 @@
-"""`callsheet worker` as a separate process that a test can kill and start again on the same machine."""
+"""`callsheet worker` as a separate process that a test can kill and start again on the same machine.
+
+async with worker_process(settings, tmp_path, engine.url, ["face-swap"]) as worker:
+    await worker.kill()
+    await worker.start()                                   # the same worker id and directory
+"""
 
 from __future__ import annotations
 

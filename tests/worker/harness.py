@@ -1,4 +1,12 @@
-"""An agent at work: a real control plane, an engine that replays what ComfyUI said, and jobs of real people."""
+"""An agent at work: a real control plane, an engine that replays what ComfyUI said, and jobs of real people.
+
+ann = await agent_harness.person()                         # the fixture `agent_harness`
+job_id = await agent_harness.submit(ann)
+agent = agent_harness.agent()                              # the real agent beside a replaying engine, started
+await agent_harness.ends(ann, job_id)                      # waits for `completed`
+await agent_harness.leave(agent)
+assert agent_harness.left_over() == []                     # no file of a job stays on the machine
+"""
 
 from __future__ import annotations
 
