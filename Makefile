@@ -19,8 +19,8 @@ NODE    := sh $(CURDIR)/tools/run-node $(abspath $(VENV))
 BIOME   := cd web && $(NODE) node node_modules/@biomejs/biome/bin/biome
 STATIC  := src/callsheet/web/static
 WEB     := web/.build
-API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path '*/cli/*' -not -path '*/worker/*' -not -path '*/lightbox/*') \
-	src/callsheet/plumbing/openapi_texts.toml tools/write_openapi.py
+API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet/cli/*' -not -path 'src/callsheet/worker/*') \
+	src/callsheet/plumbing/http/openapi_texts.toml tools/write_openapi.py
 WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 

@@ -17,12 +17,12 @@ from asyncpg.prepared_stmt import PreparedStatement
 from bench.installation import BenchInstallation
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as DISPATCH
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transitions import statuses_of, steps_of
 from callsheet.jobs.sql import SQL as JOBS
 from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
-from callsheet.jobs.states import Transition
-from callsheet.jobs.transitions import statuses_of, steps_of
-from callsheet.plumbing.database import HOT
-from callsheet.plumbing.sql import Statement
+from callsheet.plumbing.database.database import HOT
+from callsheet.plumbing.database.sql import Statement
 from callsheet.toolbox.ids import uuid7
 
 CONNECTIONS = 8

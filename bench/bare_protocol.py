@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
 
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.batching import Batcher
 
 JOBS = 100_000

@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from bench.bare_protocol import add_protocol
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.server import HttpServer
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.http.server import HttpServer
 from callsheet.settings import DatabaseSettings, ServerSettings
 
 SELECT = "SELECT id, email, name, role FROM users WHERE id = $1"

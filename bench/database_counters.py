@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from bench.installation import BenchInstallation
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 
 STATEMENTS = """
 SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid

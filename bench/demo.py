@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.async_api import Browser, BrowserContext, ViewportSize, async_playwright
 
 from bench.processes import callsheet_command, environment, stop
-from callsheet.plumbing.server import free_address
+from callsheet.plumbing.http.server import free_address
 from tools.chromium import ARGUMENTS, chromium_path
 
 HOST = "127.0.0.1"

@@ -24,8 +24,8 @@ from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Lease, Que
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.migrate import migrate
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.migrate import migrate
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.ids import uuid7
 

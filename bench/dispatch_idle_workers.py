@@ -8,8 +8,8 @@ from bench.database_counters import Counter, counter
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.pollers import waiting_pollers
 from bench.results import Result
-from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.lease.long_poll import LongPoll
+from callsheet.jobs.submit.new_jobs import NewJob
 
 name = "dispatch.idle_workers"
 POLLERS = 1000

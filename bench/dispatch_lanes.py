@@ -20,8 +20,8 @@ from bench.results import Result
 from callsheet.dispatch.facts import Criteria, DispatchEnd, QueueEntry
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.queue import Queue
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.migrate import migrate
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.migrate import migrate
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.ids import uuid7
 

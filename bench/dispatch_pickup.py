@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.pollers import Pollers, waiting_pollers
 from bench.results import Result
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import LeaseReport
+from callsheet.jobs.lease.outcomes import LeaseReport
+from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.plumbing.failpoints import Failpoint, armed
 
 name = "dispatch.pickup"

@@ -17,11 +17,11 @@ from uuid import UUID
 from bench.load_generator import Load, run_load
 from bench.processes import ROOT, cpu_seconds, fresh_home, serving, stop
 from bench.results import Result
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.server import free_address
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.http.server import free_address
 from callsheet.settings import load_settings
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest
 

@@ -30,10 +30,10 @@ from bench.http_me import HOST, Target, bare_server, create_user
 from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, fresh_home, serving
 from bench.results import Result
-from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.server import free_address
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.http.server import free_address
 from callsheet.settings import JobSettings, load_settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit

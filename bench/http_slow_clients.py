@@ -20,8 +20,8 @@ from bench.http_protocol import DRAINING, FLEET_SECRET, WORKERS, Site, open_site
 from bench.installation import unread_logs
 from bench.processes import ROOT, fresh_home, resident_mb, serving
 from bench.results import Result
-from callsheet.plumbing.databases import open_databases
-from callsheet.plumbing.server import free_address
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.http.server import free_address
 from callsheet.settings import load_settings
 
 name = "http.slow_clients"

@@ -18,10 +18,10 @@ import asyncpg
 from bench.processes import fresh_home
 from callsheet.dispatch.facts import Criteria, QueueEntry
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.plumbing.database import Database, create_database
-from callsheet.plumbing.databases import Databases, open_databases, with_database
+from callsheet.plumbing.database.database import Database, create_database
+from callsheet.plumbing.database.databases import Databases, open_databases, with_database
+from callsheet.plumbing.database.notify import Listener, Notifier
 from callsheet.plumbing.embedded.layout import APPLICATION
-from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.settings import load_settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import configure_logs

@@ -20,8 +20,8 @@ from bench.peers import procrastinate
 from bench.processor_time import processor_clock
 from bench.queues import TENANTS
 from bench.results import Result
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import LeaseReport
+from callsheet.jobs.lease.outcomes import LeaseReport
+from callsheet.jobs.submit.new_jobs import NewJob
 
 name = "jobs.full"
 CALLERS = 200

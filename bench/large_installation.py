@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncpg
 
 from bench.installation import BenchInstallation
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.sql import Connection
 
 WORKFLOWS, FLEETS, PRIORITIES = 20, 10, 3
 WORKFLOWS_OF_ITS_OWN = 5

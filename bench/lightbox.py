@@ -9,10 +9,10 @@ import time
 from typing import ClassVar
 
 from callsheet.cli.main import main
-from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
-from callsheet.lightbox.nodes import probes
-from callsheet.lightbox.nodes.saving import shown_file
+from callsheet_lightbox.media.frames import Frames
+from callsheet_lightbox.node import Node, NodeContext, NodeInput, Result
+from callsheet_lightbox.nodes import probes
+from callsheet_lightbox.nodes.saving import shown_file
 
 
 class LargeFile(Node):

@@ -23,9 +23,9 @@ from callsheet.media.room import open_media
 from callsheet.media.storage import open_storage
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
-from callsheet.pipelines.scheduler import RunScheduler, choose_parent, read_snapshot
-from callsheet.pipelines.selection import Draw, Mode, next_group
-from callsheet.plumbing.secrets import master_secret
+from callsheet.pipelines.run.scheduler import RunScheduler, choose_parent, read_snapshot
+from callsheet.pipelines.run.selection import Draw, Mode, next_group
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 
 name = "pipelines.select"

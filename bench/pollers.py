@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bench.installation import BenchInstallation
-from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.lease.long_poll import LongPoll
+from callsheet.jobs.lease.outcomes import StartedLease
 
 
 @dataclass(slots=True)

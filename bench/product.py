@@ -20,12 +20,12 @@ from PIL import Image
 from bench.http_me import HOST
 from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, START_SECONDS, Command, callsheet_command, environment, fresh_home, serving, stop
-from callsheet.cli.client import Client
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.server import free_address
+from callsheet.cli.shared.client import Client
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.http.server import free_address
 from callsheet.settings import SHORT_NAMES, load_settings
 from callsheet.wallet.ledger import credit
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role

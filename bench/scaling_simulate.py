@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 
 from bench.results import Result
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.simulation.arrivals import CURVES, Arrivals, make_trace
-from callsheet.scaling.simulation.replay import TraceReplay
-from callsheet.scaling.simulation.trace import QueueTrace
+from callsheet_simulation.arrivals import CURVES, Arrivals, make_trace
+from callsheet_simulation.replay import TraceReplay
+from callsheet_simulation.trace import QueueTrace
 
 name = "scaling.simulate"
 short = {"days": 0.02}

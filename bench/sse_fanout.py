@@ -23,13 +23,13 @@ from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, cpu_seconds, fresh_home, serving
 from bench.results import Result
 from callsheet.dispatch.facts import JobCycle
-from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.states import Transition
-from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.plumbing.databases import open_databases
-from callsheet.plumbing.notify import Notifier
-from callsheet.plumbing.server import free_address
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.database.notify import Notifier
+from callsheet.plumbing.http.server import free_address
 from callsheet.settings import JobSettings, load_settings
 from callsheet.wallet.ledger import credit
 

@@ -19,7 +19,7 @@ from bench.processes import (
     serving,
 )
 from bench.results import Result
-from callsheet.plumbing.server import free_address
+from callsheet.plumbing.http.server import free_address
 
 name = "startup.demo"
 COLD_STARTS = 2

@@ -19,11 +19,11 @@ from bench.http_me import HOST
 from bench.installation import add_tenant, analyze, unread_logs
 from bench.processes import fresh_home
 from bench.results import Result
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.database import create_database
-from callsheet.plumbing.databases import with_database
-from callsheet.plumbing.server import with_free_port
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.identity.access.principal import Principal
+from callsheet.plumbing.database.database import create_database
+from callsheet.plumbing.database.databases import with_database
+from callsheet.plumbing.http.server import with_free_port
 from callsheet.providers.actor import Done, Plan, Task
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import load_settings

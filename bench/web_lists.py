@@ -13,11 +13,8 @@ import asyncpg
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.processes import fresh_home
 from bench.results import Result
-from callsheet.all_jobs.filters import ResolvedFilter
-from callsheet.all_jobs.lists import AllJobs
-from callsheet.all_jobs.names import Names
 from callsheet.catalog.effects import Effects
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.jobs.sql import SQL
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
@@ -25,12 +22,15 @@ from callsheet.media.files import Files
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import open_storage
 from callsheet.media.storage.owner import StorageOwner
-from callsheet.plumbing.secrets import master_secret
+from callsheet.operate.all_jobs.filters import ResolvedFilter
+from callsheet.operate.all_jobs.lists import AllJobs
+from callsheet.operate.all_jobs.names import Names
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
-from callsheet.wire.all_jobs import JobFilter
 from callsheet.wire.identity import Role
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import Medium
+from callsheet.wire.operate.all_jobs import JobFilter
 
 name = "web.lists"
 JOBS, SHARE, LIMIT = 1_000_000, 100, 50

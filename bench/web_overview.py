@@ -23,12 +23,12 @@ from bench.large_installation import fill
 from bench.processes import serving
 from bench.processor_time import processor_clock
 from bench.results import Result
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.server import free_address
-from callsheet.statistics.keeper import StatisticsKeeper
-from callsheet.statistics.spend_keeper import SpendKeeper
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.operate.statistics.keeper import StatisticsKeeper
+from callsheet.operate.statistics.spend_keeper import SpendKeeper
+from callsheet.plumbing.http.server import free_address
 from callsheet.wire.identity import CreateKeyRequest, CreateUserRequest, Role
 
 name = "web.overview"

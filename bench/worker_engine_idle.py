@@ -24,7 +24,7 @@ from bench.product import COMFYUI_TIMING, TRIVIAL, RunningProduct, image, lightb
 from bench.results import Result
 from bench.sequential_worker import SequentialWorker
 from bench.slow_storage import slow_storage
-from callsheet.plumbing.server import free_address
+from callsheet.plumbing.http.server import free_address
 
 name = "worker.engine_idle"
 seconds = 24.0

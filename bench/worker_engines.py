@@ -22,7 +22,7 @@ from bench.product import TRIVIAL, Graph, RunningProduct, image, lightbox, node,
 from bench.results import Result
 from bench.slow_storage import slow_storage
 from bench.worker_engine_idle import Watch, watching
-from callsheet.plumbing.server import free_address
+from callsheet.plumbing.http.server import free_address
 
 name = "worker.engines"
 seconds = 60.0

@@ -19,11 +19,11 @@ import hypothesis
 import pytest
 import structlog
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.jobs import report
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.jobs.lease import report
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.migrate import migrate
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.accounts import People

@@ -171,9 +171,9 @@ PLACES = (
     "CONTRIBUTING.md",
     "docs/**/*.md",
     "tests/README.md",
-    "src/callsheet/**/*.py",
-    "src/callsheet/**/*.sql",
-    "src/callsheet/plumbing/openapi_texts.toml",
+    "src/**/*.py",
+    "src/**/*.sql",
+    "src/callsheet/plumbing/http/openapi_texts.toml",
     "web/README.md",
     "web/src/texts/*.ts",
 )

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 import callsheet
-from callsheet.plumbing.sql import Statement, parse
+from callsheet.plumbing.database.sql import Statement, parse
 
 KEPT = Path(__file__).parents[1] / "tests" / "samples" / "previous_release.json.gz"
 SOURCE = Path(callsheet.__file__).parent

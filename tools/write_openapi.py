@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from callsheet.app import openapi_document
+from callsheet.app.control_plane import openapi_document
 from callsheet.settings import load_settings
 
 

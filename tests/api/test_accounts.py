@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import Databases
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.plumbing.database.databases import Databases
 from tests.support.accounts import PASSWORD, People
 from tests.support.responses import assert_refused
 

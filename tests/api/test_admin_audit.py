@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from tests.support.accounts import PASSWORD, People
 from tests.support.authorization_setup import AuthorizationSetup

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.accounts import People
 from tests.support.fleet_api import FleetApi, bearer
 from tests.support.jobs_api import JobsApi

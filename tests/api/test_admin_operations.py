@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from callsheet.dispatch import overview as overview_module
-from callsheet.jobs import operations as operations_module
+from callsheet.jobs.operate import operations as operations_module
 from callsheet.media.storage.owner import mark
 from callsheet.media.sweeper import MediaSweeper
 from callsheet.toolbox.ids import uuid7

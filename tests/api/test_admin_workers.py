@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.errors import NotAuthenticated
 from tests.support.accounts import People
 from tests.support.fleet_api import Agent, FleetApi, bearer

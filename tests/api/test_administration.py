@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role, Tenant
 from tests.support.accounts import People, Person, session_of

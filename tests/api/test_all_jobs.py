@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import Failure
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import Failure
 from callsheet.wire.identity import Role
 from tests.support.accounts import People, Person
 from tests.support.core import report

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.authorization_setup import AuthorizationSetup
 
 CALLERS = (

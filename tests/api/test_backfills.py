@@ -8,10 +8,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.description_backfill import DescriptionBackfill
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.operate.description_backfill import DescriptionBackfill
 from callsheet.media.previews.backfill import PreviewBackfill
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import Unavailable
 from tests.support.accounts import People, Person

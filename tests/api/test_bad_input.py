@@ -8,8 +8,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing import request_body
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http import request_body
 from tests.support.accounts import People, Person, session_of
 from tests.support.responses import assert_refused, exchange
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from tests.support.accounts import People, Person
 from tests.support.candidate_trees import Tree

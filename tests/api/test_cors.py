@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.cors import EXPOSED
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.cors import EXPOSED
 from tests.api.conftest import SHOP, Started, calling
 from tests.support.accounts import PASSWORD, People
 from tests.support.catalog_api import MP4, CatalogApi

@@ -10,13 +10,13 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.secret import fleet_secret
-from callsheet.identity.principal import Principal
-from callsheet.jobs.effects import EffectJobs
+from callsheet.effects.effect_jobs import EffectJobs
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.identity.access.principal import Principal
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.identity import Role

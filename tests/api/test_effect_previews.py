@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.catalog import effect_previews
 from callsheet.media.previews.sandbox import Effort
 from callsheet.plumbing.failpoints import Failpoint
@@ -243,7 +243,7 @@ async def test_an_effect_shows_the_expected_wait_of_a_new_job(
 async def test_a_list_of_effects_needs_the_same_number_of_queries_at_any_length(
     catalog_api: CatalogApi, ann: Person, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from callsheet.plumbing.sql import Statement
+    from callsheet.plumbing.database.sql import Statement
 
     asked: list[str] = []
     rows = Statement.rows

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.management import UserManagement
-from callsheet.identity.managers import COMMAND_LINE
-from callsheet.jobs import feeds as feeds_module
-from callsheet.jobs.feeds import Feeds, News
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.managers import COMMAND_LINE
+from callsheet.jobs.stream import feeds as feeds_module
+from callsheet.jobs.stream.feeds import Feeds, News
 from tests.support.accounts import PASSWORD, People, Person, session_of
 from tests.support.event_stream import EventStream
 from tests.support.responses import assert_refused

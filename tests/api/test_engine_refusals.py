@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.fleet.engine_refusals import missing_for
+from callsheet.fleet.protocol.engine_refusals import missing_for
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.worker import RefusedInput
+from callsheet.wire.worker.protocol import RefusedInput
 from tests.support.accounts import Person
 from tests.support.race_control import open_transaction, paused_at, start_blocked
 from tests.support.scripted_worker import Json, ScriptedWorker

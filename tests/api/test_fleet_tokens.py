@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing.secrets import master_secret
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
 from tests.support.accounts import People

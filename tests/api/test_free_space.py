@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.api.conftest import Started
 from tests.support.accounts import Person
 from tests.support.media_api import CLIP, MediaApi

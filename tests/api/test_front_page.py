@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 
 from callsheet import __version__
-from callsheet.app import ControlPlane
-from callsheet.plumbing.front_page import HOW_TO_PAGES
-from callsheet.plumbing.health import is_ready
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.front_page import HOW_TO_PAGES
+from callsheet.plumbing.http.health import is_ready
 from tests.support.accounts import People
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}

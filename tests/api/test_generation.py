@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from callsheet.dispatch.facts import Lease
-from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
+from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
-from callsheet.wire.worker import CallbackAddress
+from callsheet.wire.worker.protocol import CallbackAddress
 from tests.support.accounts import Person
 from tests.support.actor_harness import PRODUCT, ActorHarness
 from tests.support.core import Member

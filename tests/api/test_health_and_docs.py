@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from callsheet import __version__
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.outages import away
 from tests.support.responses import assert_refused
 

@@ -22,12 +22,12 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.responses import StreamingResponse
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.plumbing.database import DatabaseError
-from callsheet.plumbing.edge import Edge
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.plumbing.database.database import DatabaseError
+from callsheet.plumbing.http.edge import Edge
+from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, InternalError, install_problem_handlers
+from callsheet.plumbing.http.server import HttpServer, free_address
 from callsheet.plumbing.metrics import HttpMetrics
-from callsheet.plumbing.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, InternalError, install_problem_handlers
-from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
 from tests.api.conftest import Started

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.idempotency import DIFFERENT
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.idempotency import DIFFERENT
 from tests.support.accounts import People, Person
 from tests.support.actor_harness import ActorHarness
 from tests.support.catalog_api import CatalogApi

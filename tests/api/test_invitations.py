@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.edge import _shown
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.edge import _shown
 from callsheet.wire.identity import Role
 from tests.support.accounts import PASSWORD, People, Person
 from tests.support.responses import assert_refused

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
 from tests.support.accounts import People, Person

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity import keys as keys_module
-from callsheet.identity.audit import AuditLog
-from callsheet.plumbing.sql import Connection, Statement
-from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access import keys as keys_module
+from callsheet.identity.audit_log import AuditLog
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
+from callsheet.wire.operate.audit import AuditEntry, AuditFilter
 from tests.support.accounts import People, Person, session_of
 from tests.support.jobs_api import JobsApi
 from tests.support.responses import assert_refused

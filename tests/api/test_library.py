@@ -9,8 +9,8 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.principal import Principal
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.principal import Principal
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import Failure
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import Failure
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import report
 from tests.support.media_api import CLIP, MediaApi

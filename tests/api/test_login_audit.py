@@ -10,19 +10,19 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity import login_audit
-from callsheet.identity.attempts import Attempts
-from callsheet.identity.audit import AuditLog
-from callsheet.identity.login_audit import LoginAudit
-from callsheet.identity.management import UserManagement
-from callsheet.identity.managers import COMMAND_LINE
-from callsheet.identity.sessions import SessionSweeper
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.secrets import master_secret
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access import login_audit
+from callsheet.identity.access.attempts import Attempts
+from callsheet.identity.access.login_audit import LoginAudit
+from callsheet.identity.access.sessions import SessionSweeper
+from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.managers import COMMAND_LINE
+from callsheet.identity.audit_log import AuditLog
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.wire.operate.audit import AuditEntry, AuditFilter
 from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
 
 TYPED = "a wrong password"

@@ -16,11 +16,11 @@ import pytest
 from argon2 import PasswordHasher
 from starlette.requests import Request
 
-from callsheet.app import ControlPlane
-from callsheet.identity.attempts import Attempts
-from callsheet.identity.authentication import Authentication
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.attempts import Attempts
+from callsheet.identity.access.authentication import Authentication
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from tests.api.conftest import calling, new_ip_address, shared_plane
 from tests.support.accounts import PASSWORD, People, Person, sign_in
 from tests.support.installation import changed

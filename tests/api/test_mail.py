@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import SecretStr
 
-from callsheet.app import ControlPlane
-from callsheet.identity.links import Links
-from callsheet.identity.mail import Mailer
-from callsheet.identity.mail_sender import MOST_ATTEMPTS, MailSender
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.links.links import Links
+from callsheet.identity.links.mail import Mailer
+from callsheet.identity.links.mail_sender import MOST_ATTEMPTS, MailSender
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import running_control_plane
+from callsheet.app.control_plane import running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from tests.support.accounts import People, Person

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.in_process import plane as in_process_plane
+from callsheet.app.in_process import plane as in_process_plane
 from callsheet.providers.actor import Task
 from callsheet.providers.errors import ProviderError
 from tests.support.accounts import Person

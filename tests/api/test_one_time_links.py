@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.authentication import COOKIE
-from callsheet.identity.one_time_links import LIFE, Caller, OneTimeLinks, require_this_machine
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.authentication import COOKIE
+from callsheet.identity.access.one_time_links import LIFE, Caller, OneTimeLinks, require_this_machine
 from callsheet.identity.routes import DEMO_COOKIE
-from callsheet.toolbox.local_peers import Address
+from callsheet.toolbox.http.local_peers import Address
 from callsheet.wire.errors import Forbidden, NotFound
 from tests.support.accounts import People
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.plumbing.openapi_texts import PARAMETER_EXAMPLES, PARAMETERS, TEXTS
+from callsheet.plumbing.http.openapi_texts import PARAMETER_EXAMPLES, PARAMETERS, TEXTS
 from tests.support.accounts import PASSWORD, Person
 from tests.support.actor_harness import ActorHarness
 from tests.support.authorization_setup import AuthorizationSetup
@@ -55,7 +55,7 @@ async def test_every_operation_has_a_summary_in_plain_words(client: httpx.AsyncC
             or ODD_WORDS.search(summary)
         ):
             wrong.append(f"{address}: {summary!r}")
-    assert wrong == [], "say it in src/callsheet/plumbing/openapi_texts.toml"
+    assert wrong == [], "say it in src/callsheet/plumbing/http/openapi_texts.toml"
     assert len({operation["summary"] for _, operation in found.values()}) == len(found)
     assert TEXTS.keys() - found.keys() == {"parameters", "parameter_examples"}, "these operations are gone"
 

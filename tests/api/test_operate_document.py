@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
 

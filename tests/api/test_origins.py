@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.own_addresses import OwnAddresses
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
 from tests.support.accounts import PASSWORD, People

@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
 from tests.api.conftest import new_ip_address
 from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in

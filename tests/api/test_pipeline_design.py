@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.api.test_pipelines import STYLED, PipelinesApi, problems
 from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi

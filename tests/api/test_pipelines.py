@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.pipeline_harness import BASE, FIX

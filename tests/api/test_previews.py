@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.media.previews.maker import PreviewMaker
 from tests.support.media_api import MediaApi
 from tests.support.previews import clip, image, opened

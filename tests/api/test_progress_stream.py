@@ -12,10 +12,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.progress import ProgressReport
-from callsheet.plumbing.databases import Databases
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.lease.progress import ProgressReport
+from callsheet.plumbing.database.databases import Databases
 from tests.support.accounts import People, Person
 from tests.support.core import Core, Member, open_core, report
 from tests.support.event_stream import Event, EventStream, opened

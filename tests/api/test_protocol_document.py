@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.protocol_examples import names_in, rendered, with_examples
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness

@@ -10,9 +10,9 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
-from callsheet.wire.quotas import QuotaLimits
+from callsheet.wire.operate.quotas import QuotaLimits
 from tests.support.accounts import Person
 from tests.support.media_api import CLIP, MediaApi, declared
 from tests.support.responses import assert_refused

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Match
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 
 SOME_ID = "018f4d5c-5b1e-7cc0-9f6e-3a2b1c0d9e8f"
 

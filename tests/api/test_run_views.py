@@ -8,7 +8,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.api.test_candidates import PausedRun, ids
 from tests.support.accounts import People
 from tests.support.candidate_trees import COST

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.database import Database
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.logs import configure_logs, get_logger
 from tests.support.event_stream import opened
 from tests.support.secret_texts import SECRETS

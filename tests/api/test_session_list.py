@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.authentication import COOKIE
-from callsheet.identity.devices import device_of
-from callsheet.identity.keys import KeyUsage
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.authentication import COOKIE
+from callsheet.identity.access.devices import device_of
+from callsheet.identity.access.keys import KeyUsage
 from callsheet.wire.identity import Role
 from tests.support.accounts import PASSWORD, People, Person
 from tests.support.responses import assert_refused

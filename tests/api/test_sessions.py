@@ -8,10 +8,10 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from callsheet.app import ControlPlane
-from callsheet.identity import sessions as sessions_module
-from callsheet.identity.authentication import COOKIE
-from callsheet.identity.sessions import SessionSweeper
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access import sessions as sessions_module
+from callsheet.identity.access.authentication import COOKIE
+from callsheet.identity.access.sessions import SessionSweeper
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import Started
 from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.descriptions import JobDescription
-from callsheet.library.shares import SQL, Openings
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.show.descriptions import JobDescription
+from callsheet.library.public_links import SQL, Openings
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.identity import Role

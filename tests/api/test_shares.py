@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
 from tests.support.accounts import People, Person
 from tests.support.responses import assert_refused

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.event_stream import EventStream

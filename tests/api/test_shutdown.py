@@ -14,12 +14,12 @@ import asyncpg
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import open_databases
-from callsheet.plumbing.server import AddressInUse, HttpServer
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.http.server import AddressInUse, HttpServer
 from callsheet.settings import Settings
 from tests.support.accounts import People, Person
 from tests.support.responses import assert_refused

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
-from callsheet.app import ControlPlane
-from callsheet.plumbing.edge import Edge
+from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.http.edge import Edge
+from callsheet.plumbing.http.server import HttpServer, connections_possible, free_address
 from callsheet.plumbing.metrics import HttpMetrics
-from callsheet.plumbing.server import HttpServer, connections_possible, free_address
 from callsheet.settings import ServerSettings
 from tests.support.accounts import People, Person
 from tests.support.worker_harness import WorkerHarness

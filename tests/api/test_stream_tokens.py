@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.keys import hash_secret
-from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
-from callsheet.jobs import feeds as feeds_module
-from callsheet.plumbing.secrets import master_secret
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.access.keys import hash_secret
+from callsheet.identity.access.stream_tokens import StreamGrant, StreamTokens
+from callsheet.jobs.stream import feeds as feeds_module
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.identity import CreateKeyRequest
 from tests.support.accounts import People, Person, sign_in

@@ -11,10 +11,10 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs import feeds as feeds_module
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.stream import feeds as feeds_module
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
 from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.wire.job_errors import SENTENCES

@@ -14,11 +14,11 @@ import asyncpg
 import httpx
 import pytest
 
-from callsheet.administration.examination import examine
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.plumbing.databases import SQL, open_databases
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.operate.installation.examination import examine
+from callsheet.plumbing.database.databases import SQL, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.secrets import SEAL, master_secret, seal
+from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
 from tests.support.accounts import People, Person

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.jobs.report import INTERRUPTED
+from callsheet.jobs.lease.report import INTERRUPTED
 from tests.support.accounts import Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described

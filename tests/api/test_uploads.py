@@ -14,7 +14,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from tests.support.media_api import CLIP, PICTURE, MediaApi, declared
 from tests.support.responses import assert_refused

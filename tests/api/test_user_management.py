@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.identity.deletion import UserDeletion
-from callsheet.identity.management import UserManagement
-from callsheet.identity.managers import COMMAND_LINE
-from callsheet.pipelines.user_work import JobsAndRunsOfUser
+from callsheet.app.control_plane import ControlPlane
+from callsheet.identity.accounts.deletion import UserDeletion
+from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.managers import COMMAND_LINE
+from callsheet.pipelines.run.user_work import JobsAndRunsOfUser
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
 from tests.support.accounts import PASSWORD, People, Person, sign_in

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
 from tests.support.core import report

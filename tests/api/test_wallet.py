@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.retention import EventRetention
-from callsheet.plumbing.sql import Statement
+from callsheet.jobs.repair.retention import EventRetention
+from callsheet.plumbing.database.sql import Statement
 from callsheet.wire.identity import Role
 from tests.support.accounts import People, Person
 from tests.support.scripted_worker import ScriptedWorker, described

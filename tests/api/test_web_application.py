@@ -11,9 +11,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from callsheet import app as composition
+from callsheet.app import control_plane as composition
 from callsheet.media.storage.s3 import S3Storage
-from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.plumbing.http.problems import install_problem_handlers
 from callsheet.settings import S3Settings
 from callsheet.web.files import STATIC
 from callsheet.web.policy import content_security_policy, is_other_name, origin_of

@@ -17,7 +17,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.api.conftest import shared_plane
 from tests.api.test_worker_requests import spied, without_looks

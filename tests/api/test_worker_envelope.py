@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import described
 from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy.node_forms import forms_of_object_info, packed
-from callsheet.wire.environment import MOST_NODE_CLASSES
+from callsheet.wire.worker.environment import MOST_NODE_CLASSES
 from tests.support.accounts import Person
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.worker_harness import WorkerHarness

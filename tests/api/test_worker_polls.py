@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from callsheet.fleet import worker_polls as polls_module
+from callsheet.fleet.protocol import polls as polls_module
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
 from tests.support.race_control import open_transaction

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from prometheus_client import CollectorRegistry
 
-from callsheet.app import ControlPlane
-from callsheet.fleet.protocol import open_protocol
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.protocol.worker_protocol import open_protocol
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.worker import CompleteRequest, CompleteResponse
+from callsheet.wire.worker.protocol import CompleteRequest, CompleteResponse
 from tests.support.accounts import Person
 from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.catalog_api import PNG as OVERLAY

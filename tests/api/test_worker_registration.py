@@ -10,9 +10,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing.secrets import master_secret
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
 from tests.support.accounts import People, sign_in

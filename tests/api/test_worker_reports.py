@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.reap import EXPIRED
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.repair.reap import EXPIRED
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.job_errors import UNKNOWN
 from tests.support.responses import assert_refused

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 import structlog
 
-from callsheet.app import ControlPlane
-from callsheet.fleet import worker_polls
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.protocol import polls as worker_polls
 from callsheet.media.storage import owner
-from callsheet.plumbing.sql import Statement
+from callsheet.plumbing.database.sql import Statement
 from tests.support.outages import closed
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import REPORTS, described, in_an_hour

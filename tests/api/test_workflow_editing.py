@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
 from tests.support.accounts import People

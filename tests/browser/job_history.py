@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.jobs.fingerprints import fingerprint_of
+from callsheet.jobs.machine.fingerprints import fingerprint_of
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.browser.stack import Account, Stack
 

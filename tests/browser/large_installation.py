@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from callsheet.plumbing.databases import open_installation
+from callsheet.plumbing.database.databases import open_installation
 from callsheet.settings import load_settings
 from tests.browser.balancer import Balancer, running_balancer
 from tests.browser.failing_jobs import add_workflow

@@ -11,8 +11,8 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from callsheet import __version__
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing.secrets import master_secret
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots

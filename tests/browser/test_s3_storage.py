@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from callsheet.administration.bucket_cors import cors_rule
+from callsheet.operate.installation.bucket_cors import cors_rule
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.page_errors import Watch
 from tests.browser.stack import running_stack

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, LeaseExtension
-from callsheet.jobs.active_limits import CountedAs
-from callsheet.jobs.new_jobs import NewJob, NewTask
-from callsheet.jobs.outcomes import ReportOutcome, StartedLease
-from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.lease.outcomes import ReportOutcome, StartedLease
+from callsheet.jobs.submit.active_limits import CountedAs
+from callsheet.jobs.submit.new_jobs import NewJob, NewTask
+from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import (

@@ -7,8 +7,8 @@ from typing import Literal
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.active_limits import CountedAs, counted_as
-from callsheet.plumbing.databases import Databases
+from callsheet.jobs.submit.active_limits import CountedAs, counted_as
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.jobs import ACTIVE
 
 JobKey = tuple[UUID, UUID]

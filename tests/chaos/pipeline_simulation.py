@@ -9,12 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.plumbing.databases import Databases
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.candidates import CastVote, Replay, Vote
 from callsheet.wire.errors import Refusal
-from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
+from callsheet.wire.pipelines.candidates import CastVote, Replay, Vote
+from callsheet.wire.pipelines.pipelines import Pipeline, Run, Strategy, UpdateRun
 from tests.support.core import AFTER_EVERY_DEADLINE, Member, Row, open_core
 from tests.support.installation import empty
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of

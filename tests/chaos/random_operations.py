@@ -20,13 +20,13 @@ from random import Random
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Failure, LeaseReport, StartedLease
-from callsheet.jobs.provider_gate import CallReport
+from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
+from callsheet.jobs.lease.provider_gate import CallReport
 from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.database import DATABASE_AWAY
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.database import DATABASE_AWAY
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.providers.media import Callback, Generation
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.settings import JobSettings, Settings, load_settings

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from hypothesis import HealthCheck, Phase, note, settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.settings import Settings
 from callsheet.wire.errors import Refusal

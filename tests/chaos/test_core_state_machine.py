@@ -159,7 +159,7 @@ class CoreMachine(RuleBasedStateMachine):
 @pytest.fixture
 def core_environment(shared_settings: Settings) -> Iterator[CoreEnvironment]:
     core_environment = CoreEnvironment(shared_settings)
-    with patch("callsheet.jobs.submit.uuid7", next_job_id.get):
+    with patch("callsheet.jobs.submit.submission.uuid7", next_job_id.get):
         yield core_environment
     core_environment.close()
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.plumbing.server import with_free_port
+from callsheet.plumbing.http.server import with_free_port
 from callsheet.settings import Settings
-from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
 from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.core import open_core
 from tests.support.installation import changed

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.plumbing.databases import Databases
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.plumbing.server import with_free_port
+from callsheet.plumbing.http.server import with_free_port
 from callsheet.scaling.drivers.command import CommandDriver
 from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import ScalingSettings, Settings
 from callsheet.wire.fleet import CreateFleetRequest, Fleet
-from callsheet.wire.scaling import ScalingRequest
+from callsheet.wire.operate.scaling import ScalingRequest
 from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.core import Core, Member, open_core
 from tests.support.fleet_api import join, registry

@@ -18,10 +18,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database import create_database
-from callsheet.plumbing.databases import SQL, Databases, open_databases
+from callsheet.plumbing.database.database import create_database
+from callsheet.plumbing.database.databases import SQL, Databases, open_databases
+from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.migrate import migrate
 from callsheet.settings import load_settings
 from callsheet.wire.jobs import TERMINAL
 from tests.chaos.lasting_provider import LastingProvider

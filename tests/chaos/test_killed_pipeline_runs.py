@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import running_control_plane
+from callsheet.app.control_plane import running_control_plane
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
 from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi

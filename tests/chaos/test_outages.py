@@ -21,15 +21,14 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from callsheet.fleet.secret import fleet_secret
+from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import S3Settings, Settings
-from callsheet.worker import control_plane, transfers
-from callsheet.worker.agent import Agent
-from callsheet.worker.config import AgentConfig
+from callsheet.worker.agent.agent import Agent, control_plane, transfers
+from callsheet.worker.agent.config import AgentConfig
 from tests.support.clips import make_image
 from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
 from tests.support.core import Core, Member, Row, open_core

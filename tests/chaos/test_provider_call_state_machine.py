@@ -17,10 +17,10 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.outcomes import Failure
-from callsheet.jobs.provider_gate import CallReport, ProviderPaused
+from callsheet.jobs.lease.outcomes import Failure
+from callsheet.jobs.lease.provider_gate import CallReport, ProviderPaused
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, Generation

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.plumbing.http.problems import install_problem_handlers
 from callsheet.providers.context import Clients
 from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry, open_registry

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.lightbox.prompt_queue import PromptQueue
 from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable, NotBegun
+from callsheet_lightbox.prompt_queue import PromptQueue
 from tests.support.breakable_proxy import Moment
 from tests.support.engine_setups import EngineSetup, held_graph, new_run
 from tests.support.graphs import node

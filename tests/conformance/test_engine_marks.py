@@ -10,13 +10,13 @@ from unittest.mock import patch
 
 import pytest
 
-from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
-from callsheet.lightbox.nodes import probes
-from callsheet.lightbox.nodes.saving import PreviewImage
 from callsheet.providers.comfy.graphs import MARK, with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineError, EngineRun, Output
+from callsheet_lightbox.media.frames import Frames
+from callsheet_lightbox.node import Node, NodeContext, NodeInput, Result
+from callsheet_lightbox.nodes import probes
+from callsheet_lightbox.nodes.saving import PreviewImage
 from tests.support.engine_setups import EngineSetup, RecordingWatcher, new_run, open_engine_setup
 from tests.support.graphs import Graph, node
 

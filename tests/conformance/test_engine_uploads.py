@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.lightbox.server import RunningLightbox
 from callsheet.providers.comfy.files import FORM_BYTES
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineError
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.engines import replaying
 from tests.support.lightbox import lightbox_here
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.media.storage import Storage
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 from callsheet.webhooks.downloads import MOST_OUTPUTS, JobKey, OutputDownloads, TryLater, Unusable
 from tests.support.provider_services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
 from tests.support.replicate_files import content_of

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from callsheet.administration.figures import CENTRAL_SQL, POOL_SQL
-from callsheet.identity.accounts import SQL as ACCOUNTS
-from callsheet.identity.accounts import containing
-from callsheet.identity.audit import SQL as AUDIT_LOG
+from callsheet.identity.accounts.accounts import SQL as ACCOUNTS
+from callsheet.identity.accounts.accounts import containing
+from callsheet.identity.audit_log import SQL as AUDIT_LOG
 from callsheet.media.usage import WHOLE_TENANT
-from callsheet.plumbing.databases import Databases
+from callsheet.operate.installation.figures import CENTRAL_SQL, POOL_SQL
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Statement
-from callsheet.wallet.requested_audits import SQL as LEDGER_AUDITS
+from callsheet.wallet.requested_checks import SQL as LEDGER_AUDITS
 from tests.support.full_databases import TENANT, fill_pool, numbered, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import explain_once

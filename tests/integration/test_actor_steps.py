@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.deliveries import Deliveries
+from callsheet.fleet.protocol.deliveries import Deliveries
 from callsheet.providers.actor import Plan
-from callsheet.wire.candidates import Replay
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.pipeline_design import PreviewRun
-from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from callsheet.wire.pipelines.candidates import Replay
+from callsheet.wire.pipelines.design import PreviewRun
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
 from tests.support.actor_harness import ScriptedActor, scripted_actors
 from tests.support.actor_steps import actor_step, with_actors
 from tests.support.core import Core, Member

@@ -14,16 +14,16 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
-from callsheet.alerts.current import CurrentAlerts
-from callsheet.alerts.guide import GUIDE
-from callsheet.alerts.keeper import GONE_SECONDS, AlertKeeper
-from callsheet.alerts.metrics import AlertMetrics
-from callsheet.alerts.sender import MOST_ATTEMPTS, AlertSender
-from callsheet.identity.mail import Mailer
+from callsheet.identity.links.mail import Mailer
+from callsheet.operate.alerts.current import CurrentAlerts
+from callsheet.operate.alerts.guide import GUIDE
+from callsheet.operate.alerts.keeper import GONE_SECONDS, AlertKeeper
+from callsheet.operate.alerts.metrics import AlertMetrics
+from callsheet.operate.alerts.sender import MOST_ATTEMPTS, AlertSender
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import AlertSettings, MailSettings
 from callsheet.toolbox.clock import SystemClock
-from callsheet.wire.operations import Alert, AlertCode, Severity
+from callsheet.wire.operate.operations import Alert, AlertCode, Severity
 from tests.support.asgi_server import serving
 from tests.support.core import Core
 from tests.support.ports import free_port

@@ -11,13 +11,13 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.all_jobs.filters import ResolvedFilter
-from callsheet.all_jobs.sql import BULK_POOL_SQL, SQL
 from callsheet.jobs.sql import BACKFILL_SQL
-from callsheet.plumbing.database import Database
+from callsheet.operate.all_jobs.filters import ResolvedFilter
+from callsheet.operate.all_jobs.sql import BULK_POOL_SQL, SQL
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.all_jobs import JobFilter
+from callsheet.wire.operate.all_jobs import JobFilter
 from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import explain_once

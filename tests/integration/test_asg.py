@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.asg import AsgMetrics, AutoscalingGroups
-from callsheet.fleet.credentials import OWN
-from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
+from callsheet.fleet.registry.asg import AsgMetrics, AutoscalingGroups
+from callsheet.fleet.registry.credentials import OWN
+from callsheet.fleet.registry.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.sql import OVERVIEW_SQL as OVERVIEW
 from callsheet.settings import FleetSettings

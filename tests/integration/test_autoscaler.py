@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.fleet import UpdateFleetRequest
-from callsheet.wire.scaling import ScalingRequest, ScalingState
+from callsheet.wire.operate.scaling import ScalingRequest, ScalingState
 from tests.support.core import Core, Member
 from tests.support.fleet_api import join
 from tests.support.scaling import NOW, ScalingHarness, fails, queue

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from callsheet.all_jobs import bulk_loop
+from callsheet.operate.all_jobs import bulk_loop
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import InvalidRequest
 from tests.support.bulk_actions import BulkHarness, counts

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.identity.quotas import Quotas
-from callsheet.jobs.descriptions import JobDescription
-from callsheet.jobs.retention import UNUSED_INPUT_SECONDS, EventRetention
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.jobs.repair.retention import UNUSED_INPUT_SECONDS, EventRetention
 from callsheet.jobs.room import open_jobs
+from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.wire.errors import QuotaExceeded, RateLimited
-from callsheet.wire.quotas import ChangeQuotas
+from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.core import Core, Member
 
 NOW = datetime.now(UTC)

@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from callsheet.jobs.new_jobs import NewTask
-from callsheet.jobs.outcomes import Failure, StartedLease
-from callsheet.jobs.progress import ProgressReport
+from callsheet.jobs.lease.outcomes import Failure, StartedLease
+from callsheet.jobs.lease.progress import ProgressReport
+from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.wire.errors import InvalidTransition
 from tests.support.core import Core, Member, report
 

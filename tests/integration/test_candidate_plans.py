@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.pipelines.gallery import SQL, VIEW_SQL
-from callsheet.plumbing.databases import Databases
+from callsheet.pipelines.judge.gallery import SQL, VIEW_SQL
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from tests.support.full_databases import TENANT, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.fleet.capacity import RouteCapacity
+from callsheet.fleet.fleets.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
 from tests.support.core import Core, Member

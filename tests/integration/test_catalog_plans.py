@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from callsheet.catalog.workflow_versions import SQL
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.installation import opened
 from tests.support.plans import explain, prepare

@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.wire.catalog import UpdateWorkflow
 from callsheet.wire.errors import WrongState
-from callsheet.wire.pipelines import RunReason, RunStatus
+from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
 from tests.support.core import Core, Member
 from tests.support.media_harness import open_media_harness
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness

@@ -18,10 +18,10 @@ import asyncpg
 import pytest
 
 from callsheet import __version__
-from callsheet.cli.serve import Stop
-from callsheet.identity.passwords import Passwords
+from callsheet.cli.installation.serve import Stop
+from callsheet.identity.access.passwords import Passwords
+from callsheet.plumbing.database.migrate import known_migrations
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.migrate import known_migrations
 from tests.support.commands import Callsheet
 
 PASSWORD = "correct horse battery"
@@ -401,7 +401,7 @@ def test_serve_runs_until_it_gets_a_signal(callsheet: Callsheet) -> None:
 @pytest.mark.thorough
 def test_serve_says_why_it_cannot_start(callsheet: Callsheet, monkeypatch: pytest.MonkeyPatch) -> None:
     # In this process, and so in a thread, where no signals can be listened for.
-    monkeypatch.setattr("callsheet.cli.serve.stop_requested", Stop)
+    monkeypatch.setattr("callsheet.cli.installation.serve.stop_requested", Stop)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"Cannot listen on 127.0.0.1:{port}: " in callsheet.call("serve", "--port", port).sentence

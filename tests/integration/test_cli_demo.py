@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.cli.serve import Stop
+from callsheet.cli.installation.serve import Stop
 from callsheet.plumbing.failpoints import Failpoint
 from tests.support.clips import decode, farthest
 from tests.support.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
@@ -272,7 +272,7 @@ def test_an_unusable_data_directory_is_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In this process, and so in a thread, where no signals can be listened for.
-    monkeypatch.setattr("callsheet.cli.demo_run.stop_requested", Stop)
+    monkeypatch.setattr("callsheet_demo.run.stop_requested", Stop)
     (tmp_path / "file").write_text("")
     callsheet = Callsheet(tmp_path, HOME=str(tmp_path / "file"))
     for command in (("users", "list"), ("db", "status"), ("db", "migrate"), ("demo", "--exit")):

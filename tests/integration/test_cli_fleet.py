@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from callsheet.fleet.credentials import TokenCredential
+from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.registry.credentials import TokenCredential
+from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.secret import fleet_secret
-from callsheet.fleet.tokens import hash_token
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings, Settings
 from callsheet.wire.errors import NotAuthenticated
-from callsheet.wire.worker import PollRequest, ReportedDisk
+from callsheet.wire.worker.protocol import PollRequest, ReportedDisk
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet_api import bearer, join

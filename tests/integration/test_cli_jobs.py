@@ -14,12 +14,12 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.cli.profile_store import profiles_file
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.cli.shared.profile_store import profiles_file
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.scaling.simulation.trace import TraceLane
-from callsheet.scaling.simulation.trace_files import read_trace
 from callsheet.wire.tasks import task_id_of
+from callsheet_simulation.trace import TraceLane
+from callsheet_simulation.trace_files import read_trace
 from tests.support.accounts import PASSWORD, People, Person
 from tests.support.commands import Callsheet, Result
 from tests.support.installation import empty, isolated_installation
@@ -294,7 +294,7 @@ async def test_the_queue_gives_the_reason_that_the_job_has(jobs_api: JobsApi, te
 async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     jobs_api: JobsApi, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.cli.operations_client.LARGEST_PAGE", 2)
+    monkeypatch.setattr("callsheet.cli.shared.operations_client.LARGEST_PAGE", 2)
     person = await jobs_api.person(tokens=1000)
     file = tmp_path / "trace.csv"
     export = ("jobs", "export", str(file))

@@ -17,15 +17,15 @@ import pytest
 from callsheet.dispatch.facts import NO_OWNER, Criteria
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import ANY_LEASE
+from callsheet.jobs.machine.transitions import statuses_of, steps_of
 from callsheet.jobs.sql import SQL as JOBS
 from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
 from callsheet.jobs.sql import WATERFALL_SQL as WATERFALL
-from callsheet.jobs.states import Transition
-from callsheet.jobs.transition_requests import ANY_LEASE
-from callsheet.jobs.transitions import statuses_of, steps_of
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wallet.ledger import SQL as WALLET
 from tests.support.full_databases import (
     HELD,

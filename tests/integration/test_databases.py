@@ -12,12 +12,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database import Database, PoolUnavailable, ordinary_connections
-from callsheet.plumbing.databases import open_databases
+from callsheet.plumbing.database.database import Database, PoolUnavailable, ordinary_connections
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.database.notify import Listener
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
-from callsheet.plumbing.notify import Listener
-from callsheet.plumbing.sql import Connection
 from callsheet.settings import Settings, load_settings
 from tests.support.core import Core
 from tests.support.waiting import until

@@ -15,15 +15,15 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from callsheet.administration import local_storage
-from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
-from callsheet.administration.examination import examine
 from callsheet.media.storage.s3 import S3Storage
-from callsheet.plumbing.databases import Databases
+from callsheet.operate.installation import local_storage
+from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.operate.installation.examination import examine
+from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.findings import SettingsFinding, clock_finding
-from callsheet.wire.worker import PollRequest, ReportedDisk
+from callsheet.wire.worker.protocol import PollRequest, ReportedDisk
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
 from tests.support.fleet_api import bearer, join, registry

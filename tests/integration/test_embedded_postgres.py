@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 
 import callsheet.plumbing.embedded.server as server_module
-from callsheet.plumbing.database import create_database
+from callsheet.plumbing.database.database import create_database
 from callsheet.plumbing.embedded import EmbeddedPostgres, EmbeddedPostgresError, status, stop
 from callsheet.plumbing.embedded.account import CAPABILITIES, Account
 from callsheet.plumbing.embedded.launch import choose_port

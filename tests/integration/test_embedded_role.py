@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database import create_database
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.database import create_database
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.migrate import migrate
 from callsheet.settings import load_settings
 
 # Whatever a role that is not ours has in a database: tables, sequences, functions, types, schemas.

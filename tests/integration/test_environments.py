@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from callsheet.catalog.environments import forget_unused
-from callsheet.catalog.live_engines import LiveEngines
+from callsheet.catalog.engines.environments import forget_unused
+from callsheet.catalog.engines.live_engines import LiveEngines
 from callsheet.catalog.room import CatalogRoom, open_catalog
-from callsheet.fleet.capacity import RouteCapacity
+from callsheet.fleet.fleets.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.providers.comfy.node_forms import InputForm, NodeForm, forms_of_object_info, packed
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
-from callsheet.wire.environment import Environment, Required, RequiredModel
 from callsheet.wire.errors import NotFound, RateLimited
 from callsheet.wire.fleet import CreateFleetRequest
+from callsheet.wire.worker.environment import Environment, Required, RequiredModel
 from tests.support.core import Core
 from tests.support.fleet_api import bearer, join, registry
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.fingerprint_backfill import FingerprintBackfill
-from callsheet.jobs.fingerprints import fingerprint_of
+from callsheet.jobs.machine.fingerprints import fingerprint_of
+from callsheet.jobs.operate.fingerprint_backfill import FingerprintBackfill
 from callsheet.plumbing.failpoints import Failpoint
 from tests.support.core import Core, Member
 from tests.support.crashes import crashed_at

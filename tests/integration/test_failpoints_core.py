@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.reader import require_job
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.show.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Member, job_ids, open_core, report

@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
-from callsheet.pipelines import branches
+from callsheet.pipelines.judge import branches
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.pipelines import Run, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of

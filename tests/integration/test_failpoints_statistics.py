@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.operate.statistics.keeper import StatisticsKeeper
+from callsheet.operate.statistics.series import Series
+from callsheet.operate.statistics.spend import Spend
+from callsheet.operate.statistics.spend_keeper import SpendKeeper
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
-from callsheet.statistics.keeper import StatisticsKeeper
-from callsheet.statistics.series import Series
-from callsheet.statistics.spend import Spend
-from callsheet.statistics.spend_keeper import SpendKeeper
-from callsheet.wire.statistics import TimeRange
+from callsheet.wire.operate.statistics import TimeRange
 from tests.support.core import Core, Member
 from tests.support.crashes import crashed_at
 from tests.support.race_control import open_transaction, paused_at, start_blocked

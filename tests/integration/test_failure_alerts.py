@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.wire.pipelines import RunReason, RunStatus
+from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
 from tests.support.alert_checks import URL, AlertChecks
 from tests.support.core import Core, Member
 from tests.support.media_harness import open_media_harness, principal_of

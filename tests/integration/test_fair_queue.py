@@ -14,8 +14,8 @@ from callsheet.dispatch.facts import DispatchEnd, Lease
 from callsheet.dispatch.leasing import Round
 from callsheet.dispatch.queue_notifications import CHANNEL
 from callsheet.dispatch.queue_view import QueueView
-from callsheet.plumbing.databases import Databases
-from callsheet.wire.shares import ChangeShare
+from callsheet.plumbing.database.databases import Databases
+from callsheet.wire.operate.tenant_weights import ChangeShare
 from tests.support.core import Core, Member, open_core
 from tests.support.race_control import open_transaction, start_blocked
 

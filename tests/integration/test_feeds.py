@@ -8,10 +8,10 @@ from contextlib import aclosing, suppress
 
 import pytest
 
-from callsheet.jobs import feeds as feeds_module
-from callsheet.jobs.feeds import FeedEvent, Feeds
-from callsheet.jobs.journal import CHANNEL
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.jobs.machine.journal import CHANNEL
+from callsheet.jobs.stream import feeds as feeds_module
+from callsheet.jobs.stream.feeds import FeedEvent, Feeds
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InvalidTransition

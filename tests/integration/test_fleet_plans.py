@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pytest
 
 from callsheet.fleet.sql import CAPACITY_SQL, FLEET_SQL, LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
 from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
 from tests.support.full_databases import fill_central, without_autovacuum

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.wire.candidates import CastVote, Replay
 from callsheet.wire.catalog import UpdateWorkflow
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.identity import Role
-from callsheet.wire.pipelines import Run, RunReason, RunStatus, UpdateRun
+from callsheet.wire.pipelines.candidates import CastVote, Replay
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, UpdateRun
 from tests.support.core import Core
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7

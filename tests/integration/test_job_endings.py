@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import InsufficientTokens, InvalidTransition, NotFound, TooManyActiveJobs
 from tests.support.core import Core, Member, open_core, report
 from tests.support.job_states import (

@@ -12,8 +12,8 @@ import pytest
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.queue_notifications import Arrival
-from callsheet.jobs.outcomes import LeaseReport, StartedLease
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from callsheet.jobs.outcomes import Failure
+from callsheet.jobs.lease.outcomes import Failure
 from tests.support.core import Core, Member, report
 from tests.support.job_states import REFUNDED, RESERVED, active_dispatch, finished_dispatch, running_job
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from callsheet.administration.examination import examine
-from callsheet.app import ControlPlane, open_control_plane, running_control_plane
-from callsheet.cli.demo_account import seed_account
-from callsheet.cli.login import demo_password_file, read_demo_password
-from callsheet.identity.known_passwords import DEMO_EMAIL, password_fits
-from callsheet.identity.passwords import Passwords
+from callsheet.app.control_plane import ControlPlane, open_control_plane, running_control_plane
+from callsheet.cli.shared.login import demo_password_file, read_demo_password
+from callsheet.identity.access.known_passwords import DEMO_EMAIL, password_fits
+from callsheet.identity.access.passwords import Passwords
+from callsheet.operate.installation.examination import examine
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import PUBLISHED_PASSWORDS
+from callsheet_demo.account import seed_account
 from tests.support.installation import changed
 from tests.support.ports import free_port
 
@@ -142,7 +142,7 @@ async def test_a_demo_that_died_before_it_set_the_password_uses_the_one_it_wrote
             raise ConnectionError
 
         with monkeypatch.context() as broken:
-            broken.setattr("callsheet.identity.accounts.Accounts.create_user", dies)
+            broken.setattr("callsheet.identity.accounts.accounts.Accounts.create_user", dies)
             with pytest.raises(ConnectionError):
                 await seed_account(plane)
         written = read_demo_password(settings)

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import DispatchEnd
-from callsheet.jobs.outcomes import Failure, LeaseReport
-from callsheet.jobs.report import INTERRUPTED
+from callsheet.jobs.lease.outcomes import Failure, LeaseReport
+from callsheet.jobs.lease.report import INTERRUPTED
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from callsheet.wire.job_errors import UNKNOWN

@@ -17,15 +17,15 @@ import pytest
 from hypothesis import strategies
 
 import callsheet
-from callsheet.identity.audit import AuditLog
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.identity.audit_log import AuditLog
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.audit import LedgerFinding, audit, audit_pool
 from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
+from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
 from tests.chaos.state_machines import MachineEnvironment

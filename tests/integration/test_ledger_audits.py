@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wallet.requested_audits import KEPT_AUDITS, SQL, ClaimedPool, LedgerAuditor, LedgerAudits
+from callsheet.wallet.requested_checks import KEPT_AUDITS, SQL, ClaimedPool, LedgerAuditor, LedgerAudits
 from callsheet.wire.errors import NotFound
 from tests.support.core import Core
 from tests.support.crashes import crashed_at

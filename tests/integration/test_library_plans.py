@@ -11,11 +11,11 @@ import pytest
 
 from callsheet.jobs.sql import SQL as JOBS
 from callsheet.library.lists import SQL
+from callsheet.library.public_links import SQL as SHARES
 from callsheet.library.search import Filters
-from callsheet.library.shares import SQL as SHARES
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
 from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum

@@ -10,10 +10,10 @@ import pytest
 
 from callsheet.media.files import SQL as MEDIA
 from callsheet.media.previews.maker import SQL as PREVIEWS
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import open_databases
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
 from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, user_id, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, pairs, prepare

@@ -16,15 +16,15 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from callsheet.administration.examination import examine
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing import migrate as schema
-from callsheet.plumbing.database import DatabaseError, connected
-from callsheet.plumbing.databases import Databases, add_pool, migrate_all, open_databases
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.operate.installation.examination import examine
+from callsheet.plumbing.database import migrate as schema
+from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.databases import Databases, add_pool, migrate_all, open_databases
+from callsheet.plumbing.database.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
-from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.settings import Settings, load_settings
 from callsheet.wire.identity import CreateTenantRequest
 from tests.support.core import open_core

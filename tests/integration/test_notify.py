@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.notify import MAX_PAYLOAD_BYTES, Listener, Notifier
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.notify import MAX_PAYLOAD_BYTES, Listener, Notifier
 from callsheet.settings import DatabaseSettings
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -21,8 +21,8 @@ numbers = itertools.count(1)
 
 SEND_FROM_ANOTHER_PROCESS = """
 import asyncio, sys
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.notify import Notifier
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.notify import Notifier
 from callsheet.settings import DatabaseSettings
 
 async def main(dsn):

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.plumbing.database import create_database
-from callsheet.plumbing.databases import Databases
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.plumbing.database.database import create_database
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres, stop
 from callsheet.settings import load_settings
 from callsheet.toolbox.outages import Outage

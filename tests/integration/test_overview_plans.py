@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
 from callsheet.fleet.sql import OVERVIEW_SQL as FLEET
@@ -20,9 +19,10 @@ from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.jobs.sql import PROGRESS_SQL as PROGRESS
 from callsheet.jobs.sql import RECONCILE_SQL as RECONCILE
 from callsheet.jobs.sql import RETENTION_SQL as EVENT_RETENTION
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, pairs, prepare

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.pipelines.parent_draws import ROUNDS, SAMPLES, draw_parent
-from callsheet.pipelines.selection import Draw, first_accepted
+from callsheet.pipelines.run.parent_draws import ROUNDS, SAMPLES, draw_parent
+from callsheet.pipelines.run.selection import Draw, first_accepted
 from tests.support.candidate_trees import Tree
 from tests.support.core import Core, Member
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from callsheet.jobs.sql import SQL as JOBS
-from callsheet.pipelines.definitions import SQL as PIPELINES
-from callsheet.pipelines.strikes import SQL as LOOP
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
+from callsheet.pipelines.design.definitions import SQL as PIPELINES
+from callsheet.pipelines.run.strikes import SQL as LOOP
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from tests.support.full_databases import TENANT, job_id, numbered, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare

@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from callsheet.pipelines.collector import CANNOT_BE_KEPT, MOST_TRIES
-from callsheet.pipelines.unwritten_results import LONGEST_SECONDS
+from callsheet.pipelines.run.collector import CANNOT_BE_KEPT, MOST_TRIES
+from callsheet.pipelines.run.unwritten_results import LONGEST_SECONDS
 from callsheet.wire.jobs import Job
-from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core, Member
 from tests.support.media_harness import open_media_harness
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness

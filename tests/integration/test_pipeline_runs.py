@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from callsheet.jobs.progress import ProgressReport
+from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
-from callsheet.pipelines.scheduler import SQL as LOOP
-from callsheet.pipelines.unwritten_results import FIRST_SECONDS
+from callsheet.pipelines.run.scheduler import SQL as LOOP
+from callsheet.pipelines.run.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.job_errors import UNKNOWN
-from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
+from callsheet.wire.pipelines.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
 from tests.support.core import Core, Member, Row, open_core
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from callsheet.fleet.poll_reports import WorkerDiskMetrics
+from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
 from callsheet.fleet.room import FleetRoom
-from callsheet.wire.worker import PollRequest, ReportedDisk, ReportedEngine
+from callsheet.wire.worker.protocol import PollRequest, ReportedDisk, ReportedEngine
 from tests.support.core import Core
 from tests.support.fleet_api import bearer, join, registry
 

@@ -16,13 +16,13 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from callsheet.plumbing.database import DatabaseError, PoolUnavailable, connected
-from callsheet.plumbing.databases import Databases, add_pool, migrate_all, open_databases, open_installation
+from callsheet.plumbing.database.database import DatabaseError, PoolUnavailable, connected
+from callsheet.plumbing.database.databases import Databases, add_pool, migrate_all, open_databases, open_installation
+from callsheet.plumbing.database.migrate import migrate
+from callsheet.plumbing.database.ownership import Central, LeaseHeld, WrongOwner, claim, read_central, read_owner
+from callsheet.plumbing.database.repoint import adopt, repoint
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
-from callsheet.plumbing.migrate import migrate
-from callsheet.plumbing.ownership import Central, LeaseHeld, WrongOwner, claim, read_central, read_owner
-from callsheet.plumbing.repoint import adopt, repoint
 from callsheet.settings import Settings, load_settings
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.provider_gate import CallReport, ProviderPaused
+from callsheet.jobs.lease.provider_gate import CallReport, ProviderPaused
 from callsheet.providers.media import Finish
 from tests.support.core import Core, Member, open_core, report
 from tests.support.provider_calls import PROVIDER, CallHarness, open_call_harness

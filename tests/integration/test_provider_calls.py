@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.outcomes import Failure
+from callsheet.jobs.lease.outcomes import Failure
 from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.errors import LeaseLost
-from callsheet.wire.worker import CallbackAddress
+from callsheet.wire.worker.protocol import CallbackAddress
 from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.provider_calls import COST, HELD, CallHarness, SubmittedCall, open_call_harness
 from tests.support.replicate_files import content_of

@@ -12,9 +12,9 @@ from hashlib import sha256
 
 import pytest
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
 from callsheet.webhooks.breakers import SQL as BREAKERS
 from callsheet.webhooks.gate import SQL as CALLS
 from tests.support.full_databases import TENANT, fill_central, job_id, numbered, without_autovacuum

@@ -9,12 +9,10 @@ from decimal import Decimal
 import asyncpg
 import pytest
 
-from callsheet.jobs.progress import ProgressReport
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.statistics.keeper import CountingProgress
-from callsheet.statistics.spend import ProviderCallsRow, ProviderTokensRow, Spend, spending
-from callsheet.statistics.spend_keeper import (
+from callsheet.jobs.lease.progress import ProgressReport
+from callsheet.operate.statistics.keeper import CountingProgress
+from callsheet.operate.statistics.spend import ProviderCallsRow, ProviderTokensRow, Spend, spending
+from callsheet.operate.statistics.spend_keeper import (
     CALLS,
     CENTRAL_SQL,
     DAYS,
@@ -24,7 +22,9 @@ from callsheet.statistics.spend_keeper import (
     SpendKeeper,
     first_step,
 )
-from callsheet.wire.providers import SpendWindow
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.wire.operate.providers import SpendWindow
 from tests.support.core import Core, Member
 from tests.support.full_databases import TENANT, fill_pool, without_autovacuum
 from tests.support.installation import opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from callsheet.dispatch.overview import MOST_AHEAD, QueuePosition
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, job_ids, open_core, report

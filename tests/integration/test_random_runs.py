@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from callsheet.identity.principal import Principal
-from callsheet.wire.candidates import CastVote
+from callsheet.identity.access.principal import Principal
 from callsheet.wire.errors import Conflict
-from callsheet.wire.pipelines import Run, RunReason, RunStatus, Strategy
+from callsheet.wire.pipelines.candidates import CastVote
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core, Row, open_core
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness

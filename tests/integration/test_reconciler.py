@@ -11,10 +11,10 @@ import pytest
 
 from callsheet.dispatch.facts import DispatchEnd
 from callsheet.dispatch.queue_notifications import CHANNEL
-from callsheet.identity.audit import AuditLog
-from callsheet.jobs.discrepancies import Discrepancy
-from callsheet.jobs.operations import DispatchOperations
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.audit_log import AuditLog
+from callsheet.jobs.operate.operations import DispatchOperations
+from callsheet.jobs.repair.discrepancies import Discrepancy
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound

@@ -9,14 +9,14 @@ import pytest
 
 from callsheet.dispatch.retention import SQL as HISTORY
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.fleet.retention import AuditRetention
+from callsheet.fleet.registry.retention import AuditRetention
 from callsheet.fleet.sql import LOG_SQL
-from callsheet.identity.audit import SQL as AUDIT
-from callsheet.identity.sessions import SessionSweeper
-from callsheet.jobs.retention import EventRetention
+from callsheet.identity.access.sessions import SessionSweeper
+from callsheet.identity.audit_log import SQL as AUDIT
+from callsheet.jobs.repair.retention import EventRetention
 from callsheet.jobs.room import open_jobs
 from callsheet.jobs.sql import RETENTION_SQL as EVENTS
-from callsheet.plumbing.sql import Statement
+from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
 from tests.support.core import Core, Member
 from tests.support.plans import explain_once

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import asyncpg
 import pytest
 
-from callsheet.plumbing import migrate as schema
-from callsheet.plumbing.database import Database, DatabaseError, is_away
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database import migrate as schema
+from callsheet.plumbing.database.database import Database, DatabaseError, is_away
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.migrate import Migration, SchemaUnknown, known_migrations, migrate
+from callsheet.plumbing.database.sql import DatabaseKind
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migrations, migrate
-from callsheet.plumbing.sql import DatabaseKind
 from callsheet.settings import Settings
 from tests.support.core import Core, open_core
 from tests.support.migration_rules import broken_rules

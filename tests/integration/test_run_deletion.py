@@ -10,11 +10,11 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.pipelines import run_deletion
+from callsheet.pipelines.run import deletion as run_deletion
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.candidates import CastVote
 from callsheet.wire.errors import NotFound, WrongState
-from callsheet.wire.pipelines import Run, RunStatus
+from callsheet.wire.pipelines.candidates import CastVote
+from callsheet.wire.pipelines.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of

@@ -10,16 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.identity.quotas import Quotas
-from callsheet.jobs.active_limits import ActiveLimits
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.jobs.room import open_jobs
-from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.jobs.submit.active_limits import ActiveLimits
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.candidates import CastVote
 from callsheet.wire.errors import InsufficientStorage, InvalidRequest, WrongState
-from callsheet.wire.pipelines import Run, RunReason, RunStatus, Strategy
+from callsheet.wire.pipelines.candidates import CastVote
+from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core, Member, open_core, report
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import BASE, NOW, PNG, PipelineHarness, open_pipeline_harness

@@ -11,8 +11,8 @@ import pytest
 
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.identity import Role
-from callsheet.wire.pipeline_design import PreviewRun, RunPreview
-from callsheet.wire.pipelines import Strategy
+from callsheet.wire.pipelines.design import PreviewRun, RunPreview
+from callsheet.wire.pipelines.pipelines import Strategy
 from tests.support.core import Core, Member
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness

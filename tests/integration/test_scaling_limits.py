@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.catalog.environments import forget_unused
+from callsheet.catalog.engines.environments import forget_unused
 from callsheet.wire.fleet import Fleet
 from tests.support.core import Core, Member
 from tests.support.fleet_api import join

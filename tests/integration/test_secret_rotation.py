@@ -12,13 +12,13 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing import secrets
-from callsheet.plumbing.databases import open_databases
-from callsheet.plumbing.installation_key import WrongKey
-from callsheet.plumbing.reseal import read_seals
-from callsheet.plumbing.secrets import fingerprint, master_secret, seal, unseal
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.installation import secrets
+from callsheet.plumbing.installation.installation_key import WrongKey
+from callsheet.plumbing.installation.reseal import read_seals
+from callsheet.plumbing.installation.secrets import fingerprint, master_secret, seal, unseal
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import KeyPair, SigningKeys

@@ -23,8 +23,8 @@ from pydantic import BaseModel, Field
 import callsheet
 from callsheet.dispatch.facts import Lane, Lease, RequeuedDispatch
 from callsheet.dispatch.rows import EnqueuedRow, LaneHead, MovedRow, NewLeaseRow, TakenRow
+from callsheet.plumbing.database.sql import Statement, parse
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Statement, parse
 
 SOURCE = Path(callsheet.__file__).parent
 FILES = sorted(file for file in SOURCE.rglob("*.sql") if "migrations" not in file.parts)

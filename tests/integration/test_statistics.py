@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from callsheet.plumbing.sql import Connection
-from callsheet.statistics.keeper import SQL, StatisticsKeeper
-from callsheet.statistics.series import Series
+from callsheet.operate.statistics.keeper import SQL, StatisticsKeeper
+from callsheet.operate.statistics.series import Series
+from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.statistics import Statistics, TimeRange
+from callsheet.wire.operate.statistics import Statistics, TimeRange
 from tests.support.core import Core
 
 NOW = datetime.now(UTC)

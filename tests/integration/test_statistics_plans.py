@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.alerts.current import SQL as ALERTS
 from callsheet.fleet.sql import OVERVIEW_SQL
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.operate.alerts.current import SQL as ALERTS
+from callsheet.operate.statistics.keeper import ALIVE_SECONDS, MOST_QUEUED, POOL_SQL
+from callsheet.operate.statistics.keeper import SQL as STATISTICS
+from callsheet.operate.statistics.series import RESOLUTIONS
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Statement
-from callsheet.statistics.keeper import ALIVE_SECONDS, MOST_QUEUED, POOL_SQL
-from callsheet.statistics.keeper import SQL as STATISTICS
-from callsheet.statistics.series import RESOLUTIONS
 from tests.support.full_databases import HELD, TENANT, WORKFLOWS, fill_central, fill_pool, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain_once

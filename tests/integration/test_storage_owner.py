@@ -14,7 +14,7 @@ import pytest
 from callsheet.media.room import open_media
 from callsheet.media.storage import Storage, open_storage
 from callsheet.media.storage.owner import KEY, StorageOwner, mark, read_owner
-from callsheet.plumbing.databases import open_databases
+from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.wire.errors import Unavailable

@@ -13,19 +13,19 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.identity.quotas import Quotas
-from callsheet.jobs.active_limits import ActiveLimits, counted_as
-from callsheet.jobs.new_jobs import NewTask
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.room import open_jobs
-from callsheet.jobs.states import Transition
-from callsheet.jobs.submit import SubmittedJob
-from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.sql import Statement
+from callsheet.jobs.submit.active_limits import ActiveLimits, counted_as
+from callsheet.jobs.submit.new_jobs import NewTask
+from callsheet.jobs.submit.submission import SubmittedJob
+from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import JobSettings, QuotaSettings, Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
-from callsheet.wire.quotas import ChangeQuotas
+from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.core import Core, Member, job_ids, open_core
 
 POOLS = pytest.mark.parametrize("pool", ["pool_1", "pool_2"])

@@ -10,10 +10,10 @@ import pytest
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection, Statement
 from callsheet.tasks.products import SQL as POOL
 from tests.support.full_databases import TENANT, fill_central, fill_pool, job_id, token, user_id, without_autovacuum
 from tests.support.installation import opened

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 from PIL import Image
 
-from callsheet.pipelines import thumbnails
-from callsheet.pipelines.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
+from callsheet.pipelines.judge import thumbnails
+from callsheet.pipelines.judge.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.candidate_trees import Tree

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.jobs.outcomes import ReportOutcome
+from callsheet.jobs.lease.outcomes import ReportOutcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
 from callsheet.wire.job_errors import UNKNOWN

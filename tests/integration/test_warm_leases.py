@@ -9,7 +9,7 @@ import pytest
 from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Lease
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.lease.outcomes import StartedLease
 from tests.support.core import Core, Member, report
 
 

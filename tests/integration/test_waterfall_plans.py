@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from callsheet.jobs.sql import PROVIDER_CALL_SQL, WATERFALL_SQL
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
 from tests.support.installation import opened

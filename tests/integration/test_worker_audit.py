@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.audit import Audit, Event, LeaseOutcome
-from callsheet.fleet.retention import AuditRetention
-from callsheet.jobs.outcomes import Settlement
+from callsheet.fleet.registry.retention import AuditRetention
+from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
+from callsheet.jobs.lease.outcomes import Settlement
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row

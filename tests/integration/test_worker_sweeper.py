@@ -9,20 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from callsheet.fleet.credentials import OWN
-from callsheet.fleet.presence import Presence
-from callsheet.fleet.protocol import WorkerProtocol
-from callsheet.fleet.registry import OWN_PREFIX
+from callsheet.app.in_process.plane import InProcessPlane
+from callsheet.fleet.protocol.presence import Presence
+from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
+from callsheet.fleet.registry.credentials import OWN
+from callsheet.fleet.registry.registry import OWN_PREFIX
+from callsheet.fleet.registry.sweeper import TOKEN_DAYS, WorkerSweeper
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.sweeper import TOKEN_DAYS, WorkerSweeper
-from callsheet.fleet.tokens import hash_token
-from callsheet.in_process.plane import InProcessPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
-from callsheet.wire.worker import PollRequest, PollResponse
+from callsheet.wire.worker.protocol import PollRequest, PollResponse
 from tests.support.core import Core, Member, Row
 from tests.support.fleet_api import bearer, join, recording_reaped, registry
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from callsheet.fleet.capacity import FleetCapacity
-from callsheet.fleet.overview import FleetOverview
-from callsheet.plumbing.sql import Connection
-from callsheet.wire.operations import RunsMetrics
+from callsheet.fleet.fleets.capacity import FleetCapacity
+from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.plumbing.database.sql import Connection
+from callsheet.wire.operate.operations import RunsMetrics
 from tests.support.core import Core
 
 WORKERS, STAGES, PROVIDERS = 60, ("production", "staging"), ("self_hosted", "replicate")

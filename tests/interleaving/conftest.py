@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from tests.support.core import open_core
 from tests.support.race import Race

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.pipelines import Run, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunStatus
 from tests.interleaving.test_pipeline_races import Planes
 from tests.support.actor_harness import ScriptedActor
 from tests.support.actor_steps import actor_step, with_actors

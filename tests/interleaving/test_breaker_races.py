@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.jobs.provider_gate import ProviderPaused
+from callsheet.jobs.lease.provider_gate import ProviderPaused
 from callsheet.settings import WebhookSettings
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import Breakers

@@ -11,15 +11,15 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.new_jobs import SlotRefused
-from callsheet.pipelines import branches
-from callsheet.pipelines.collector import Collector
-from callsheet.pipelines.open_jobs import OpenJobs
-from callsheet.pipelines.scheduler import SQL as LOOP
+from callsheet.jobs.submit.new_jobs import SlotRefused
+from callsheet.pipelines.judge import branches
+from callsheet.pipelines.run.collector import Collector
+from callsheet.pipelines.run.open_jobs import OpenJobs
+from callsheet.pipelines.run.scheduler import SQL as LOOP
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
-from callsheet.wire.candidates import Verdict, Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
+from callsheet.wire.pipelines.candidates import Verdict, Vote
 from tests.support.candidate_trees import COST, Tree, Voter
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at

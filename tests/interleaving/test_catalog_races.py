@@ -16,7 +16,7 @@ import pytest
 
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.media.storage import LocalStorage
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState

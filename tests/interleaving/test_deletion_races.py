@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.deletion import JobDeletion
-from callsheet.jobs.journal import Journal
-from callsheet.jobs.outcomes import Failure
+from callsheet.jobs.change.deletion import JobDeletion
+from callsheet.jobs.lease.outcomes import Failure
+from callsheet.jobs.machine.journal import Journal
 from callsheet.media.deletion import Deletion
 from callsheet.media.storage import open_storage
 from callsheet.settings import Settings

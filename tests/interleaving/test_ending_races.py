@@ -9,11 +9,11 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.progress import ProgressReport
-from callsheet.jobs.states import Transition
-from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import apply_transition, retry_job, start_jobs
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.lease.progress import ProgressReport
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
+from callsheet.jobs.machine.transitions import apply_transition, retry_job, start_jobs
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
 from callsheet.wire.jobs import Job

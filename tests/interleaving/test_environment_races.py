@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.catalog.environments import forget_unused
+from callsheet.catalog.engines.environments import forget_unused
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow
-from callsheet.wire.environment import Environment
+from callsheet.wire.worker.environment import Environment
 from tests.support.fleet_api import bearer, join, registry
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, start_blocked

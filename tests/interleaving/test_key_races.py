@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys, hash_secret
-from callsheet.identity.links import replace_password
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.keys import Keys, hash_secret
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.links.links import replace_password
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from tests.support.accounts import People, Person

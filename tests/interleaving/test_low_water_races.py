@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from callsheet.dispatch.facts import JobEnd, Requeue
 from callsheet.dispatch.leasing import SQL
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.sql import Connection
 from tests.support.lease_statements import take_leases
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, rolled_back_transaction, start_blocked

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.media.storage import ObjectInfo
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import CreateUpload, CreateVideo, Video
 from tests.support.media_api import CLIP

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from callsheet.fleet.fleets import Fleets
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.management import UserManagement
-from callsheet.identity.managers import COMMAND_LINE
-from callsheet.identity.passwords import Passwords
-from callsheet.plumbing.databases import Databases
+from callsheet.fleet.fleets.fleets import Fleets
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.managers import COMMAND_LINE
+from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import WrongState
 from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest

@@ -12,10 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.jobs.new_jobs import SlotRefused
-from callsheet.pipelines.slots import NewSlot
+from callsheet.jobs.submit.new_jobs import SlotRefused
+from callsheet.pipelines.run.slots import NewSlot
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.pipelines import Run, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunStatus
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness

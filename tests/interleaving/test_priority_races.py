@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import WrongState
 from tests.support.core import Core, report
 from tests.support.lease_statements import take_leases

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.keys import Keys
-from callsheet.identity.passwords import Passwords
-from callsheet.identity.quotas import Quotas
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import QuotaExceeded
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from callsheet.wire.media import CreatedUpload, CreateUpload
-from callsheet.wire.quotas import ChangeQuotas
+from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.accounts import People
 from tests.support.core import Member
 from tests.support.media_api import CLIP

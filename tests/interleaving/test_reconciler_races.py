@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from callsheet.jobs.reconciler import Reconciler
+from callsheet.jobs.repair.reconciler import Reconciler
 from callsheet.plumbing.failpoints import Failpoint
 from tests.support.core import Core, report
 from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.audit import Event
-from callsheet.fleet.credentials import TokenCredential
-from callsheet.fleet.registry import WorkerRegistry
+from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.registry.credentials import TokenCredential
+from callsheet.fleet.registry.registry import WorkerRegistry
+from callsheet.fleet.registry.worker_log import Event
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.tokens import hash_token
-from callsheet.jobs.outcomes import Settlement
-from callsheet.plumbing.database import Database
+from callsheet.jobs.lease.outcomes import Settlement
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7

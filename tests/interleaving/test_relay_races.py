@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.jobs.reader import require_job
-from callsheet.jobs.states import Transition
-from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import apply_transition, retry_job
-from callsheet.jobs.views import job_view
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
+from callsheet.jobs.machine.transitions import apply_transition, retry_job
+from callsheet.jobs.show.reader import require_job
+from callsheet.jobs.show.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
 from tests.support.core import report

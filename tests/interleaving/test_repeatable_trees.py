@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.candidates import CastVote
-from callsheet.wire.pipelines import Pipeline, Run, RunReason, RunStatus, Strategy
+from callsheet.wire.pipelines.candidates import CastVote
+from callsheet.wire.pipelines.pipelines import Pipeline, Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of

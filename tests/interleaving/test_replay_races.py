@@ -11,11 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.candidates import Replay
 from callsheet.wire.errors import WrongState
-from callsheet.wire.pipelines import Run
+from callsheet.wire.pipelines.candidates import Replay
+from callsheet.wire.pipelines.pipelines import Run
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 from tests.support.race import Race

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from callsheet.pipelines.definitions import ROW_BYTES
+from callsheet.pipelines.design.definitions import ROW_BYTES
 from callsheet.wire.errors import IdempotencyKeyReused, NotFound, TooManyActiveRuns, WrongState
-from callsheet.wire.pipelines import CreateRun, Pipeline, Run, UpdatePipeline
-from callsheet.wire.quotas import ChangeQuotas
+from callsheet.wire.operate.quotas import ChangeQuotas
+from callsheet.wire.pipelines.pipelines import CreateRun, Pipeline, Run, UpdatePipeline
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 from tests.support.race import Race

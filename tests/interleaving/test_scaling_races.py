@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from callsheet.fleet.retiring import begin_to_end, reinstate, retire
-from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.fleet.fleets.retiring import begin_to_end, reinstate, retire
+from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.leadership import Leadership
 from callsheet.scaling.driver import Actual, ScaledFleet

@@ -8,11 +8,11 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.jobs.states import Transition
-from callsheet.jobs.submit import SubmittedJob
-from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import apply_transition
-from callsheet.plumbing.database import Database
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
+from callsheet.jobs.machine.transitions import apply_transition
+from callsheet.jobs.submit.submission import SubmittedJob
+from callsheet.plumbing.database.database import Database
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wallet.ledger import credit
 from callsheet.wire.errors import (

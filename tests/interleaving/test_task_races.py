@@ -6,8 +6,8 @@ import asyncio
 from random import Random
 from typing import Any
 
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.reader import require_job
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.show.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.lightbox import lightbox_here
 
 

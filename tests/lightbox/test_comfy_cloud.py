@@ -13,7 +13,7 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.graphs import Graph, node
 from tests.support.lightbox import lightbox_here
 from tests.support.waiting import until

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from callsheet.lightbox.responses import accepts_host
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.api.responses import accepts_host
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 

@@ -12,12 +12,12 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.graph import Schedule, needed_nodes, signatures
-from callsheet.lightbox.nodes import build_registry
-from callsheet.lightbox.responses import LEFT, troubles
-from callsheet.lightbox.server import RunningLightbox
-from callsheet.lightbox.validation import validate_prompt
+from callsheet_lightbox.api.responses import LEFT, troubles
+from callsheet_lightbox.folders import Folders
+from callsheet_lightbox.graph import Schedule, needed_nodes, signatures
+from callsheet_lightbox.nodes import build_registry
+from callsheet_lightbox.server import RunningLightbox
+from callsheet_lightbox.validation import validate_prompt
 from tests.support.graphs import node
 from tests.support.lightbox import idle, render
 

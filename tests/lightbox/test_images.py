@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import Pixels, blank_png, farthest, flat, frame_at, make_image
 from tests.support.graphs import Graph, Step, image_graph, node
 from tests.support.lightbox import render

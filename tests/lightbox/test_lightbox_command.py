@@ -98,7 +98,7 @@ async def test_a_port_in_use_is_reported_in_one_sentence(tmp_path: Path, monkeyp
 @pytest.mark.thorough
 def test_the_command_names_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "callsheet.lightbox.server", raising=False)
+    monkeypatch.delitem(sys.modules, "callsheet_lightbox.server", raising=False)
     sentence = Callsheet(tmp_path).call("lightbox").sentence
     assert sentence.startswith("Lightbox needs its packages (aiohttp is missing): ")
     assert "pip install '.[lightbox]'" in sentence

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import make_clip
 from tests.support.lightbox import finished, lightbox_here, render
 from tests.support.lightbox_recordings import differences, sample

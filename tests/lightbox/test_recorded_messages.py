@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.lightbox import idle, render
 from tests.support.lightbox_recordings import differences, only_entry, sample
 from tests.support.waiting import PATIENCE_SECONDS, until

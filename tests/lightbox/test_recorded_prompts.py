@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import make_image
 from tests.support.lightbox import finished, idle, lightbox_here, render
 from tests.support.lightbox_recordings import differences, sample

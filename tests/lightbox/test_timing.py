@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from callsheet.lightbox.server import running_lightbox
-from callsheet.lightbox.timing import RECORDED_MS, Timing
 from callsheet.settings.machines import LightboxSettings
+from callsheet_lightbox.server import running_lightbox
+from callsheet_lightbox.timing import RECORDED_MS, Timing
 from tests.support.engines import SAMPLES, sample
 from tests.support.lightbox import render
 
@@ -43,7 +43,7 @@ def test_the_delays_are_those_of_the_recordings(gap: str, before: str, after: st
 
 def test_without_the_mode_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("callsheet.lightbox.timing.time.sleep", waits.append)
+    monkeypatch.setattr("callsheet_lightbox.timing.time.sleep", waits.append)
     Timing().wait("taken")
     assert waits == []
     Timing(is_recorded=True).wait("taken")

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from PIL import Image, UnidentifiedImageError
 
-from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.frames import MOST_PIXELS
-from callsheet.lightbox.server import RunningLightbox
-from callsheet.lightbox.sockets import MAX_WAITING_BYTES, _Listener
-from callsheet.lightbox.untrusted_files import opened_image
 from callsheet.toolbox.errors import OperatorError
+from callsheet_lightbox.api.sockets import MAX_WAITING_BYTES, _Listener
+from callsheet_lightbox.folders import Folders
+from callsheet_lightbox.media.frames import MOST_PIXELS
+from callsheet_lightbox.media.untrusted_files import opened_image
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import blank_png, make_clip
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here, render

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from PIL import Image, ImageSequence
 
-from callsheet.lightbox.server import RunningLightbox
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import TONE, Pixels, Seen, decode, farthest, frame_at, make_clip, make_image
 from tests.support.graphs import Graph, Step, node, video_graph
 from tests.support.lightbox import finished, lightbox_process, render

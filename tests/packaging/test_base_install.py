@@ -62,10 +62,15 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = {name.split("/")[0] for name in names}
-    assert folders == {"callsheet", f"callsheet-{__version__}.dist-info"}
-    package = ROOT / "src" / "callsheet"
-    source = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    shipped = {name for name in names if name.startswith("callsheet/")}
+    packages = {"callsheet", "callsheet_demo", "callsheet_lightbox", "callsheet_simulation"}
+    assert folders == {*packages, f"callsheet-{__version__}.dist-info"}
+    source = {
+        path
+        for package in packages
+        for path in (ROOT / "src" / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    shipped = {name for name in names if name.split("/")[0] in packages}
     assert shipped == {str(path.relative_to(ROOT / "src")) for path in source}
     assert "callsheet/py.typed" in names
     assert {"callsheet/plumbing/statements.sql", "callsheet/plumbing/migrations/central/0001_identity.sql"} <= names

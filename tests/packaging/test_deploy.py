@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from callsheet.cli.main import app
 from callsheet.settings import SHORT_NAMES
-from callsheet.worker.departure import DRAINED_EXIT_CODE
+from callsheet.worker.agent.departure import DRAINED_EXIT_CODE
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
 UNITS = sorted(path.stem for path in SYSTEMD.glob("*.service"))

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from callsheet.app import running_control_plane
+from callsheet.app.control_plane import running_control_plane
 from callsheet.settings import Settings
 from callsheet.wire.job_errors import UNKNOWN
 from tests.support.accounts import People

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import httpx
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.authentication import COOKIE
-from callsheet.identity.keys import Keys
+from callsheet.identity.access.authentication import COOKIE
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.accounts.accounts import Accounts
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, Tenant, User
 
 PASSWORD = "correct horse battery"

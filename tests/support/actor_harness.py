@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.providers.actor import Deferred, Done, EffectUse, Plan, Task
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, MadeFile

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from callsheet.jobs.effects import EffectJobs
+from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.pipelines.room import open_pipelines
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings

@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from callsheet.alerts.current import CurrentAlerts
-from callsheet.alerts.keeper import AlertKeeper
-from callsheet.fleet.capacity import FleetCapacity
-from callsheet.fleet.overview import FleetOverview
-from callsheet.identity.links import Links
-from callsheet.identity.mail import Mailer
-from callsheet.identity.mail_sender import MailSender
+from callsheet.fleet.fleets.capacity import FleetCapacity
+from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.identity.links.links import Links
+from callsheet.identity.links.mail import Mailer
+from callsheet.identity.links.mail_sender import MailSender
 from callsheet.media.free_space import FreeSpace
 from callsheet.media.storage import Storage
+from callsheet.operate.alerts.current import CurrentAlerts
+from callsheet.operate.alerts.keeper import AlertKeeper
 from callsheet.settings import AlertSettings, Settings
-from callsheet.wire.operations import Alert, RunsMetrics
+from callsheet.wire.operate.operations import Alert, RunsMetrics
 from tests.support.core import Core
 
 URL = "https://callsheet.example.com"

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import httpx
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.new_jobs import NewTask
-from callsheet.wire.candidates import CastVote
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
+from callsheet.wire.pipelines.candidates import CastVote
 from callsheet.wire.tasks import task_id_of
 from tests.support.accounts import PASSWORD, People, Person, session_of
 from tests.support.candidate_trees import Tree

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
-from callsheet.all_jobs.room import AllJobsRoom, open_all_jobs
 from callsheet.catalog.effects import Effects
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
+from callsheet.operate.all_jobs.room import AllJobsRoom, open_all_jobs
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.all_jobs import BulkAction, StartBulkAction
 from callsheet.wire.identity import Role
+from callsheet.wire.operate.all_jobs import BulkAction, StartBulkAction
 from tests.support.core import Core, Member
 
 OPERATOR = Principal(uuid7(), uuid7(), "ours", "pool_1", "boss@example.com", "Boss", Role.OPERATOR, "session")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.pipelines.branches import Branches, Pruner
-from callsheet.pipelines.gallery import Gallery
-from callsheet.pipelines.slots import NewSlot
-from callsheet.pipelines.votes import Votes
+from callsheet.pipelines.judge.branches import Branches, Pruner
+from callsheet.pipelines.judge.gallery import Gallery
+from callsheet.pipelines.judge.votes import Votes
+from callsheet.pipelines.run.slots import NewSlot
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.candidates import CastVote, Killed, Restored, Verdict, Vote
 from callsheet.wire.jobs import Job
+from callsheet.wire.pipelines.candidates import CastVote, Killed, Restored, Verdict, Vote
 from tests.support.core import Core, Member, Row
 from tests.support.media_harness import MediaHarness, principal_of
 

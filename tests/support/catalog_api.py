@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from tests.support.accounts import People, Person
 
 _numbers = itertools.count(1)

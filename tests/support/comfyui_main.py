@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 if Path("broken").exists():
     raise ModuleNotFoundError("No module named 'torch'")
 
-from callsheet.lightbox.node import Node, NodeInput, Result
-from callsheet.lightbox.nodes import probes
-from callsheet.lightbox.server import running_lightbox
 from callsheet.settings import LightboxSettings
+from callsheet_lightbox.node import Node, NodeInput, Result
+from callsheet_lightbox.nodes import probes
+from callsheet_lightbox.server import running_lightbox
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--listen", default="127.0.0.1")

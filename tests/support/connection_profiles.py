@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import callsheet
-from callsheet.plumbing.database import HOT, ORDINARY
-from callsheet.plumbing.sql import Statement
+from callsheet.plumbing.database.database import HOT, ORDINARY
+from callsheet.plumbing.database.sql import Statement
 
 PACKAGE = Path(callsheet.__file__).parent
 # These get their connection, or their statement, from a caller: the source does not show both in one place.
@@ -26,7 +26,7 @@ BY_A_CALLER = {
         "outputs_of_job",
         "shown_files",
     },
-    "statistics": {
+    "operate": {
         "combine_finished",
         "combine_fleet",
         "combine_queues",

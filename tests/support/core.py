@@ -21,14 +21,14 @@ from unittest.mock import patch
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import Failure, LeaseReport, ReportOutcome, StartedLease
+from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome, StartedLease
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.submit import SubmittedJob
-from callsheet.jobs.transition_requests import JobOutputFile
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Notify
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.jobs.submit.submission import SubmittedJob
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Notify
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit
@@ -291,5 +291,5 @@ def output_of(started: StartedLease, name: str = "output.mp4") -> JobOutputFile:
 def job_ids(*ids: UUID) -> Iterator[None]:
     """The next submits use these ids, for example for the same id in two pools."""
     given = iter(ids)
-    with patch("callsheet.jobs.submit.uuid7", lambda: next(given)):
+    with patch("callsheet.jobs.submit.submission.uuid7", lambda: next(given)):
         yield

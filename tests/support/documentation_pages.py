@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from callsheet.identity.known_passwords import DEMO_EMAIL
+from callsheet.identity.access.known_passwords import DEMO_EMAIL
 from tests.support.commands import Callsheet, wait_until_nothing_runs_in
 from tests.support.ports import free_port
 

@@ -20,15 +20,15 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from callsheet.lightbox.frames import Frames
-from callsheet.lightbox.node import Node, NodeContext, NodeInput, Result
-from callsheet.lightbox.nodes import probes
-from callsheet.lightbox.nodes.images import IMAGE
-from callsheet.lightbox.server import RunningLightbox
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine, EngineError, EngineRun, NodeState, Output
+from callsheet_lightbox.media.frames import Frames
+from callsheet_lightbox.node import Node, NodeContext, NodeInput, Result
+from callsheet_lightbox.nodes import probes
+from callsheet_lightbox.nodes.images import IMAGE
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.breakable_proxy import BreakableProxy, breakable_proxy_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node

@@ -18,7 +18,7 @@ from av.video.stream import VideoStream
 from PIL import Image, ImageCms, ImageSequence
 from PIL.PngImagePlugin import PngInfo
 
-from callsheet.lightbox.animation_metadata import add_to_png, add_to_webp
+from callsheet_lightbox.media.animation_metadata import add_to_png, add_to_webp
 
 SECRET = "the hidden style of the house"
 # Larger than a page of Ogg and than a block of the search.

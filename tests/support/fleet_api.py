@@ -18,16 +18,16 @@ from typing import Any
 
 import httpx
 
-from callsheet.app import ControlPlane
-from callsheet.fleet.credentials import Credential, SecretCredential
-from callsheet.fleet.held_leases import ExpiredLeases
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.registry.credentials import Credential, SecretCredential
+from callsheet.fleet.registry.held_leases import ExpiredLeases
+from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.secret import fleet_secret
-from callsheet.jobs.reap import Reaper
-from callsheet.jobs.report import LeaseReports
+from callsheet.jobs.lease.report import LeaseReports
+from callsheet.jobs.repair.reap import Reaper
 from callsheet.jobs.room import JobsRoom
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse

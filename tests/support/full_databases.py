@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection
 
 TENANT = "00000000-0000-7000-8000-000000000001"
 WORKFLOWS, PRIORITIES, USERS = 50, 3, 1000

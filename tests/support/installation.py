@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.plumbing.databases import SQL, Databases, add_pool, open_databases
+from callsheet.plumbing.database.databases import SQL, Databases, add_pool, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
 from tests.support.ports import free_port

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from callsheet.jobs.states import TRANSITIONS
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.wallet.audit import audit
+from callsheet.jobs.machine.states import TRANSITIONS
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.wallet.ledger_check import audit
 from callsheet.wire.jobs import ACTIVE, JobStatus
 
 Row = Mapping[str, Any]

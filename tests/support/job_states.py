@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, report
 

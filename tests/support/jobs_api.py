@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import StartedLease
 from tests.support.accounts import People, Person
 from tests.support.core import Core
 

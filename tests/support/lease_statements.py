@@ -9,7 +9,7 @@ import asyncpg
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.leasing import SQL
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.sql import Connection
 
 
 async def take_leases(connection: Connection, criteria: Criteria, workers: Sequence[str]) -> list[asyncpg.Record]:

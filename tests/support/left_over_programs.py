@@ -14,7 +14,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from callsheet.worker import engine_launcher
+from callsheet.worker.engines import engine_launcher
 
 # Set in the environment of each program that this process starts, unless a test replaces the environment.
 MARK = "TESTS_OF_PROCESS"

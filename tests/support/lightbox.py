@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from callsheet.lightbox.server import RunningLightbox, running_lightbox
 from callsheet.settings import LightboxSettings
+from callsheet_lightbox.server import RunningLightbox, running_lightbox
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_SECONDS, until
 

@@ -18,10 +18,10 @@ from uuid import UUID
 
 import httpx
 
-from callsheet.app import ControlPlane
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.transition_requests import JobOutputFile
-from callsheet.plumbing.database import Database
+from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.machine.transition_requests import JobOutputFile
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.ids import uuid7
 from tests.support.accounts import People, Person
 from tests.support.core import Member, report

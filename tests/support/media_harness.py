@@ -20,15 +20,15 @@ from uuid import UUID
 import httpx
 from fastapi import FastAPI
 
-from callsheet.identity.principal import Principal
-from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import LocalStorage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.plumbing.http.problems import install_problem_handlers
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role

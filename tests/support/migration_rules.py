@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from callsheet.plumbing.migrate import Migration
-from callsheet.plumbing.sql import commands
+from callsheet.plumbing.database.migrate import Migration
+from callsheet.plumbing.database.sql import commands
 
 # (a forbidden command, the reason and what to do instead). Commands are in capitals, with single spaces.
 REFUSED = [

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from callsheet.dispatch.fairness import Share, Turn
 from callsheet.scaling.policy import History, Policy, PolicyWorker, Situation, decide
-from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.simulated_fleet import turn_of
-from callsheet.scaling.simulation.trace import QueueTrace
+from callsheet_simulation.conditions import Conditions
+from callsheet_simulation.simulated_fleet import turn_of
+from callsheet_simulation.trace import QueueTrace
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
 from tests.support.ports import free_port
 
 

@@ -18,13 +18,13 @@ from uuid import UUID
 
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateEffect, CreateWorkflow
-from callsheet.wire.pipelines import CreatePipeline, CreateRun, Pipeline, Run
+from callsheet.wire.pipelines.pipelines import CreatePipeline, CreateRun, Pipeline, Run
 from tests.support.core import Core, Member, Row, report
 from tests.support.media_harness import SECRET, MediaHarness, principal_of
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection, Statement
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection, Statement
 from tests.support.connection_profiles import AS_ORDINARY, ordinary_texts
 from tests.support.race_control import rolled_back_transaction
 

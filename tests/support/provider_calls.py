@@ -23,9 +23,9 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.outcomes import Failure, ReportOutcome, StartedLease
-from callsheet.jobs.provider_gate import CallReport
+from callsheet.jobs.lease.long_poll import LongPoll
+from callsheet.jobs.lease.outcomes import Failure, ReportOutcome, StartedLease
+from callsheet.jobs.lease.provider_gate import CallReport
 from callsheet.media.storage import Storage, open_storage
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
@@ -33,7 +33,7 @@ from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
-from callsheet.wire.worker import CallbackAddress
+from callsheet.wire.worker.protocol import CallbackAddress
 from tests.support.core import Core, Member, Row, report
 from tests.support.provider_services import LOCAL, service_settings
 from tests.support.replicate_server import ReplicateServer, Scenario, signed_headers

@@ -22,7 +22,7 @@ from callsheet.providers.downloads import DownloadLimits, download
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Finish, Generation, MediaProvider, SyncProvider, WebhookProvider
 from callsheet.providers.registry import lacking_of_provider
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 from tests.support.media_providers import DOCUMENT
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
 from tools.check_examples import blocks_of

@@ -15,8 +15,8 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.dispatch.facts import QueueEntry
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.plumbing.database import Database
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
 from tests.support.core import WORKER, Core, Member, job_ids

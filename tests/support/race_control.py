@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint, armed
-from callsheet.plumbing.sql import Connection
 from tests.support.waiting import until
 
 Result = TypeVar("Result")

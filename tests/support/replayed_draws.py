@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from callsheet.pipelines.selection import Draw, Mode, RunState, StepState, next_group
+from callsheet.pipelines.run.selection import Draw, Mode, RunState, StepState, next_group
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.wire.pipelines import Strategy
+from callsheet.wire.pipelines.pipelines import Strategy
 from tests.support.tree_invariants import Tree
 
 Row = Mapping[str, Any]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from callsheet.plumbing.edge import REQUEST_ID
+from callsheet.plumbing.http.edge import REQUEST_ID
 
 
 def assert_refused(response: httpx.Response, status: int, code: str, *fields: str) -> dict[str, Any]:

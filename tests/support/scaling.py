@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from callsheet.fleet.room import FleetRoom
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.scaling.autoscaler import Autoscaler
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import ScalingSettings
 from callsheet.wire.fleet import CreateFleetRequest, Fleet
-from callsheet.wire.scaling import FleetScaling, ScalingRequest
+from callsheet.wire.operate.scaling import FleetScaling, ScalingRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet_api import join, registry
 

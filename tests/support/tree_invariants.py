@@ -12,13 +12,13 @@ from uuid import UUID
 from PIL import Image
 
 from callsheet.media.storage import Storage
-from callsheet.pipelines.gallery import rejection_of
-from callsheet.pipelines.thumbnails import thumbnail_key
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
+from callsheet.pipelines.judge.gallery import rejection_of
+from callsheet.pipelines.judge.thumbnails import thumbnail_key
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.wire.jobs import ACTIVE
-from callsheet.wire.pipelines import Rejection
+from callsheet.wire.pipelines.pipelines import Rejection
 
 Row = Mapping[str, Any]
 # The possible states of a slot whose job ended in this status. A job that completed without an image is a failure.

@@ -21,9 +21,9 @@ from uuid import UUID
 
 import httpx
 
-from callsheet.app import ControlPlane
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing.secrets import master_secret
+from callsheet.app.control_plane import ControlPlane
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from tests.support.accounts import People, Person
 from tests.support.core import Row
 from tests.support.fleet_api import forget_revocations

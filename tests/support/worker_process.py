@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from callsheet.fleet.secret import fleet_secret
-from callsheet.plumbing.secrets import master_secret
+from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
 from tests.support.left_over_programs import tied
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.fleet import accepted_uploads
-from callsheet.fleet.accepted_uploads import AcceptedUploads
+from callsheet.fleet.protocol import accepted_uploads
+from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
 from callsheet.media.storage.local import LocalStorage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

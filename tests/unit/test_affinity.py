@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.catalog.models_to_load import cold_shares
+from callsheet.catalog.engines.models_to_load import cold_shares
 from callsheet.dispatch.affinity import AffinityLimits, Cold, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.fairness import Ranking, Share, Turn

@@ -10,12 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.alerts.disk_rules import WorkerDisk
-from callsheet.alerts.failure_rules import EngineKiller, FailureLimits
-from callsheet.alerts.guide import GUIDE
-from callsheet.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
-from callsheet.alerts.messages import test_message as make_test_message
-from callsheet.alerts.rules import (
+from callsheet.identity.links.mail_sender import UnsentMails
+from callsheet.media.free_space import PlaceSpace
+from callsheet.media.storage.calls import CallFigures, CallKind
+from callsheet.operate.alerts.disk_rules import WorkerDisk
+from callsheet.operate.alerts.failure_rules import EngineKiller, FailureLimits
+from callsheet.operate.alerts.guide import GUIDE
+from callsheet.operate.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
+from callsheet.operate.alerts.messages import test_message as make_test_message
+from callsheet.operate.alerts.rules import (
     AlertFacts,
     PausedProvider,
     RouteFacts,
@@ -23,12 +26,16 @@ from callsheet.alerts.rules import (
     UnsentMessages,
     alerts,
 )
-from callsheet.identity.mail_sender import UnsentMails
-from callsheet.media.free_space import PlaceSpace
-from callsheet.media.storage.calls import CallFigures, CallKind
-from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_view
+from callsheet.pipelines.run.figures import MOST_SETTLED, RunCounts, numbers_view
 from callsheet.settings import DiskSettings
-from callsheet.wire.operations import AlertCode, LoopMetrics, ProviderMetrics, RunsMetrics, StoppedRun, WorkflowMetrics
+from callsheet.wire.operate.operations import (
+    AlertCode,
+    LoopMetrics,
+    ProviderMetrics,
+    RunsMetrics,
+    StoppedRun,
+    WorkflowMetrics,
+)
 
 
 def route(**changes: Any) -> RouteFacts:

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.all_jobs.filters import ResolvedFilter, fitting, id_in
-from callsheet.all_jobs.lists import AllJobsRow, PoolPage, merged
-from callsheet.wire.all_jobs import BulkActionKind, JobFilter
+from callsheet.operate.all_jobs.filters import ResolvedFilter, fitting, id_in
+from callsheet.operate.all_jobs.lists import AllJobsRow, PoolPage, merged
 from callsheet.wire.jobs import JobStatus
+from callsheet.wire.operate.all_jobs import BulkActionKind, JobFilter
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 

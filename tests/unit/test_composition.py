@@ -11,18 +11,19 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "callsheet"
+from tests.support.source_files import source_files
+
 # Modules that put rooms together. They assign no attribute at all: not even inside their own room.
-COMPOSING = ("app.py", "rooms.py", "room.py", "routers.py", "protocol.py")
+COMPOSING = ("app/control_plane.py", "app/rooms.py", "room.py", "routers.py", "worker_protocol.py")
 # What is allowed, with the reason.
 ALLOWED: Mapping[tuple[str, str], str] = {
     (
-        "scaling/simulation/waiting_jobs.py",
+        "callsheet_simulation/waiting_jobs.py",
         "queue.oldest",
     ): "The simulator does what the lease statement does: it finds the oldest job of a queue.",
-    ("cli/demo_clip.py", "video.width"): "A stream of PyAV.",
-    ("cli/demo_clip.py", "video.height"): "A stream of PyAV.",
-    ("plumbing/application.py", "api.router.default"): "FastAPI has no argument for it.",
+    ("callsheet_demo/clip.py", "video.width"): "A stream of PyAV.",
+    ("callsheet_demo/clip.py", "video.height"): "A stream of PyAV.",
+    ("plumbing/http/application.py", "api.router.default"): "FastAPI has no argument for it.",
 }
 
 # Attributes of classes: those that methods set, and the fields of dataclasses.
@@ -41,7 +42,7 @@ class Assignment(NamedTuple):
 
 
 def test_no_room_sets_attributes_of_objects_of_another_room() -> None:
-    modules = {path.relative_to(SOURCE): path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    modules = {Path(name): path.read_text(encoding="utf-8") for name, path in source_files().items()}
     found = late_assignments(modules)
     late = [each for each in found if (each.path, each.target) not in ALLOWED]
     assert not late, f"pass these to the constructor: {late}"
@@ -50,7 +51,7 @@ def test_no_room_sets_attributes_of_objects_of_another_room() -> None:
 
 
 def test_the_module_that_composes_everything_stays_short() -> None:
-    assert len((SOURCE / "app.py").read_text(encoding="utf-8").splitlines()) < 180
+    assert len(source_files()["app/control_plane.py"].read_text(encoding="utf-8").splitlines()) < 180
 
 
 @pytest.mark.parametrize(

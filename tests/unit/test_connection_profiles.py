@@ -11,9 +11,8 @@ LIST_OR_SWEEP = re.compile(r"(list|sweep|delete_old)_")
 ALLOWED = {
     # The caller has an ordinary connection.
     "dispatch": {"list_finished", "list_queue"},
-    "statistics": {"delete_old_steps"},
+    "operate": {"delete_old_steps", "delete_old_messages"},
     # The transaction of a change, which shows or cleans up what it changed; lists call the same function.
-    "alerts": {"delete_old_messages"},
     "fleet": {"list_fleets", "list_fleet_tokens"},
     "scaling": {"list_decisions", "list_scaled"},
     "wallet": {"delete_old_audits"},

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI, Query
 from pydantic import BaseModel
 
-from callsheet.plumbing.routing import DeferredRoute, Router
+from callsheet.plumbing.http.routing import DeferredRoute, Router
 
 
 class Doubled(BaseModel):

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.jobs.description_backfill import JobToDescribe, texts_of_job, title_of
-from callsheet.jobs.descriptions import texts_in
+from callsheet.jobs.operate.description_backfill import JobToDescribe, texts_of_job, title_of
+from callsheet.jobs.show.descriptions import texts_in
 
 
 def node(text: object) -> dict[str, object]:

@@ -9,8 +9,8 @@ import pytest
 
 from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import CentralState
-from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
-from callsheet.jobs.states import Transition
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, compare, ending_of
 from callsheet.wire.job_errors import sentence_of
 from callsheet.wire.jobs import ACTIVE, TERMINAL
 

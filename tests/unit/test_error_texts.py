@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -16,6 +15,7 @@ from pydantic_core._pydantic_core import list_all_errors
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, sentences
 from callsheet.wire.reasons import INVALID, reason_of
+from tests.support.source_files import source_files
 
 
 def test_a_sentence_that_names_the_field_has_no_name_in_front() -> None:
@@ -107,8 +107,8 @@ def test_what_libraries_say_in_a_validator_is_not_shown() -> None:
 def test_no_code_shows_the_messages_of_pydantic() -> None:
     shown = re.compile(r"""\[["']msg["']\]|Value error""")
     found = [
-        f"{path.relative_to(SOURCE)}: {match[0]}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        f"{name}: {match[0]}"
+        for name, path in source_files().items()
         for match in shown.finditer(path.read_text(encoding="utf-8"))
     ]
     assert found == []
@@ -120,13 +120,10 @@ def test_a_missing_field_is_named_as_required() -> None:
     assert "This field is required." in {reason_of(error) for error in invalid.value.errors()}
 
 
-SOURCE = Path(__file__).parents[2] / "src" / "callsheet"
-
-
 def test_every_reason_in_the_code_is_a_whole_sentence() -> None:
     found = [
-        (f"{path.relative_to(SOURCE)}:{line}", reason)
-        for path in sorted(SOURCE.rglob("*.py"))
+        (f"{name}:{line}", reason)
+        for name, path in source_files().items()
         if "FieldProblem(" in (source := path.read_text(encoding="utf-8")) or "InvalidRequest.field(" in source
         for line, reason in reasons_in(source)
     ]

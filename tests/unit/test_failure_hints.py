@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-from callsheet.fleet.worker_errors import DEFAULT_TYPE
+from callsheet.fleet.protocol.worker_errors import DEFAULT_TYPE
 from callsheet.providers.comfy import cloud
 from callsheet.providers.media import Prediction
 from callsheet.wire.job_errors import SENTENCES
@@ -21,8 +21,6 @@ HINTS = ROOT / "web" / "src" / "texts" / "failure-hints.ts"
 # Classes whose first argument is the error type, and classes that pass a fixed one to their base class.
 TYPED = ("ProviderError", "EngineError", "NotBegun", "Failure", "job_error")
 FIXED = ("ProviderUnavailable", "EngineUnreachable", "EngineStuck", "EngineLacks")
-# The simulated engine responds as ComfyUI does: its errors are not errors of jobs.
-OTHER_ROOMS = ("lightbox",)
 
 CLOUD_REFUSALS = {type for type, _ in cloud._REFUSALS.values()}
 FAILED_PREDICTIONS = set(get_args(get_type_hints(Prediction)["status"])) - {"running", "succeeded"}
@@ -30,14 +28,14 @@ FAILED_PREDICTIONS = set(get_args(get_type_hints(Prediction)["status"])) - {"run
 COMPUTED: dict[tuple[str, str], set[str]] = {
     ("providers/comfy/cloud.py", "type"): CLOUD_REFUSALS,
     ("webhooks/result_collector.py", "f'provider_{prediction.status}'"): {f"provider_{s}" for s in FAILED_PREDICTIONS},
-    ("worker/task_run.py", "said['type']"): set(),
-    ("worker/reports.py", "error.type"): set(),
-    ("jobs/outcomes.py", "self.type"): set(),
+    ("worker/tasks/task_run.py", "said['type']"): set(),
+    ("worker/agent/reports.py", "error.type"): set(),
+    ("jobs/lease/outcomes.py", "self.type"): set(),
     ("wire/job_errors.py", "type"): set(),
-    ("jobs/reap.py", "type"): {"callback_expired", "lease_expired"},
-    ("fleet/worker_reports.py", "failure.type"): set(),
+    ("jobs/repair/reap.py", "type"): {"callback_expired", "lease_expired"},
+    ("fleet/protocol/reports.py", "failure.type"): set(),
     (
-        "fleet/worker_errors.py",
+        "fleet/protocol/worker_errors.py",
         "_type_of(error.type, engine.get('exception_type'), _within(engine, 'error', 'type'))",
     ): {DEFAULT_TYPE},
 }
@@ -58,8 +56,8 @@ def test_every_error_type_of_a_job_has_a_sentence_for_users() -> None:
 def test_the_search_finds_types_in_every_form_in_which_the_code_writes_them() -> None:
     found = set(found_types())
 
-    assert ("jobs/reap.py", "lease_expired") in found, "an argument of the function that makes an error"
-    assert ("jobs/report.py", "attempts_exhausted") in found, "an argument"
+    assert ("jobs/repair/reap.py", "lease_expired") in found, "an argument of the function that makes an error"
+    assert ("jobs/lease/report.py", "attempts_exhausted") in found, "an argument"
     assert ("providers/comfy/errors.py", "out_of_memory") in found, "one of two values"
     assert ("providers/engine.py", "engine_stuck") in found, "a class with a fixed type"
     assert ("providers/errors.py", "provider_unavailable") in found, "a class with a constant"
@@ -103,8 +101,7 @@ def type_expressions() -> Iterator[tuple[str, ast.expr]]:
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(CODE.rglob("*.py")):
         name = path.relative_to(CODE).as_posix()
-        if not name.startswith(OTHER_ROOMS):
-            yield name, ast.parse(path.read_text())
+        yield name, ast.parse(path.read_text())
 
 
 def _fixed_type(node: ast.ClassDef) -> ast.expr:

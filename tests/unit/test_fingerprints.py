@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from callsheet.jobs.fingerprints import FINGERPRINT, fingerprint_of, normalized
+from callsheet.jobs.machine.fingerprints import FINGERPRINT, fingerprint_of, normalized
 
 
 def fingerprint(message: str, kind: str = "engine_error") -> str:

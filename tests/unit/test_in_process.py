@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from callsheet.in_process.plane import InProcessPlane
-from callsheet.in_process.runner import TaskRunner
-from callsheet.wire.worker import PollRequest, PollResponse
-from callsheet.worker.plane import RefusedRequest, Unreachable
+from callsheet.app.in_process.plane import InProcessPlane
+from callsheet.app.in_process.runner import TaskRunner
+from callsheet.wire.worker.protocol import PollRequest, PollResponse
+from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 from tests.support.waiting import until
 
 

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.fleet.worker_reports import without_graphs
-from callsheet.jobs.rows import EventRow
-from callsheet.jobs.views import event_view
+from callsheet.fleet.protocol.reports import without_graphs
+from callsheet.jobs.machine.rows import EventRow
+from callsheet.jobs.show.views import event_view
 
 
 def row(actor: str, reason: str | None = None) -> EventRow:

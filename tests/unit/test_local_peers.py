@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from callsheet.toolbox.local_peers import connections, user_of_peer
+from callsheet.toolbox.http.local_peers import connections, user_of_peer
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
 CLIENT = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.plumbing.migrate import Migration, known_migrations
-from callsheet.plumbing.sql import DatabaseKind, commands
+from callsheet.plumbing.database.migrate import Migration, known_migrations
+from callsheet.plumbing.database.sql import DatabaseKind, commands
 from tests.support.migration_rules import broken_rules
 
 # The last ones from before there were rules.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.outlook import NO_WORKERS, Facts, NoWorkers, outlook
-from callsheet.jobs.provider_gate import Pause
+from callsheet.jobs.lease.provider_gate import Pause
+from callsheet.jobs.show.outlook import NO_WORKERS, Facts, NoWorkers, outlook
 from callsheet.wire.jobs import JobStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

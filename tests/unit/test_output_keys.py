@@ -12,12 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Lease
-from callsheet.fleet.deliveries import fresh_inputs, input_file, own_path, stored_assets, url_seconds, with_urls
-from callsheet.fleet.outputs import ExpectedOutput, OutputClaim, claims_of, extension_of, judge, oddity, output_key
-from callsheet.jobs.outcomes import StartedLease
+from callsheet.fleet.protocol.deliveries import (
+    fresh_inputs,
+    input_file,
+    own_path,
+    stored_assets,
+    url_seconds,
+    with_urls,
+)
+from callsheet.fleet.protocol.outputs import (
+    ExpectedOutput,
+    OutputClaim,
+    claims_of,
+    extension_of,
+    judge,
+    oddity,
+    output_key,
+)
+from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.media.storage.keys import validate_key
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.worker import CompleteRequest
+from callsheet.wire.worker.protocol import CompleteRequest
 
 TENANT, JOB, LEASE, OTHER = (UUID(int=number) for number in (1, 2, 3, 4))
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.identity.passwords import NOBODY, Passwords
+from callsheet.identity.access.passwords import NOBODY, Passwords
 
 
 async def test_verifying_an_unknown_user_costs_as_much_as_a_known_one() -> None:

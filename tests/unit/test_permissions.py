@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.identity.permissions import GRANTED, MANAGED, Permission, Scope, key_scope_for, key_scopes_of, scope_of
+from callsheet.identity.access.permissions import (
+    GRANTED,
+    MANAGED,
+    Permission,
+    Scope,
+    key_scope_for,
+    key_scopes_of,
+    scope_of,
+)
 from callsheet.wire.identity import CreateUserRequest, KeyScope, Role
 
 READING = {permission for permission in Permission if permission.name.startswith(("READ_", "SEE_"))}

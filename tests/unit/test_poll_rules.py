@@ -9,8 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.dispatch.facts import Criteria, Lease
-from callsheet.fleet.principal import LeaseOfWorker, WorkerPrincipal
-from callsheet.fleet.worker_polls import (
+from callsheet.fleet.protocol.polls import (
     capacity,
     criteria_of,
     leased_by_poll,
@@ -19,8 +18,9 @@ from callsheet.fleet.worker_polls import (
     reason_against,
     unknown_leases,
 )
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.wire.worker import PollRequest
+from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.wire.worker.protocol import PollRequest
 
 WORKER = WorkerPrincipal("w", 1, "staging", ("self_hosted", "cloud"), 1, True, False, None, (3, 5))
 A, B = UUID(int=10), UUID(int=11)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from callsheet.plumbing.problems import problem_response
+from callsheet.plumbing.http.problems import problem_response
 from callsheet.wire.errors import WrongState
 
 

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from callsheet.settings import ServerSettings
-from callsheet.wire.environment import Environment
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest
-from callsheet.wire.worker import (
+from callsheet.wire.worker.environment import Environment
+from callsheet.wire.worker.protocol import (
     CompleteRequest,
     DeferRequest,
     FailRequest,

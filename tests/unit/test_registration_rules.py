@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from callsheet.fleet.approval import is_approved_at_once
-from callsheet.fleet.credentials import OWN, Credential, TokenCredential, comes_from_here
-from callsheet.fleet.secret import fingerprints
-from callsheet.toolbox.addresses import is_loopback, is_loopback_url
+from callsheet.fleet.registry.approval import is_approved_at_once
+from callsheet.fleet.registry.credentials import OWN, Credential, TokenCredential, comes_from_here
+from callsheet.fleet.registry.secret import fingerprints
+from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import KeyPair
 from tests.support.fleet_api import LOCAL, REMOTE
 

@@ -13,17 +13,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Message
 
-from callsheet.plumbing.client_address import client_address, neighbourhood
-from callsheet.plumbing.connections import (
+from callsheet.plumbing.http.client_address import client_address, neighbourhood
+from callsheet.plumbing.http.connections import (
     ConnectionLimit,
     Peer,
     RequestsInProgress,
     open_connections,
     surplus,
 )
-from callsheet.plumbing.edge import Edge
+from callsheet.plumbing.http.edge import Edge
+from callsheet.plumbing.http.request_body import BodyRules, Pace, RequestBody
 from callsheet.plumbing.metrics import HttpMetrics
-from callsheet.plumbing.request_body import BodyRules, Pace, RequestBody
 from callsheet.settings import ServerSettings
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import BodyTooSlow, MalformedRequest, NotAuthenticated, TooManyConnections

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.http.routing import Router
 
 REQUESTS = [
     ("GET", "/api/jobs"),

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.wire.traces import LONGEST_NODE_ID, MOST_NODES, MOST_PHASES, UnreadableTrace
-from callsheet.wire.worker import CompleteRequest, FailRequest, RequeueRequest, RunEnd
-from callsheet.worker.run_trace import RunTrace
+from callsheet.wire.worker.protocol import CompleteRequest, FailRequest, RequeueRequest, RunEnd
+from callsheet.wire.worker.traces import LONGEST_NODE_ID, MOST_NODES, MOST_PHASES, UnreadableTrace
+from callsheet.worker.agent.run_trace import RunTrace
 
 LEASE = {"dispatch_id": 1, "lease_token": str(uuid4())}
 NODE = {"node_id": "3", "start_ms": 5, "end_ms": 9}

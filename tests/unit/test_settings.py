@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-import callsheet
 from callsheet.settings import Settings, SettingsError, load_settings, setting_fields, variable_name
+from tests.support.source_files import source_files
 
-SOURCE = Path(callsheet.__file__).parent
 SECRET = "s3cr3t-that-must-never-be-printed-anywhere"
 
 # The one place that reads the environment, and the one that hands it on to a child, psql.
-MAY_TOUCH_THE_ENVIRONMENT = {"settings/variables.py", "cli/database.py", "lightbox/server.py"}
+MAY_TOUCH_THE_ENVIRONMENT = {"settings/variables.py", "cli/installation/database.py", "callsheet_lightbox/server.py"}
 
 
 def refusal(**overrides: object) -> str:
@@ -309,17 +308,13 @@ def environment_reads(tree: ast.Module) -> Iterator[str]:
 def test_only_the_settings_module_reads_the_environment() -> None:
     # Whatever reads it has one of these words, and most files have none and need no parsing.
     words = re.compile("environ|getenv|dotenv")
-    texts = {file: file.read_text("utf-8") for file in SOURCE.rglob("*.py")}
-    touching = {
-        str(file.relative_to(SOURCE))
-        for file, text in texts.items()
-        if words.search(text) and any(environment_reads(ast.parse(text)))
-    }
+    texts = {name: path.read_text("utf-8") for name, path in source_files().items()}
+    touching = {name for name, text in texts.items() if words.search(text) and any(environment_reads(ast.parse(text)))}
     assert touching == MAY_TOUCH_THE_ENVIRONMENT
 
 
 def test_psql_gets_the_environment_and_no_code_reads_it() -> None:
-    tree = ast.parse((SOURCE / "cli" / "database.py").read_text("utf-8"))
+    tree = ast.parse(source_files()["cli/installation/database.py"].read_text("utf-8"))
     unpacked = [
         value
         for node in ast.walk(tree)

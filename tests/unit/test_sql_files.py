@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.plumbing import sql
-from callsheet.plumbing.sql import Statement, parse, positional, statements
+from callsheet.plumbing.database import sql
+from callsheet.plumbing.database.sql import Statement, parse, positional, statements
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from callsheet.jobs.machine.states import PATHS, TRANSITIONS, Transition, diagram, path, target
 from callsheet.jobs.sql import TRANSITION_SQL
-from callsheet.jobs.states import PATHS, TRANSITIONS, Transition, diagram, path, target
 from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
 
 # As the architecture has it, row by row. None is a job that does not exist yet.

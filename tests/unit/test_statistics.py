@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.statistics.histogram import BUCKETS, GROWTH, SHORTEST_SECONDS, quantile
-from callsheet.statistics.keeper import OLDEST, CountingProgress, first_minute
-from callsheet.statistics.series import FinishedRow, FleetSampleRow, QueueRow, points, step_starts
+from callsheet.operate.statistics.histogram import BUCKETS, GROWTH, SHORTEST_SECONDS, quantile
+from callsheet.operate.statistics.keeper import OLDEST, CountingProgress, first_minute
+from callsheet.operate.statistics.series import FinishedRow, FleetSampleRow, QueueRow, points, step_starts
 
 NOW = datetime(2026, 3, 4, 12, 34, 56, 789, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from callsheet.fleet.deliveries import fresh_inputs
-from callsheet.jobs.task_files import TaskFile, addressed, files_of, with_files, without_files
+from callsheet.fleet.protocol.deliveries import fresh_inputs
+from callsheet.jobs.submit.task_files import TaskFile, addressed, files_of, with_files, without_files
 
 FILE = TaskFile("id", "tenants/t/runs/r/1.png", "1.png", "image/png", None, [("params", "images", 0), ("cover",)])
 PAYLOAD: dict[str, Any] = {"cover": "{{parent_image_path}}", "params": {"images": ["{{parent_image_path}}", "other"]}}

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.products import with_product
-from callsheet.jobs.rows import ListedJob
+from callsheet.jobs.lease.products import with_product
+from callsheet.jobs.machine.rows import ListedJob
 from callsheet.tasks.plans import SENT_PAYLOAD, workflow_run_id
 from callsheet.tasks.views import task_view
 from callsheet.wire.errors import InvalidRequest

@@ -9,9 +9,9 @@ from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.queue_notifications import CHANNEL, Arrival, announcer
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
-from callsheet.jobs.long_poll import LongPoll
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.start import Starter
+from callsheet.jobs.lease.long_poll import LongPoll
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.lease.start import Starter
 
 GPU = Criteria((1, 2))
 OTHER = Criteria((3,))

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callsheet.jobs.waterfall import CREATED, TRANSITION, JobTimes, ProviderCall, StatusEvent, waterfall_of
-from callsheet.wire.waterfall import Span
+from callsheet.jobs.operate.waterfall import CREATED, TRANSITION, JobTimes, ProviderCall, StatusEvent, waterfall_of
+from callsheet.wire.operate.waterfall import Span
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 NEXT: Mapping[str, tuple[str, ...]] = {

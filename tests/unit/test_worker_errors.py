@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from callsheet.fleet.worker_errors import FALLBACK, failure_of, sanitize_worker_error
-from callsheet.jobs.report import retry_delay
-from callsheet.toolbox.sanitizing import LONGEST_MESSAGE, clean_line
-from callsheet.wire.worker import FailRequest
+from callsheet.fleet.protocol.worker_errors import FALLBACK, failure_of, sanitize_worker_error
+from callsheet.jobs.lease.report import retry_delay
+from callsheet.toolbox.redaction.sanitizing import LONGEST_MESSAGE, clean_line
+from callsheet.wire.worker.protocol import FailRequest
 
 PROMPT_REFUSED = {
     "error": {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.installation import empty, isolated_installation
 from tests.support.waiting import until

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
-from callsheet.worker.agent import Agent
-from callsheet.worker.config import AgentConfig
-from callsheet.worker.supervisor import UNSUPERVISED, EngineProcesses
+from callsheet.worker.agent.agent import Agent
+from callsheet.worker.agent.config import AgentConfig
+from callsheet.worker.engines.supervisor import UNSUPERVISED, EngineProcesses
 from tests.support.accounts import Person
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.waiting import until

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 from PIL import Image
 
-from callsheet.app import running_control_plane
+from callsheet.app.control_plane import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from callsheet.settings.tasks import COSTS

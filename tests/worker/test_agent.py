@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Output
-from callsheet.wire.worker import UPLOADING
-from callsheet.worker.transfers import Transfers
+from callsheet.wire.worker.protocol import UPLOADING
+from callsheet.worker.agent.transfers import Transfers
 from tests.support.engines import PNG
 from tests.support.waiting import until
 from tests.support.worker_harness import INPUT, engine_payload

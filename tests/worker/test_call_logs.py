@@ -16,7 +16,7 @@ from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.engine import EngineUnreachable
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.service_calls import Service
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 from callsheet.toolbox.logs import configure_logs
 from tests.support.ports import free_port
 

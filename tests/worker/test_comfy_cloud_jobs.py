@@ -12,11 +12,11 @@ import httpx
 import pytest
 from PIL import Image
 
-from callsheet.app import ControlPlane
-from callsheet.cli.worker_engines import engines_of
+from callsheet.app.control_plane import ControlPlane
+from callsheet.cli.fleet.worker_engines import engines_of
 from callsheet.settings import load_settings
-from callsheet.wire.worker import MOST_ANNOUNCED
-from callsheet.worker.agent import Agent
+from callsheet.wire.worker.protocol import MOST_ANNOUNCED
+from callsheet.worker.agent.agent import Agent
 from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.worker.engine_use import EngineUseMeter
+from callsheet.worker.engines.engine_use import EngineUseMeter
 
 
 class Clock:

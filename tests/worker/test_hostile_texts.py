@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from tests.support.accounts import People
 from tests.support.catalog_api import PRIMARY, CatalogApi

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.worker.agent import PAUSE_SECONDS, Agent
-from callsheet.worker.departure import DRAINED_EXIT_CODE
+from callsheet.worker.agent.agent import PAUSE_SECONDS, Agent
+from callsheet.worker.agent.departure import DRAINED_EXIT_CODE
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.failing_proxies import cuttable_proxy_to, refusing_proxy_to
 from tests.worker.harness import AgentHarness

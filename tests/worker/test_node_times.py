@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
 from tests.worker.harness import AgentHarness, open_agent_harness

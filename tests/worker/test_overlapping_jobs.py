@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.worker.transfers import Transfers
+from callsheet.worker.agent.transfers import Transfers
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness
 

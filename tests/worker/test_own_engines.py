@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from callsheet.cli.worker_doctor import examine_worker
-from callsheet.cli.worker_engines import ChosenEngines, opened_engines
+from callsheet.cli.fleet.worker_doctor import examine_worker
+from callsheet.cli.fleet.worker_engines import ChosenEngines, opened_engines
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.worker.engine_process import LOG_NAME, NOTE_NAME
-from callsheet.worker.private_files import read_private
-from callsheet.worker.processes import started_at
-from callsheet.worker.supervisor import EngineProcesses
+from callsheet.worker.agent.private_files import read_private
+from callsheet.worker.engines.engine_process import LOG_NAME, NOTE_NAME
+from callsheet.worker.engines.processes import started_at
+from callsheet.worker.engines.supervisor import EngineProcesses
 from tests.support import comfyui_main
 from tests.support.ports import free_port
 from tests.support.waiting import until

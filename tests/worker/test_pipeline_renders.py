@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from callsheet.app import running_control_plane
+from callsheet.app.control_plane import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from tests.support.accounts import People, Person

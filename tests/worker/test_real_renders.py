@@ -14,7 +14,7 @@ import av
 import numpy as np
 import pytest
 
-from callsheet.app import ControlPlane
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.lightbox.folders import Folders
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
+from callsheet_lightbox.folders import Folders
 from tests.support.accounts import Person
 from tests.support.files_with_graphs import packets, shown
 from tests.support.graphs import node

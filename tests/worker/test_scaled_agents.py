@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wire.fleet import CreateFleetRequest
-from callsheet.wire.scaling import ScalingRequest
+from callsheet.wire.operate.scaling import ScalingRequest
 from tests.support.commands import processes_naming
 from tests.support.installation import isolated_installation
 from tests.support.scaling import AT_ONCE

@@ -27,22 +27,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
-from callsheet.cli.job_export import read_history
-from callsheet.cli.operations_client import OperationsClient
+from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.cli.shared.operations_client import OperationsClient
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.scaling.driver import Actual, ScaledFleet
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.replay import TraceReplay
-from callsheet.scaling.simulation.report import waits
-from callsheet.scaling.simulation.simulated_fleet import SimulatedMachine
-from callsheet.scaling.simulation.trace import QueueTrace
 from callsheet.toolbox.concurrently import all_of
-from callsheet.wire.operations import Dispatch
-from callsheet.worker.agent import Agent
-from callsheet.worker.config import AgentConfig
+from callsheet.wire.operate.operations import Dispatch
+from callsheet.worker.agent.agent import Agent
+from callsheet.worker.agent.config import AgentConfig
+from callsheet_simulation.conditions import Conditions
+from callsheet_simulation.job_export import read_history
+from callsheet_simulation.replay import TraceReplay
+from callsheet_simulation.report import waits
+from callsheet_simulation.simulated_fleet import SimulatedMachine
+from callsheet_simulation.trace import QueueTrace
 from tests.support.accounts import Person
 from tests.support.installation import isolated_installation
 from tests.support.lightbox import lightbox_here

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.app import ControlPlane
-from callsheet.lightbox.server import RunningLightbox
+from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
+from callsheet_lightbox.server import RunningLightbox
 from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import node

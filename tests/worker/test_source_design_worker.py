@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.engines import PNG
 from tests.support.installation import installation, isolate

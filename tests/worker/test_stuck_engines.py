@@ -17,13 +17,13 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Node, NodeInput
-from callsheet.lightbox.nodes import probes
 from callsheet.providers.comfy import self_hosted
 from callsheet.providers.comfy.graphs import folder_of
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address
 from callsheet.providers.engine import EngineError, EngineRun, EngineStuck
+from callsheet_lightbox.folders import Folders
+from callsheet_lightbox.node import Node, NodeInput
+from callsheet_lightbox.nodes import probes
 from tests.support.engine_setups import Hold
 from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node

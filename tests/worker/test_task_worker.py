@@ -17,7 +17,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.settings import Settings
 from tests.support.accounts import People, Person
 from tests.support.control_plane_process import control_plane_process

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.cli.worker_doctor import examine_worker
+from callsheet.cli.fleet.worker_doctor import examine_worker
 from callsheet.settings import load_settings
 from callsheet.settings.findings import SettingsFinding
 from tests.worker.harness import AgentHarness

@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.properties import an
-from callsheet.identity.audit import record
+from callsheet.identity.audit_log import record
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import shows_inline
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.pages import page_of
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Asset, AssetUse, CreateAsset, CreatedAsset, Property

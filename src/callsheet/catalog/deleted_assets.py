@@ -7,9 +7,9 @@ from datetime import datetime
 from callsheet.catalog.assets import FOLDER
 from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import Unavailable
 

@@ -12,14 +12,14 @@ from typing import Any, get_args
 from uuid import UUID
 
 from callsheet.catalog.effects import FOLDER, SQL, EffectRow, LockedEffect, named, show_preview
-from callsheet.identity.audit import record
+from callsheet.identity.audit_log import record
 from callsheet.media.previews.maker import put_previews
 from callsheet.media.previews.program import CLIP, NoPreview
 from callsheet.media.previews.sandbox import AWAITED, ClipSize, Kind, OutOfTime, Previews, Read, kinds, make_previews
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import EffectPreview

@@ -11,13 +11,13 @@ from uuid import UUID
 from callsheet.catalog.assets import check_assets
 from callsheet.catalog.properties import check_overrides, primary_input
 from callsheet.catalog.workflows import refuse
-from callsheet.identity.audit import record
+from callsheet.identity.audit_log import record
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.pages import page_of
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import (

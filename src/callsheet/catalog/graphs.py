@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callsheet.catalog.known_nodes import MOST_OUTPUTS, OUTPUTS
+from callsheet.catalog.proposing.known_nodes import MOST_OUTPUTS, OUTPUTS
 from callsheet.providers.comfy.file_inputs import LINK_LENGTH, is_link
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.plurals import counted

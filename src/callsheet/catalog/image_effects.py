@@ -11,7 +11,7 @@ from callsheet.catalog.effects import SQL, property_view, show_preview
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
 from callsheet.media.previews.urls import PreviewUrls
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.catalog import EffectPreview, EffectProperty, Property
 
 

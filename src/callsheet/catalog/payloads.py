@@ -25,7 +25,7 @@ from callsheet.catalog.properties import (
     input_placeholder,
 )
 from callsheet.catalog.workflows import refuse
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.errors import FieldProblem, Unavailable
 from callsheet.wire.plurals import counted

@@ -9,18 +9,18 @@ from callsheet.catalog.assets import Assets
 from callsheet.catalog.deleted_assets import DeletedAssets
 from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
+from callsheet.catalog.engines.live_engines import EngineRegister
+from callsheet.catalog.engines.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
-from callsheet.catalog.live_engines import EngineRegister
 from callsheet.catalog.payloads import Payloads
-from callsheet.catalog.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.workflow_tests import WorkflowTests
 from callsheet.catalog.workflow_versions import WorkflowVersions
 from callsheet.catalog.workflows import Workflows
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 

@@ -13,7 +13,7 @@ from callsheet.catalog.routes import (
     effect_router,
     workflow_editing_router,
 )
-from callsheet.identity.authentication import Authentication
+from callsheet.identity.access.authentication import Authentication
 
 
 def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_of: WaitsOf) -> list[APIRouter]:

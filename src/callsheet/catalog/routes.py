@@ -9,14 +9,14 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Path, Query
 
 from callsheet.catalog.effects import EffectOffer
-from callsheet.catalog.proposal_view import proposal_of, readable_graph
+from callsheet.catalog.proposing.proposal_view import proposal_of, readable_graph
 from callsheet.catalog.room import CatalogRoom
-from callsheet.identity.audit import actor_of
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.audit_log import actor_of
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.providers.comfy.models import classes_of_graph
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.catalog import (

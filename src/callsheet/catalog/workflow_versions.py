@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.workflows import WorkflowRow
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.workflow_editing import WorkflowVersion, WorkflowVersionDetail

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from callsheet.catalog.assets import check_assets
-from callsheet.catalog.environments import judge
+from callsheet.catalog.engines.environments import judge
+from callsheet.catalog.engines.requirements import loaded_by, required_of
 from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
-from callsheet.catalog.reachable_nodes import check_reach
-from callsheet.catalog.requirements import loaded_by, required_of
-from callsheet.identity.audit import record
-from callsheet.plumbing.databases import Databases
+from callsheet.catalog.proposing.reachable_nodes import check_reach
+from callsheet.identity.audit_log import record
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import (
     FILES,
@@ -28,8 +28,8 @@ from callsheet.wire.catalog import (
     WorkflowDetail,
     WorkflowSummary,
 )
-from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
+from callsheet.wire.worker.environment import Required, Requirements
 
 SQL = statements("callsheet.catalog")
 MOST_PROBLEMS = 50

@@ -10,42 +10,22 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli import (
-    accounts,
-    database,
-    demo,
-    doctor,
-    effects,
-    fleet,
-    fleet_workflows,
-    installation_health,
-    job_export,
-    jobs,
-    lightbox,
-    pipelines,
-    profiles,
-    quotas,
-    runs,
-    scaling,
-    secrets,
-    serve,
-    settings,
-    shares,
-    simulate,
-    submit,
-    up,
-    wallet,
-    worker,
-    worker_details,
-    workflows,
-)
-from callsheet.cli.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
-from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
+from callsheet.cli.accounts import accounts, profiles, quotas, wallet
+from callsheet.cli.accounts import tenant_weights as shares
+from callsheet.cli.catalog import effects, workflows
+from callsheet.cli.fleet import fleet, fleet_workflows, scaling, worker, worker_details
+from callsheet.cli.installation import database, doctor, installation_health, lightbox, secrets, serve, settings, up
+from callsheet.cli.jobs import jobs, pipelines, runs, submit
+from callsheet.cli.shared.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
+from callsheet.cli.shared.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.cli.start import INTERRUPTED
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.errors import Refusal
+from callsheet_demo import command as demo
+from callsheet_simulation import command as simulate
+from callsheet_simulation import job_export
 
 # The output was sent to a full disk, a missing device or a closed pipe.
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EPIPE, errno.EBADF)

@@ -17,8 +17,8 @@ from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.rows import LEASE_WIDTH, BoundUse, LaneHead, TakenRow, TenantTerms, lane_of
 from callsheet.dispatch.turns import Turns
 from callsheet.dispatch.user_queues import Bound, Terms, UserQueue, bounds
-from callsheet.plumbing.database import DATABASE_AWAY, Database
-from callsheet.plumbing.sql import Connection, new_tuple, statements
+from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.sql import Connection, new_tuple, statements
 
 SQL = statements("callsheet.dispatch")
 # Rows that are read in addition to the wanted rows, because other processes may be taking the first rows at this

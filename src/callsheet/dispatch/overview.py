@@ -13,12 +13,12 @@ from uuid import UUID
 from callsheet.dispatch.facts import JobCycle, LaneKey, QueueEntry, Route
 from callsheet.dispatch.queue import Queue, open_lanes
 from callsheet.dispatch.rows import MovedRow, RouteRow, lane_of
-from callsheet.identity.audit import record
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.identity.audit_log import record
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound, WrongState
-from callsheet.wire.operations import ConcurrencyLimit, Dispatch, DispatchFilter
+from callsheet.wire.operate.operations import ConcurrencyLimit, Dispatch, DispatchFilter
 
 SQL = statements("callsheet.dispatch", "overview_statements.sql")
 

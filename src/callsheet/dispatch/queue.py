@@ -40,8 +40,8 @@ from callsheet.dispatch.queue_notifications import Arrival
 from callsheet.dispatch.rows import LEASE_WIDTH, EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow, lane_of
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection, new_tuple
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection, new_tuple
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 

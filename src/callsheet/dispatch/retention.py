@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.loops import Loop
 
 SQL = statements("callsheet.dispatch", "retention_statements.sql")

@@ -10,11 +10,11 @@ from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.queue_notifications import CHANNEL, announcer
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.dispatch.shares import TenantShares
+from callsheet.dispatch.tenant_weights import TenantShares
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.waiters import Waiters
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.notify import Listener, Notify
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.settings import JobSettings
 from callsheet.toolbox.loops import Loop
 

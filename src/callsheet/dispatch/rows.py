@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import EndStatus, Lane, Lease, RequeuedDispatch
-from callsheet.plumbing.sql import new_tuple
+from callsheet.plumbing.database.sql import new_tuple
 
 LEASE_WIDTH = len(Lease._fields)
 LANE_WIDTH = len(Lane._fields)

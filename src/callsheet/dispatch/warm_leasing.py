@@ -22,8 +22,8 @@ from callsheet.dispatch.leasing import (
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.rows import LEASE_WIDTH, TakenRow
 from callsheet.dispatch.user_queues import UserQueue
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import new_tuple
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import new_tuple
 
 
 class WarmChoice(NamedTuple):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.fleet.asg import AutoscalingGroups
-from callsheet.fleet.audit import Audit
-from callsheet.fleet.authentication import WorkerAuthentication
-from callsheet.fleet.capacity import FleetCapacity
-from callsheet.fleet.fleet_tokens import FleetTokens
-from callsheet.fleet.fleets import Fleets
-from callsheet.fleet.held_leases import HeldLeases
-from callsheet.fleet.instances import InstanceValidator
-from callsheet.fleet.poll_reports import PollReports
-from callsheet.fleet.registry import WorkerRegistry
-from callsheet.fleet.retention import AuditRetention
-from callsheet.fleet.sweeper import WorkerSweeper
-from callsheet.fleet.workers import Workers
-from callsheet.jobs.report import LeaseReports
-from callsheet.plumbing.databases import Databases
+from callsheet.fleet.fleets.capacity import FleetCapacity
+from callsheet.fleet.fleets.fleet_tokens import FleetTokens
+from callsheet.fleet.fleets.fleets import Fleets
+from callsheet.fleet.operate.workers import Workers
+from callsheet.fleet.protocol.authentication import WorkerAuthentication
+from callsheet.fleet.protocol.poll_reports import PollReports
+from callsheet.fleet.registry.asg import AutoscalingGroups
+from callsheet.fleet.registry.held_leases import HeldLeases
+from callsheet.fleet.registry.instances import InstanceValidator
+from callsheet.fleet.registry.registry import WorkerRegistry
+from callsheet.fleet.registry.retention import AuditRetention
+from callsheet.fleet.registry.sweeper import WorkerSweeper
+from callsheet.fleet.registry.worker_log import Audit
+from callsheet.jobs.lease.report import LeaseReports
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master

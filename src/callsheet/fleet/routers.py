@@ -5,21 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from callsheet.fleet.admin_routes import (
+from callsheet.fleet.operate.admin_routes import (
     admin_fleet_router,
     admin_worker_router,
     fleet_token_router,
     worker_log_router,
 )
-from callsheet.fleet.credentials import Credentials
-from callsheet.fleet.envelope import Envelope
-from callsheet.fleet.overview import FleetOverview
-from callsheet.fleet.overview_routes import WhyQueued, overview_router
-from callsheet.fleet.protocol import WorkerProtocol
-from callsheet.fleet.registration_routes import registration_router
+from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.fleet.operate.metrics_routes import WhyQueued, overview_router
+from callsheet.fleet.protocol.envelope import Envelope
+from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
+from callsheet.fleet.registry.credentials import Credentials
+from callsheet.fleet.registry.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom
-from callsheet.identity.authentication import Authentication
-from callsheet.plumbing.edge import CallerCheck
+from callsheet.identity.access.authentication import Authentication
+from callsheet.plumbing.http.edge import CallerCheck
 from callsheet.settings import FleetSettings
 
 WORKERS = "/api/worker/"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.sql import statements
 
 PROTOCOL_SQL = statements("callsheet.fleet", "protocol_statements.sql")
 LOG_SQL = statements("callsheet.fleet", "log_statements.sql")

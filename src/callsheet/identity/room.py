@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.attempts import Attempts
-from callsheet.identity.audit import AuditLog
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.invitations import Invitations
-from callsheet.identity.keys import Keys, KeyUsage
-from callsheet.identity.links import Links
-from callsheet.identity.mail import Mailer
-from callsheet.identity.mail_sender import MailSender
-from callsheet.identity.management import UserManagement
-from callsheet.identity.one_time_links import OneTimeLinks
-from callsheet.identity.password_resets import PasswordResets
-from callsheet.identity.passwords import Passwords
-from callsheet.identity.quotas import Quotas
-from callsheet.identity.sessions import Sessions, SessionSweeper
-from callsheet.identity.stream_tokens import StreamTokens
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.attempts import Attempts
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.keys import Keys, KeyUsage
+from callsheet.identity.access.one_time_links import OneTimeLinks
+from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.access.sessions import Sessions, SessionSweeper
+from callsheet.identity.access.stream_tokens import StreamTokens
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.identity.audit_log import AuditLog
+from callsheet.identity.links.invitations import Invitations
+from callsheet.identity.links.links import Links
+from callsheet.identity.links.mail import Mailer
+from callsheet.identity.links.mail_sender import MailSender
+from callsheet.identity.links.password_resets import PasswordResets
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master

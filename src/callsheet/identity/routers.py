@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from callsheet.identity.audit_routes import audit_router
-from callsheet.identity.deletion import UserDeletion
-from callsheet.identity.link_pages import link_page_router
-from callsheet.identity.link_routes import admin_link_router, link_router
-from callsheet.identity.management_routes import (
+from callsheet.identity.accounts.deletion import UserDeletion
+from callsheet.identity.accounts.management_routes import (
     tenant_management_router,
     user_credential_router,
     user_management_router,
 )
+from callsheet.identity.audit_log_routes import audit_router
+from callsheet.identity.links.link_pages import link_page_router
+from callsheet.identity.links.link_routes import admin_link_router, link_router
 from callsheet.identity.room import IdentityRoom
 from callsheet.identity.routes import StorageOf, account_router, key_router, session_list_router, session_router
 from callsheet.settings import Settings

@@ -8,17 +8,17 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.audit import actor_of, user_actor
-from callsheet.identity.authentication import COOKIE, Authentication, require
-from callsheet.identity.keys import Keys
-from callsheet.identity.managers import Manager
-from callsheet.identity.one_time_links import Caller, OneTimeLinks, require_this_machine
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
-from callsheet.identity.sessions import OpenedSession, Sessions
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import COOKIE, Authentication, require
+from callsheet.identity.access.keys import Keys
+from callsheet.identity.access.one_time_links import Caller, OneTimeLinks, require_this_machine
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.access.sessions import OpenedSession, Sessions
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.managers import Manager
+from callsheet.identity.audit_log import actor_of, user_actor
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import Forbidden
@@ -37,7 +37,7 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
-from callsheet.wire.quotas import Storage
+from callsheet.wire.operate.quotas import Storage
 
 StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
 # The proof that this browser used the link of the demo. It is sent to this path only.

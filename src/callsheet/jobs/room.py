@@ -8,30 +8,30 @@ from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.dispatch.waiters import Waiters
-from callsheet.identity.credentials import CREDENTIALS_CHANNEL
-from callsheet.identity.quotas import Quotas
-from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.active_limits import ActiveLimits, NextEnds
-from callsheet.jobs.cancel import Cancellation
-from callsheet.jobs.expire import Deadlines
-from callsheet.jobs.feeds import Feeds
-from callsheet.jobs.journal import CHANNEL, Journal
-from callsheet.jobs.progress import JobProgressWriter, ProgressSweeper
-from callsheet.jobs.reap import Reaped, Reaper
-from callsheet.jobs.reconciler import Reconciler
-from callsheet.jobs.relay import Relay
-from callsheet.jobs.report import LeaseReports
-from callsheet.jobs.retention import EventRetention
-from callsheet.jobs.retry import Retries
-from callsheet.jobs.settlement import LeaseSettlement
-from callsheet.jobs.start import Starter
-from callsheet.jobs.submit import Submission
-from callsheet.jobs.synchronous_jobs import SynchronousJobs
-from callsheet.jobs.transitions import Transitions
+from callsheet.identity.access.credentials import CREDENTIALS_CHANNEL
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.jobs.change.cancel import Cancellation
+from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.lease.progress import JobProgressWriter, ProgressSweeper
+from callsheet.jobs.lease.report import LeaseReports
+from callsheet.jobs.lease.settlement import LeaseSettlement
+from callsheet.jobs.lease.start import Starter
+from callsheet.jobs.machine.journal import CHANNEL, Journal
+from callsheet.jobs.machine.relay import Relay
+from callsheet.jobs.machine.transitions import Transitions
+from callsheet.jobs.repair.expire import Deadlines
+from callsheet.jobs.repair.reap import Reaped, Reaper
+from callsheet.jobs.repair.reconciler import Reconciler
+from callsheet.jobs.repair.retention import EventRetention
+from callsheet.jobs.stream.feeds import Feeds
+from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
+from callsheet.jobs.submit.submission import Submission
+from callsheet.jobs.submit.synchronous_jobs import SynchronousJobs
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Listener, Notify
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.loops import Loop
 

@@ -6,28 +6,22 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.room import IdentityRoom
-from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
-from callsheet.jobs.effect_preview_routes import effect_preview_router
-from callsheet.jobs.effect_previews import JobExamples
-from callsheet.jobs.effect_routes import effect_job_router
-from callsheet.jobs.effects import EffectJobs
-from callsheet.jobs.expected_waits import ExpectedWaits
-from callsheet.jobs.job_history import JobHistory
-from callsheet.jobs.operations import DispatchOperations, JobOperations
-from callsheet.jobs.outlook import CapacityOf
-from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.provider_gate import ProviderGate
-from callsheet.jobs.reader import JobReader
+from callsheet.jobs.lease.provider_gate import ProviderGate
+from callsheet.jobs.operate.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
+from callsheet.jobs.operate.job_history import JobHistory
+from callsheet.jobs.operate.operations import DispatchOperations, JobOperations
+from callsheet.jobs.operate.share_routes import share_router
+from callsheet.jobs.operate.waterfall_routes import waterfall_router
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.routes import job_router
-from callsheet.jobs.share_routes import share_router
-from callsheet.jobs.streams import Streams, stream_router, stream_token_router
-from callsheet.jobs.waterfall_routes import waterfall_router
-from callsheet.jobs.workflow_tests import workflow_test_router
+from callsheet.jobs.show.expected_waits import ExpectedWaits
+from callsheet.jobs.show.outlook import CapacityOf
+from callsheet.jobs.show.presenter import Presenter
+from callsheet.jobs.show.reader import JobReader
+from callsheet.jobs.stream.streams import Streams, stream_router, stream_token_router
 from callsheet.media.room import MediaRoom
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import JobSettings
 
 
@@ -57,30 +51,19 @@ def open_jobs_api(
     return JobsApi(
         reader=reader,
         presenter=Presenter(jobs.routing, jobs.overview, media.files, capacity_of, gate),
-        streams=Streams(jobs, reader, identity.authentication, settings.streams_per_user),
+        streams=Streams(jobs.feeds, reader, identity.authentication, settings.streams_per_user),
         waits=ExpectedWaits(jobs.overview, capacity_of, gate),
     )
 
 
-def jobs_routers(
-    databases: Databases,
-    jobs: JobsRoom,
-    api: JobsApi,
-    effect_jobs: EffectJobs,
-    identity: IdentityRoom,
-    media: MediaRoom,
-    catalog: CatalogRoom,
-) -> list[APIRouter]:
+def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[APIRouter]:
     authentication = identity.authentication
     return [
-        effect_job_router(effect_jobs, api.presenter, authentication),
         # The stream router comes before the router of jobs, which would read `stream` as a job id.
         stream_router(api.streams, api.reader, authentication),
         stream_token_router(api.reader, authentication),
         job_router(jobs, api.reader, api.presenter, authentication),
         share_router(jobs.dispatch.shares, authentication),
-        effect_preview_router(catalog, JobExamples(media.files), media.files.storage, authentication),
-        workflow_test_router(catalog, effect_jobs, jobs.submission, api.presenter, identity.audit, authentication),
         ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),
         *_operations(databases, jobs, api, identity),
     ]

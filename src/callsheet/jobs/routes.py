@@ -6,16 +6,16 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
-from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.reader import JobReader
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.machine.rows import EventRow
 from callsheet.jobs.room import JobsRoom
-from callsheet.jobs.rows import EventRow
+from callsheet.jobs.show.presenter import Presenter
+from callsheet.jobs.show.reader import JobReader
+from callsheet.jobs.show.views import event_view, job_view, listed_job_view
 from callsheet.jobs.sql import SQL
-from callsheet.jobs.views import event_view, job_view, listed_job_view
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobStatus
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.sql import statements
 
 SQL = statements("callsheet.jobs")
 ADMIN_SQL = statements("callsheet.jobs", "admin_statements.sql")

@@ -1,8 +1,8 @@
 -- database: pool
 --
 -- The changes of status of existing jobs, one statement per verb, each for any number of jobs. The statuses come from
--- the state machine (jobs/states.py). A job changes only in the charge cycle that the caller names, and only if its
--- lease_seq is in the range that the caller names.
+-- the state machine (jobs/machine/states.py). A job changes only in the charge cycle that the caller names, and only if
+-- its lease_seq is in the range that the caller names.
 --
 -- Every statement takes its locks in the same order: wallets, then jobs, then stream counters, each in key order.
 -- Therefore a LATERAL sub-select locks the jobs one after the other, in the order of `wanted_transition`, before they

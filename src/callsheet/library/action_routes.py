@@ -9,13 +9,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
-from callsheet.jobs.deletion import JobDeletion
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.change.deletion import JobDeletion
 from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.media.storage.responses import content_disposition
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.library import MOST_JOBS, JobOutcomes, ManyJobs
 
 ZIP = "application/zip"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
-from callsheet.jobs.cancel import Cancellation
-from callsheet.jobs.deletion import JobDeletion
-from callsheet.jobs.reader import JobReader
-from callsheet.jobs.retry import Retries
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.change.cancel import Cancellation
+from callsheet.jobs.change.deletion import JobDeletion
+from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.show.reader import JobReader
 from callsheet.wire.errors import Refusal
 from callsheet.wire.jobs import ACTIVE, JobStatus
 from callsheet.wire.library import JobOutcome, JobOutcomes

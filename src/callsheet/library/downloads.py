@@ -8,12 +8,12 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.library.lists import SQL
 from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.media.storage.responses import clean_name, download_name
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import NotFound
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.effects import EffectName, Effects
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.library.search import Filters
 from callsheet.media.files import FileRow, Files
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobError, JobStatus

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.catalog.room import CatalogRoom
-from callsheet.jobs.deletion import JobDeletion
-from callsheet.jobs.description_backfill import DescriptionBackfill
-from callsheet.jobs.reader import JobReader
+from callsheet.jobs.change.deletion import JobDeletion
+from callsheet.jobs.operate.description_backfill import DescriptionBackfill
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.show.reader import JobReader
 from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.library.lists import JobLists
-from callsheet.library.shares import Openings, Shares
+from callsheet.library.public_links import Openings, Shares
 from callsheet.media.room import MediaRoom
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from callsheet.identity.authentication import Authentication
+from callsheet.identity.access.authentication import Authentication
 from callsheet.library.action_routes import job_deletion_router, library_action_router
+from callsheet.library.public_link_routes import share_link_router, shared_result_router
 from callsheet.library.room import LibraryRoom
 from callsheet.library.routes import library_router
-from callsheet.library.share_routes import share_link_router, shared_result_router
 
 
 def library_routers(library: LibraryRoom, authentication: Authentication) -> list[APIRouter]:

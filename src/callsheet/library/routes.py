@@ -8,12 +8,12 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 
 from callsheet.catalog.effects import Effects
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Moment, OptionalLine, Page
 from callsheet.wire.forms import Slug
 from callsheet.wire.jobs import JobStatus

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.search_terms import BEHIND_LAST, ids_between, patterns
+from callsheet.jobs.show.search_terms import BEHIND_LAST, ids_between, patterns
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import Medium
 

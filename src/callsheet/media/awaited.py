@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.identity.routing import TenantRouting
+from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.media.files import SQL
 from callsheet.media.names import upload_of
 from callsheet.wire.errors import WrongState

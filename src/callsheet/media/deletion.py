@@ -17,9 +17,9 @@ from callsheet.media.files import SQL
 from callsheet.media.previews.maker import preview_keys
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import InUse, NotFound
 from callsheet.wire.media import VideoStatus
 

@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.media.previews.maker import preview_folder
 from callsheet.media.previews.sandbox import kinds
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.responses import download_name, served_type, shows_inline
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound
 from callsheet.wire.media import File, MediaPreviews

@@ -7,15 +7,15 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.audit import actor_of
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.audit_log import actor_of
 from callsheet.media.usage import WHOLE_TENANT, StorageUsage
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.identity import Tenant
-from callsheet.wire.quotas import ChangeQuotas, TenantQuotas
+from callsheet.wire.operate.quotas import ChangeQuotas, TenantQuotas
 
 NO_TENANT = "There is no such tenant."
 

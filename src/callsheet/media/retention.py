@@ -9,7 +9,7 @@ from uuid import UUID
 
 from callsheet.media.deletion import Deletion, OwnerOfMedia
 from callsheet.media.files import SQL
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop

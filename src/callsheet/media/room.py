@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.identity.quotas import Quotas
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.free_space import FreeSpace
@@ -18,7 +18,7 @@ from callsheet.media.sweeper import MediaSweeper, StorageSweeper
 from callsheet.media.uploads import Uploads
 from callsheet.media.usage import StorageUsage
 from callsheet.media.videos import Videos
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
-from callsheet.identity.routing import TenantRouting
 from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.quota_routes import quota_router

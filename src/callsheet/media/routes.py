@@ -8,13 +8,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom
 from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, UploadLimits, Video, VideoStatus
 

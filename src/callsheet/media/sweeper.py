@@ -16,9 +16,9 @@ from callsheet.media.deletion import paths_of
 from callsheet.media.files import SQL
 from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
 from callsheet.media.storage.owner import StorageOwner
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, Statement
 from callsheet.settings import Settings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger

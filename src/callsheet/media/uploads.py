@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, FileRow, Files
 from callsheet.media.free_space import FreeSpace

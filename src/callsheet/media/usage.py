@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.identity.principal import Owner
-from callsheet.identity.quotas import Quotas
+from callsheet.identity.access.principal import Owner
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.media.files import SQL
-from callsheet.plumbing.database import DATABASE_AWAY, Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable
+from callsheet.wire.operate.quotas import DatabaseUse, QuotaLimits, Storage, StorageUse
 from callsheet.wire.plurals import counted
-from callsheet.wire.quotas import DatabaseUse, QuotaLimits, Storage, StorageUse
 
 # The user id of the row with the sums of the whole tenant.
 WHOLE_TENANT = UUID(int=0)

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.access.principal import Principal
 from callsheet.media.files import SQL, FileRow, Files, listed_files
 from callsheet.media.uploads import Uploads
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.pages import MOST_PAGE_BYTES
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound

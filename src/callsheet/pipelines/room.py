@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from callsheet.catalog.room import CatalogRoom
-from callsheet.jobs.journal import CHANNEL as EVENT_CHANNEL
+from callsheet.jobs.machine.journal import CHANNEL as EVENT_CHANNEL
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.room import MediaRoom
-from callsheet.pipelines.collector import Collector
-from callsheet.pipelines.definitions import Pipelines
-from callsheet.pipelines.guidance import Guidance, open_guidance
-from callsheet.pipelines.open_jobs import OpenJobs
-from callsheet.pipelines.pipeline_templates import StartingPoints
-from callsheet.pipelines.run_deletion import RunDeletion
-from callsheet.pipelines.run_figures import RunMetrics, RunNumbers
-from callsheet.pipelines.run_previews import RunPreviews
-from callsheet.pipelines.runs import Runs
-from callsheet.pipelines.scheduler import RunScheduler
-from callsheet.pipelines.step_jobs import StepJobs
-from callsheet.pipelines.step_workflows import StepWorkflows
-from callsheet.pipelines.task_steps import TaskPlans
-from callsheet.pipelines.versions import Versions
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Listener
+from callsheet.pipelines.design.definitions import Pipelines
+from callsheet.pipelines.design.pipeline_templates import StartingPoints
+from callsheet.pipelines.design.step_workflows import StepWorkflows
+from callsheet.pipelines.design.versions import Versions
+from callsheet.pipelines.judge.guidance import Guidance, open_guidance
+from callsheet.pipelines.run.collector import Collector
+from callsheet.pipelines.run.deletion import RunDeletion
+from callsheet.pipelines.run.figures import RunMetrics, RunNumbers
+from callsheet.pipelines.run.open_jobs import OpenJobs
+from callsheet.pipelines.run.previews import RunPreviews
+from callsheet.pipelines.run.runs import Runs
+from callsheet.pipelines.run.scheduler import RunScheduler
+from callsheet.pipelines.run.step_jobs import StepJobs
+from callsheet.pipelines.run.task_steps import TaskPlans
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Listener
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.loops import Loop
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from callsheet.identity.authentication import Authentication
-from callsheet.jobs.presenter import Presenter
-from callsheet.pipelines.candidate_routes import (
+from callsheet.identity.access.authentication import Authentication
+from callsheet.jobs.show.presenter import Presenter
+from callsheet.pipelines.design.design_routes import design_router
+from callsheet.pipelines.judge.candidate_routes import (
     candidate_router,
     guidance_router,
     run_candidate_router,
     run_view_router,
 )
-from callsheet.pipelines.design_routes import design_router
 from callsheet.pipelines.room import PipelinesRoom
 from callsheet.pipelines.routes import pipeline_router, run_router
 

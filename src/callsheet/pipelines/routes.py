@@ -7,18 +7,18 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
-from callsheet.pipelines.definitions import Pipelines
-from callsheet.pipelines.gallery import Gallery
-from callsheet.pipelines.run_deletion import RunDeletion
-from callsheet.pipelines.runs import Runs
-from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
+from callsheet.pipelines.design.definitions import Pipelines
+from callsheet.pipelines.judge.gallery import Gallery
+from callsheet.pipelines.run.deletion import RunDeletion
+from callsheet.pipelines.run.runs import Runs
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
-from callsheet.wire.pipeline_design import ListedPipeline
-from callsheet.wire.pipelines import (
+from callsheet.wire.pipelines.design import ListedPipeline
+from callsheet.wire.pipelines.pipelines import (
     CreatePipeline,
     CreateRun,
     Pipeline,

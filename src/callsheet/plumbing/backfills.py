@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.ownership import POOL_SQL
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.ownership import POOL_SQL
+from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 

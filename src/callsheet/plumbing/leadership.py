@@ -13,8 +13,8 @@ from typing import Any
 
 import asyncpg
 
-from callsheet.plumbing.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.database.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
+from callsheet.plumbing.database.sql import Connection
 
 TRY = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
 PING_SECONDS = 5.0

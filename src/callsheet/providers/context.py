@@ -9,9 +9,9 @@ from typing import Any
 
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.media import MediaProvider
-from callsheet.toolbox.addresses import Network
-from callsheet.toolbox.certificates import certificates
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.addresses import Network
+from callsheet.toolbox.http.certificates import certificates
+from callsheet.toolbox.http.client import GuardedClient
 
 EVERYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 

@@ -11,7 +11,7 @@ from typing import IO
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import MadeFile
-from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
+from callsheet.toolbox.http.client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
 from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, is_one_of, media_type_of
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -20,8 +20,8 @@ from callsheet.providers.lightbox import provider as lightbox
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.media_actor import MediaActor
 from callsheet.providers.replicate import provider as replicate
-from callsheet.toolbox.addresses import Network
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.http.addresses import Network
 from callsheet.wire.tasks import ALIASES
 
 PROVIDER_GROUP: Final = "callsheet.providers"

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.http.templates import dug
-from callsheet.toolbox.http_client import GuardedClient, OutgoingError
+from callsheet.toolbox.http.client import GuardedClient, OutgoingError
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.sanitizing import clean_line
+from callsheet.toolbox.redaction.sanitizing import clean_line
 
 log = get_logger(__name__)
 

@@ -13,18 +13,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from callsheet.fleet.retiring import begin_to_end, forget_ended, reinstate, retire
-from callsheet.plumbing.databases import Databases
+from callsheet.fleet.fleets.retiring import begin_to_end, forget_ended, reinstate, retire
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.ownership import Central, read_central
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.leadership import SILENT_SECONDS, Leadership
-from callsheet.plumbing.ownership import Central, read_central
-from callsheet.plumbing.sql import Connection
 from callsheet.scaling.driver import Actual, Driver, DriverError
 from callsheet.scaling.fleet_states import SQL, FleetState, read_fleets
 from callsheet.scaling.memory import FleetObservation, look, with_orders
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.policy import Decision, Situation, decide
-from callsheet.scaling.sharing import FleetQueue
+from callsheet.scaling.queue_split import FleetQueue
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.concurrently import all_of

@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.catalog.requirements import missing_in
-from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
-from callsheet.fleet.retiring import AUTOSCALER
-from callsheet.plumbing.ownership import UNKNOWN_SYSTEM, Central
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.catalog.engines.requirements import missing_in
+from callsheet.fleet.fleets.retiring import AUTOSCALER
+from callsheet.fleet.registry.registry import ALIVE_SECONDS, OWN_PREFIX
+from callsheet.plumbing.database.ownership import UNKNOWN_SYSTEM, Central
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.scaling.driver import ScaledFleet
 from callsheet.scaling.memory import Memory, RegisteredWorker
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.sharing import FleetQueue, ServingFleet, WaitingRoute, share_out, share_places
-from callsheet.wire.environment import Lack
+from callsheet.scaling.queue_split import FleetQueue, ServingFleet, WaitingRoute, share_out, share_places
+from callsheet.wire.worker.environment import Lack
 
 SQL = statements("callsheet.scaling")
 # More jobs of one route are not counted: this many are minutes of work for a thousand workers.

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from callsheet.fleet.registry import DEFAULT_PROVIDERS
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.fleet.registry.registry import DEFAULT_PROVIDERS
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.scaling.fleet_states import MOST_COUNTED
 from callsheet.scaling.policy import MOST_WORKERS, Policy, PolicyWorker, Situation, needed_workers
-from callsheet.scaling.sharing import UNMEASURED_SECONDS
+from callsheet.scaling.queue_split import UNMEASURED_SECONDS
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Query
 
-from callsheet.fleet.admin_routes import FleetId
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.plumbing.routing import Router
+from callsheet.fleet.operate.admin_routes import FleetId
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.plumbing.http.routing import Router
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.policy import MOST_SECONDS
 from callsheet.wire.fleet import FleetMetric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.scaling.autoscaler import Autoscaler
 from callsheet.scaling.driver import Driver
 from callsheet.scaling.drivers import open_drivers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from callsheet.identity.authentication import Authentication
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.authentication import Authentication
+from callsheet.plumbing.database.databases import Databases
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.metric_routes import metric_router
 from callsheet.scaling.room import ScalingRoom

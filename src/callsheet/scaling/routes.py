@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from callsheet.fleet.admin_routes import NUMBER_CURSOR, FleetId
-from callsheet.identity.audit import actor_of
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.pages import LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.fleet.operate.admin_routes import NUMBER_CURSOR, FleetId
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.audit_log import actor_of
+from callsheet.plumbing.database.pages import LIMIT
+from callsheet.plumbing.http.routing import Router
 from callsheet.scaling.rules import ScalingRules
 from callsheet.wire.base import Page
-from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
+from callsheet.wire.operate.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
 
 
 def scaling_driver_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:

@@ -7,17 +7,17 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from callsheet.fleet.retiring import reinstate
-from callsheet.identity.audit import record
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.ownership import read_central
-from callsheet.plumbing.sql import Connection
+from callsheet.fleet.fleets.retiring import reinstate
+from callsheet.identity.audit_log import record
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.ownership import read_central
+from callsheet.plumbing.database.sql import Connection
 from callsheet.scaling.driver import Driver, OptionError
 from callsheet.scaling.fleet_states import SQL
 from callsheet.scaling.policy import Policy, PolicyError
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
+from callsheet.wire.operate.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
 
 SHOWN_DECISIONS = 3
 

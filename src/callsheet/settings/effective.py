@@ -13,7 +13,7 @@ from callsheet.settings.installation_search import find_place
 from callsheet.settings.loading import source_reader
 from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import variable_name
-from callsheet.toolbox.redaction import redact
+from callsheet.toolbox.redaction.redaction import redact
 
 MASK = "********"
 # Units by the end of a setting's name.

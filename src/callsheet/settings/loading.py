@@ -27,7 +27,7 @@ from callsheet.settings.variables import (
     read_config,
     variable_name,
 )
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.redaction.redaction import redact_text
 from callsheet.wire.reasons import reason_of, text_of_validator
 
 

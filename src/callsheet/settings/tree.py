@@ -44,7 +44,7 @@ from callsheet.settings.scaling import ScalingSettings
 from callsheet.settings.statistics import StatisticsSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
-from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.http.addresses import is_loopback
 from callsheet.toolbox.sections import Section
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.providers.actor import Actor, Plan, title_of
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.payload_forms import PayloadForm, form_of

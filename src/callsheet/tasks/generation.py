@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
-from callsheet.jobs.submit import Submission, SubmittedJob
-from callsheet.jobs.views import job_view
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.show.views import job_view
+from callsheet.jobs.submit.submission import Submission, SubmittedJob
+from callsheet.plumbing.database.databases import Databases
 from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.tasks.products import Products
 from callsheet.tasks.runner import SynchronousTasks

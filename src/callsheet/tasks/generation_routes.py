@@ -6,12 +6,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Response
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.principal import Principal
-from callsheet.jobs.presenter import Presenter
-from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.show.presenter import Presenter
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.routing import Router
 from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, GenerationJobs, Kind
 from callsheet.tasks.products import Products
 from callsheet.wire.base import KeyedRequest, Page

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from callsheet.identity.principal import Owner
-from callsheet.jobs.descriptions import JobDescription, texts_of
-from callsheet.jobs.effects import EffectJobs
-from callsheet.jobs.new_jobs import NewJob, NewTask
+from callsheet.effects.effect_jobs import EffectJobs
+from callsheet.identity.access.principal import Owner
+from callsheet.jobs.show.descriptions import JobDescription, texts_of
+from callsheet.jobs.submit.new_jobs import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan, title_of
 from callsheet.providers.media import Finish
 from callsheet.settings import TaskSettings

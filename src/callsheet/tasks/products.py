@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import statements
+from callsheet.identity.access.principal import Principal
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.pages import page_of
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.generation import Product

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
-from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.reader import JobReader, with_outcomes
-from callsheet.jobs.rows import JobRow, ListedJob
-from callsheet.jobs.views import job_view, listed_job_view
-from callsheet.plumbing.sql import statements
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.machine.rows import JobRow, ListedJob
+from callsheet.jobs.show.presenter import Presenter
+from callsheet.jobs.show.reader import JobReader, with_outcomes
+from callsheet.jobs.show.views import job_view, listed_job_view
+from callsheet.plumbing.database.sql import statements
 from callsheet.tasks.views import task_view
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound

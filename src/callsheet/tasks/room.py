@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.jobs.effects import EffectJobs
-from callsheet.jobs.provider_gate import ProviderGate
+from callsheet.effects.effect_jobs import EffectJobs
+from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.room import JobsRoom
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors

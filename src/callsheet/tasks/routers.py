@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter
 
-from callsheet.identity.authentication import Authentication
+from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.routers import JobsApi
 from callsheet.providers.media import MediaProvider

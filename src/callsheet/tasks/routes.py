@@ -8,15 +8,15 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from callsheet.identity.authentication import Authentication, StreamUser
-from callsheet.identity.principal import Principal
-from callsheet.jobs.cancel import Cancellation
-from callsheet.jobs.retry import Retries
-from callsheet.jobs.streams import STREAM, Streams, last_event_seen
-from callsheet.plumbing.event_stream import EventStream
-from callsheet.plumbing.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication, StreamUser
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.change.cancel import Cancellation
+from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.stream.streams import STREAM, Streams, last_event_seen
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.event_stream import EventStream
+from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
 from callsheet.tasks.reader import TaskReader

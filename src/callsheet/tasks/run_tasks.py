@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.identity.principal import Owner
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.task_files import PIPELINE
+from callsheet.identity.access.principal import Owner
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.jobs.submit.task_files import PIPELINE
 from callsheet.providers.actor import Plan
 from callsheet.providers.media import Finish
 from callsheet.tasks.actors import Actors

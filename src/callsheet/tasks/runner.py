@@ -8,15 +8,15 @@ from contextlib import aclosing, suppress
 from typing import Protocol, cast
 from uuid import UUID
 
-from callsheet.jobs.feeds import Item
-from callsheet.jobs.new_jobs import NewJob
-from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.provider_gate import EveryProvider, ProviderGate, ProviderPaused
-from callsheet.jobs.reader import find_job
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate, ProviderPaused
+from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.room import JobsRoom
-from callsheet.jobs.rows import JobRow
-from callsheet.jobs.submit import SubmittedJob
-from callsheet.plumbing.database import Database
+from callsheet.jobs.show.reader import find_job
+from callsheet.jobs.stream.feeds import Item
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.jobs.submit.submission import SubmittedJob
+from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.jobs import TERMINAL
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from callsheet.identity.principal import Principal
-from callsheet.identity.quotas import check_payload
-from callsheet.jobs.priorities import check_priority
-from callsheet.jobs.submit import Submission, SubmittedJob
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.accounts.quotas import check_payload
+from callsheet.jobs.submit.priorities import check_priority
+from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.tasks import SubmitTask, actor_named

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from callsheet.identity.audit import AuditLog
-from callsheet.plumbing.database import Database
+from callsheet.identity.audit_log import AuditLog
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wallet.ledger import credit
 from callsheet.wire.wallet import CreditResponse

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest

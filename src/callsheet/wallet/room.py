@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.loops import Loop
-from callsheet.wallet.requested_audits import LedgerAuditor, LedgerAudits
+from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
+from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
-from callsheet.identity.routing import TenantRouting
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.database.databases import Databases
 from callsheet.wallet.room import WalletRoom
 from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
 

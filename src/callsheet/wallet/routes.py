@@ -8,20 +8,20 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from callsheet.identity.accounts import Accounts
-from callsheet.identity.audit import AuditLog, actor_of
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
-from callsheet.identity.routing import TenantRouting
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.idempotency import IdempotencyKey
-from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.identity.audit_log import AuditLog, actor_of
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.http.idempotency import IdempotencyKey
+from callsheet.plumbing.http.routing import Router
 from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, holdings_of, holds_of, transactions_of
-from callsheet.wallet.requested_audits import LedgerAudits
+from callsheet.wallet.requested_checks import LedgerAudits
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.wallet import Credit, CreditResponse, Hold, LedgerAudit, Transaction, Wallet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.http.addresses import is_loopback
 
 
 def origin_of(url: str) -> str:

@@ -13,14 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.jobs.provider_gate import Pause, ProviderPaused
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Notify
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.jobs.lease.provider_gate import Pause, ProviderPaused
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Notify
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.redaction import redact_start
+from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.webhooks.breaker_rules import Breaker, BreakerLimits, Call, after_failure
 from callsheet.webhooks.metrics import CallMetrics
 

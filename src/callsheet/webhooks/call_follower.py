@@ -8,8 +8,8 @@ from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
-from callsheet.jobs.progress import JobProgressWriter, ProgressReport
-from callsheet.jobs.provider_gate import ProviderPaused
+from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
+from callsheet.jobs.lease.provider_gate import ProviderPaused
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, Prediction, WebhookProvider

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.jobs.progress import JobProgressWriter, ProgressReport
-from callsheet.plumbing.database import DATABASE_AWAY
-from callsheet.plumbing.databases import Databases
+from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
+from callsheet.plumbing.database.database import DATABASE_AWAY
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import CallbackRefused, Prediction, WebhookProvider
 from callsheet.toolbox.clock import Clock

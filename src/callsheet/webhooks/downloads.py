@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid4
 
-from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.media.storage import Storage
-from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
+from callsheet.toolbox.http.client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, media_type_of

@@ -7,17 +7,17 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
-from callsheet.jobs.provider_gate import CallReport, Pause
-from callsheet.plumbing.databases import Databases
+from callsheet.jobs.lease.provider_gate import CallReport, Pause
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish
 from callsheet.toolbox.logs import get_logger
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import Breakers
 from callsheet.webhooks.callback_urls import CallbackUrls, hash_of
-from callsheet.wire.worker import CallbackAddress
+from callsheet.wire.worker.protocol import CallbackAddress
 
 SQL = statements("callsheet.webhooks")
 log = get_logger(__name__)

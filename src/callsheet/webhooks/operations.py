@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from callsheet.identity.audit import actor_of, record
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.databases import Databases
+from callsheet.identity.access.principal import Principal
+from callsheet.identity.audit_log import actor_of, record
+from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.media import Finish
 from callsheet.webhooks.breakers import Breakers, BreakerState
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.errors import NotFound
-from callsheet.wire.providers import Provider
+from callsheet.wire.operate.providers import Provider
 
 
 class ProviderOperations:

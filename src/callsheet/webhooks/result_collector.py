@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from callsheet.jobs.outcomes import Failure
-from callsheet.jobs.report import LeaseReports
-from callsheet.jobs.transition_requests import JobOutputFile
+from callsheet.jobs.lease.outcomes import Failure
+from callsheet.jobs.lease.report import LeaseReports
+from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import is_one_of
-from callsheet.toolbox.redaction import redact_start
+from callsheet.toolbox.redaction.redaction import redact_start
+from callsheet.toolbox.redaction.sanitizing import clean_line
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.toolbox.sanitizing import clean_line
 from callsheet.webhooks.downloads import JobKey, OutputDownloads, TryLater, Unusable
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 from callsheet.wire.errors import LeaseLost, NotFound

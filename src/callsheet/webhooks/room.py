@@ -8,12 +8,12 @@ from typing import cast
 
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Listener, Notify
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.providers.media import Finish, MediaProvider, WebhookProvider
 from callsheet.settings import Settings
 from callsheet.toolbox.clock import Clock, SystemClock
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 from callsheet.webhooks.breakers import CHANNEL, Breakers, ProviderWatch

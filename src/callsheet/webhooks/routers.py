@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from callsheet.identity.authentication import Authentication
-from callsheet.plumbing.edge import CallerCheck
+from callsheet.identity.access.authentication import Authentication
+from callsheet.plumbing.http.edge import CallerCheck
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.room import WebhooksRoom
 from callsheet.webhooks.routes import admin_provider_router, callback_router

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.permissions import Permission
-from callsheet.identity.principal import Principal
-from callsheet.plumbing.routing import Router
+from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.plumbing.http.routing import Router
 from callsheet.webhooks.callback_urls import PATH
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.operations import ProviderOperations
 from callsheet.wire.errors import MalformedRequest
-from callsheet.wire.providers import Provider, Providers
+from callsheet.wire.operate.providers import Provider, Providers
 
 
 def callback_router(callbacks: Callbacks) -> APIRouter:

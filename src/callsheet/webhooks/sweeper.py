@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.loops import Loop
 
 SQL = statements("callsheet.webhooks")

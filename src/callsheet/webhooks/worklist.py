@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.plumbing.database import DATABASE_AWAY
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.database.database import DATABASE_AWAY
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.redaction import redact_start
+from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.webhooks.predictions import as_row, of_row
 
 SQL = statements("callsheet.webhooks")

@@ -10,9 +10,9 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
 from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, OptionalLine, ResponseModel, Switch, UserRequest
-from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
 from callsheet.wire.media import MediaPreviews, UploadRequest
+from callsheet.wire.worker.environment import Required, Requirements
 
 LONGEST_TEXT = 20_000
 # Seeds of engines are unsigned numbers of 64 bits.

@@ -9,10 +9,10 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, model_validator
 
 from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
-from callsheet.wire.environment import CannotRun, Environment, Lack
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
-from callsheet.wire.scaling import ScalingState
-from callsheet.wire.worker import Reason, WorkerRequest, whole_text
+from callsheet.wire.operate.scaling import ScalingState
+from callsheet.wire.worker.environment import CannotRun, Environment, Lack
+from callsheet.wire.worker.protocol import Reason, WorkerRequest, whole_text
 
 # The id is part of URLs, so it has no slash. For example an instance id, a host name or a UUID.
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, Stri
 
 from callsheet.wire.base import PRINTABLE, Line, OptionalLine, ResponseModel, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
-from callsheet.wire.quotas import Storage
+from callsheet.wire.operate.quotas import Storage
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 # Passwords that a release of Callsheet printed for anyone to read.

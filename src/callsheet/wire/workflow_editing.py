@@ -20,8 +20,8 @@ from callsheet.wire.catalog import (
     RefundOnCancel,
     Values,
 )
-from callsheet.wire.environment import Requirements
 from callsheet.wire.forms import Extension, Provider, Slug
+from callsheet.wire.worker.environment import Requirements
 
 
 class ProposeWorkflow(UserRequest):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from callsheet.catalog.graphs import check_graph, normalized, texts_of
-from callsheet.catalog.known_nodes import OUTPUTS
-from callsheet.catalog.reachable_nodes import check_reach
-from callsheet.lightbox.nodes import build_registry
+from callsheet.catalog.proposing.known_nodes import OUTPUTS
+from callsheet.catalog.proposing.reachable_nodes import check_reach
 from callsheet.providers.comfy.file_inputs import takes_file
+from callsheet_lightbox.nodes import build_registry
 from tests.support.catalog_api import GRAPH
 
 NODE: dict[str, Any] = {"class_type": "EmptyImage", "inputs": {}}

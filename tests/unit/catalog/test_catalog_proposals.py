@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.catalog.proposals import inputs_of, propose
+from callsheet.catalog.proposing.proposals import inputs_of, propose
 from callsheet.catalog.workflows import checked
 from callsheet.providers.comfy.node_forms import NodeForms, forms_of_object_info
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from callsheet.catalog.properties import MIME_TYPES, check_output
-from callsheet.catalog.proposals import propose
 from callsheet.catalog.proposing.outputs import named_output, outputs_of
+from callsheet.catalog.proposing.proposals import propose
 from callsheet.providers.comfy.node_forms import NodeForm, forms_of_object_info
 from tests.support.lightbox_recordings import sample
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callsheet.catalog.requirements import MOST_LACKS, ReportedInventory, lacks, missing_text, required_of
+from callsheet.catalog.engines.requirements import MOST_LACKS, ReportedInventory, lacks, missing_text, required_of
 from callsheet.wire.catalog import Property
-from callsheet.wire.environment import Environment, Lack, Required, Requirements
+from callsheet.wire.worker.environment import Environment, Lack, Required, Requirements
 
 GRAPH = {
     "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sd15.safetensors"}},

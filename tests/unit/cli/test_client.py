@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from callsheet.cli.client import Client, media_type
-from callsheet.cli.login import Login, login_for, login_of, write_demo_login
-from callsheet.cli.profile_store import Profile, Profiles, write_profiles
+from callsheet.cli.shared.client import Client, media_type
+from callsheet.cli.shared.login import Login, login_for, login_of, write_demo_login
+from callsheet.cli.shared.profile_store import Profile, Profiles, write_profiles
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.jobs import JobEvent, JobOutput, JobProgress

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.cli.declarations import changes, read_declaration
+from callsheet.cli.jobs.declarations import changes, read_declaration
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.pipelines import CreatePipeline, Pipeline, Step
+from callsheet.wire.pipelines.pipelines import CreatePipeline, Pipeline, Step
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 EFFECT = UUID(int=9)

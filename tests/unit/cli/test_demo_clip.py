@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from callsheet.cli.demo_clip import compare_negative, make_clip
+from callsheet_demo.clip import compare_negative, make_clip
 from tests.support import clips
 
 

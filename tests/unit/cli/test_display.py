@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from rich.console import Console
 
-from callsheet.cli.display import BAR_WIDTH, TASK_STAGES, JobDisplay, transfer
+from callsheet.cli.shared.display import BAR_WIDTH, TASK_STAGES, JobDisplay, transfer
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
-from callsheet.wire.worker import UPLOADING
+from callsheet.wire.worker.protocol import UPLOADING
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = uuid4()

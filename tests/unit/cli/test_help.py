@@ -43,6 +43,8 @@ ROOMS = {
     "callsheet.toolbox",
     "callsheet.wire",
     "callsheet.providers",
+    "callsheet_demo",
+    "callsheet_simulation",
 }
 
 
@@ -113,9 +115,13 @@ def test_asking_for_help_loads_neither_server_nor_client() -> None:
         set(json.loads(subprocess.run([sys.executable, "-c", each], capture_output=True, check=True).stdout))
         for each in (code, before)
     )
-    packages = {name.partition(".")[0] for name in loaded - known} - set(sys.stdlib_module_names) - {"callsheet"}
-    assert {name for name in packages if not name.startswith("_")} <= LIGHT
-    assert {".".join(name.split(".")[:2]) for name in loaded if name.startswith("callsheet")} <= ROOMS
+    packages = {name.partition(".")[0] for name in loaded - known} - set(sys.stdlib_module_names)
+    assert {name for name in packages if not name.startswith(("_", "callsheet"))} <= LIGHT
+    assert {
+        ".".join(name.split(".")[: 2 if name.startswith("callsheet.") else 1])
+        for name in loaded
+        if name.startswith("callsheet")
+    } <= ROOMS
 
 
 @pytest.mark.thorough

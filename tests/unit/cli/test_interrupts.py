@@ -20,7 +20,7 @@ INTERRUPTED_IMPORT = """
 import os, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "callsheet.cli.doctor":
+        if name == "callsheet.cli.installation.doctor":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
 from callsheet.cli.start import main

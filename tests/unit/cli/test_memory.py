@@ -9,8 +9,8 @@ import sys
 CHECKS = """
 import asyncio, resource
 from pathlib import Path
-from callsheet.cli import serve
-from callsheet.identity.passwords import THREADS, Passwords
+from callsheet.cli.installation import serve
+from callsheet.identity.access.passwords import THREADS, Passwords
 
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.cli.login import Login, login_of, write_demo_login
-from callsheet.cli.profile_store import Profile, Profiles, profiles_file, read_profiles, write_profiles
+from callsheet.cli.shared.login import Login, login_of, write_demo_login
+from callsheet.cli.shared.profile_store import Profile, Profiles, profiles_file, read_profiles, write_profiles
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 

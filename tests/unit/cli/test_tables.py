@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from callsheet.cli import console
-from callsheet.cli.console import moment, relative, seconds_text
-from callsheet.cli.tables import print_rows
+from callsheet.cli.shared import console
+from callsheet.cli.shared.console import moment, relative, seconds_text
+from callsheet.cli.shared.tables import print_rows
 
 ID = str(UUID(int=2**127))
 SENTENCE = "No worker that can run it is online, so it waits for one to come"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.cli.values import read_payload
+from callsheet.cli.shared.values import read_payload
 from callsheet.toolbox.errors import OperatorError
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.media.archive import LONG, ArchiveEntry, zipped
-from callsheet.pipelines.export import folder_in_archive
+from callsheet.pipelines.judge.export import folder_in_archive
 
 AT = datetime(2026, 5, 4, 3, 2, 2, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from callsheet.plumbing.migrate import known_migrations
+from callsheet.plumbing.database.migrate import known_migrations
 from tools.keep_statements import every_statement
 
 # The condition written out: the place that is left for a child, or the number of failures.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.pipelines.expectations import Link, expected_candidates
-from callsheet.wire.pipelines import Strategy
+from callsheet.pipelines.run.expectations import Link, expected_candidates
+from callsheet.wire.pipelines.pipelines import Strategy
 
 DEEP, WIDE = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from callsheet.pipelines.open_jobs import OpenJobs
+from callsheet.pipelines.run.open_jobs import OpenJobs
 
 FIRST, SECOND, THIRD = (UUID(int=number) for number in (1, 2, 3))
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.pipelines.pairs import Contender, choose_pair, choose_pairs, number_of_pairs
+from callsheet.pipelines.judge.pairs import Contender, choose_pair, choose_pairs, number_of_pairs
 
 contender = st.builds(
     Contender,

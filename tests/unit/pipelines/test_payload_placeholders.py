@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.pipelines.payload_placeholders import (
+from callsheet.pipelines.run.payload_placeholders import (
     address_places,
     check_payload,
     filled,
@@ -14,7 +14,7 @@ from callsheet.pipelines.payload_placeholders import (
     placed_names,
     variables_in,
 )
-from callsheet.pipelines.workflow_placeholders import Needs
+from callsheet.pipelines.run.workflow_placeholders import Needs
 
 EVERYTHING = Needs(prompt=True, parent=True, variables=True)
 PAYLOAD: dict[str, Any] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from callsheet.pipelines.pipeline_templates import StepKind, filled_template, fits, read_starting_points
+from callsheet.pipelines.design.pipeline_templates import StepKind, filled_template, fits, read_starting_points
 from callsheet.wire.catalog import EffectProperty
-from callsheet.wire.pipeline_design import StepWorkflow
-from callsheet.wire.pipelines import CreateRun, NewStep
+from callsheet.wire.pipelines.design import StepWorkflow
+from callsheet.wire.pipelines.pipelines import CreateRun, NewStep
 
 POINTS = {each.slug: each for each in read_starting_points()}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.pipelines.ratings import TOGETHER, K, points, points_back, points_back_together, points_together
-from callsheet.wire.candidates import Verdict
-from callsheet.wire.pipelines import START_ELO
+from callsheet.pipelines.judge.ratings import TOGETHER, K, points, points_back, points_back_together, points_together
+from callsheet.wire.pipelines.candidates import Verdict
+from callsheet.wire.pipelines.pipelines import START_ELO
 
 ratings = st.integers(min_value=0, max_value=10_000)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from callsheet.pipelines.run_views import SpendingBounds, SpentPart, part_seconds, spending_view
+from callsheet.pipelines.run.views import SpendingBounds, SpentPart, part_seconds, spending_view
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 

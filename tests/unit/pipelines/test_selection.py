@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_accepted, next_group
+from callsheet.pipelines.run.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_accepted, next_group
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.wire.pipelines import Strategy
+from callsheet.wire.pipelines.pipelines import Strategy
 
 FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
 

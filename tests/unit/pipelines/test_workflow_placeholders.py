@@ -13,10 +13,10 @@ from hypothesis import strategies as some
 
 from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.payloads import filled, resolve
-from callsheet.pipelines.collector import candidate_id_of, path_of
-from callsheet.pipelines.definitions import in_order, slug_of, slugs_of
-from callsheet.pipelines.runs import folder_of
-from callsheet.pipelines.workflow_placeholders import (
+from callsheet.pipelines.design.definitions import in_order, slug_of, slugs_of
+from callsheet.pipelines.run.collector import candidate_id_of, path_of
+from callsheet.pipelines.run.runs import folder_of
+from callsheet.pipelines.run.workflow_placeholders import (
     Needs,
     check_step,
     completed,
@@ -27,7 +27,7 @@ from callsheet.pipelines.workflow_placeholders import (
 )
 from callsheet.wire.catalog import Property, PropertyType
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.pipelines import NewStep
+from callsheet.wire.pipelines.pipelines import NewStep
 
 GRAPH: dict[str, Any] = {
     "1": {

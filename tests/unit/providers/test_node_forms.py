@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.nodes import build_registry
 from callsheet.providers.comfy.node_forms import (
     InputForm,
     NodeForm,
@@ -22,7 +20,9 @@ from callsheet.providers.comfy.node_forms import (
     packed,
     unpacked,
 )
-from callsheet.wire.environment import LARGEST_NODE_FORMS
+from callsheet.wire.worker.environment import LARGEST_NODE_FORMS
+from callsheet_lightbox.folders import Folders
+from callsheet_lightbox.nodes import build_registry
 
 
 def form(*declared: Any, name: str = "value") -> InputForm | None:

@@ -14,7 +14,7 @@ from aiohttp import web
 from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.ads.scraping_config import ScrapingConfig
 from callsheet.providers.errors import ProviderError
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 
 LOCAL = ip_network("127.0.0.1/32")
 PAGE = "<title>Lämp</title><p>Schön</p>"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.scaling.simulation.arrivals import CURVES, Arrivals, make_trace, read_curve
-from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
-from callsheet.scaling.simulation.trace_files import LONGEST_LINE, TraceError, read_trace, write_trace
 from callsheet.toolbox.errors import OperatorError
+from callsheet_simulation.arrivals import CURVES, Arrivals, make_trace, read_curve
+from callsheet_simulation.trace import QueueTrace, TraceLane
+from callsheet_simulation.trace_files import LONGEST_LINE, TraceError, read_trace, write_trace
 
 JOB = '{"seconds": 1, "run_seconds": 2}'
 

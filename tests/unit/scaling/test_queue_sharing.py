@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.scaling.sharing import (
+from callsheet.scaling.queue_split import (
     UNMEASURED_SECONDS,
     FleetQueue,
     ServingFleet,

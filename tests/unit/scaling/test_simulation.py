@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.simulation.arrivals import Arrivals, make_trace
-from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.replay import MOST_INTERRUPTIONS, ReplayOutcome, TraceReplay
-from callsheet.scaling.simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
-from callsheet.scaling.simulation.trace import QueueTrace, TraceLane
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.errors import OperatorError
+from callsheet_simulation.arrivals import Arrivals, make_trace
+from callsheet_simulation.conditions import Conditions
+from callsheet_simulation.replay import MOST_INTERRUPTIONS, ReplayOutcome, TraceReplay
+from callsheet_simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
+from callsheet_simulation.trace import QueueTrace, TraceLane
 from tests.support.naive_simulation import NaiveSimulation
 
 HOUR = 3600.0
@@ -285,7 +285,7 @@ def test_progress_is_reported_until_the_end() -> None:
 
 
 def test_times_vary_around_their_mean() -> None:
-    from callsheet.scaling.simulation.run_times import RunTimeDistribution
+    from callsheet_simulation.run_times import RunTimeDistribution
 
     drawn = [RunTimeDistribution(30.0, 0.5, Random(seed)).draw() for seed in range(4000)]
     assert sum(drawn) / len(drawn) == pytest.approx(30.0, rel=0.05)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from callsheet.cli.main import app
-from callsheet.cli.simulation_display import duration
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.policies import MOST_POLICIES, NamedPolicy, read_policy, variants
-from callsheet.scaling.simulation.replay import ReplayOutcome
-from callsheet.scaling.simulation.report import MachinePrices, percentile, report
 from callsheet.toolbox.errors import OperatorError
+from callsheet_simulation.conditions import Conditions
+from callsheet_simulation.display import duration
+from callsheet_simulation.policies import MOST_POLICIES, NamedPolicy, read_policy, variants
+from callsheet_simulation.replay import ReplayOutcome
+from callsheet_simulation.report import MachinePrices, percentile, report
 
 HOUR = 3600.0
 

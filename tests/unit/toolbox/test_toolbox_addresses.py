@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.addresses import is_loopback, is_refused
+from callsheet.toolbox.http.addresses import is_loopback, is_refused
 
 REFUSED = [
     *["0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1"],

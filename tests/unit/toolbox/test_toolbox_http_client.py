@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.providers.context import Clients
-from callsheet.toolbox.http_client import (
+from callsheet.toolbox.http.client import (
     AddressRefused,
     GuardedClient,
     OutgoingError,

@@ -1,6 +1,6 @@
 import pytest
 
-from callsheet.toolbox.origins import authority_in, is_ip_or_localhost, name_in
+from callsheet.toolbox.http.origins import authority_in, is_ip_or_localhost, name_in
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.lightbox.folders import Folders
 from callsheet.plumbing.embedded.layout import Layout
-from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 from callsheet.toolbox.private_folders import is_open_to_others, make_closed, make_private, own_mode
-from callsheet.worker.private_files import claim
+from callsheet.worker.agent.private_files import claim
+from callsheet_lightbox.folders import Folders
 
 
 def mode_of(path: Path) -> int:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.redaction import _PLAIN_NAME, is_secret_key, redact, redact_text
-from callsheet.toolbox.secret_names import mask_named
-from callsheet.toolbox.secret_shapes import mask_shapes
+from callsheet.toolbox.redaction.redaction import _PLAIN_NAME, is_secret_key, redact, redact_text
+from callsheet.toolbox.redaction.secret_names import mask_named
+from callsheet.toolbox.redaction.secret_shapes import mask_shapes
 
 SECRET = "hunter2-0123456789"
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from aiohttp import web
 
-from callsheet.toolbox.redirects import RedirectNotAllowed, refuse_unsafe_redirect
-from callsheet.worker.transfers import TransferFailed, Transfers
+from callsheet.toolbox.http.redirects import RedirectNotAllowed, refuse_unsafe_redirect
+from callsheet.worker.agent.transfers import TransferFailed, Transfers
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.redaction import redact_json, redact_start, redact_text
-from callsheet.toolbox.sanitizing import clean_line
-from callsheet.toolbox.secret_shapes import looks_generated
+from callsheet.toolbox.redaction.redaction import redact_json, redact_start, redact_text
+from callsheet.toolbox.redaction.sanitizing import clean_line
+from callsheet.toolbox.redaction.secret_shapes import looks_generated
 from tests.support.secret_texts import ORDINARY, SECRETS
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.unpacking import CannotUnpack, Unpacker
+from callsheet.toolbox.http.unpacking import CannotUnpack, Unpacker
 
 
 def unpack(data: bytes, encoding: str, chunk_bytes: int) -> list[bytes]:

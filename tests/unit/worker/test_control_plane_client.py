@@ -13,9 +13,9 @@ from aiohttp import web
 
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.fleet import RegisterRequest
-from callsheet.wire.worker import PollRequest
-from callsheet.worker.control_plane import ControlPlaneClient
-from callsheet.worker.plane import RefusedRequest, Unreachable
+from callsheet.wire.worker.protocol import PollRequest
+from callsheet.worker.agent.control_plane import ControlPlaneClient
+from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 
 Said = tuple[int, dict[str, Any], dict[str, str]]
 REGISTERED: Said = (

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from callsheet.providers.engine import EngineError
-from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
-from callsheet.worker import deliveries
-from callsheet.worker.deliveries import Deliverable, deliver
-from callsheet.worker.lease_keeper import LeaseKeeper
-from callsheet.worker.transfers import TransferFailed, Transfers
+from callsheet.wire.worker.protocol import MOST_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
+from callsheet.worker.agent import uploads as deliveries
+from callsheet.worker.agent.lease_keeper import LeaseKeeper
+from callsheet.worker.agent.transfers import TransferFailed, Transfers
+from callsheet.worker.agent.uploads import Deliverable, deliver
 
 
 class Keeper:

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from callsheet.providers.engine import EngineError, EngineUnreachable
-from callsheet.worker.agent import names_of
-from callsheet.worker.engine_choice import EngineState, choose_engine, loaded_by
-from callsheet.worker.engines import DrivenEngine, Engines
+from callsheet.worker.agent.agent import names_of
+from callsheet.worker.engines.engine_choice import EngineState, choose_engine, loaded_by
+from callsheet.worker.engines.engines import DrivenEngine, Engines
 
 SDXL, FLUX = frozenset({"sdxl.safetensors"}), frozenset({"flux.gguf", "ae.safetensors"})
 

@@ -10,11 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
-from callsheet.wire.environment import MOST_MODELS, CannotRun, Environment, EnvironmentResponse, Lack
-from callsheet.worker import environment
-from callsheet.worker.control_plane import ControlPlaneClient
-from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
-from callsheet.worker.plane import RefusedRequest, Unreachable
+from callsheet.wire.worker.environment import MOST_MODELS, CannotRun, Environment, EnvironmentResponse, Lack
+from callsheet.worker.agent.control_plane import ControlPlaneClient
+from callsheet.worker.agent.plane import RefusedRequest, Unreachable
+from callsheet.worker.engines import environment
+from callsheet.worker.engines.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
 from tests.support.waiting import until
 
 ONE, OTHER = "ab" * 32, "cd" * 32

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.wire.worker import HeartbeatResponse, WorkerJob
-from callsheet.worker import lease_keeper
-from callsheet.worker.lease_keeper import LeaseKeeper
-from callsheet.worker.plane import Plane
+from callsheet.wire.worker.protocol import HeartbeatResponse, WorkerJob
+from callsheet.worker.agent import lease_keeper
+from callsheet.worker.agent.lease_keeper import LeaseKeeper
+from callsheet.worker.agent.plane import Plane
 from tests.support.waiting import until
 
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.wire.worker import WorkerJob
-from callsheet.worker.payloads import PayloadAsset, _extension, engine_payload
+from callsheet.wire.worker.protocol import WorkerJob
+from callsheet.worker.agent.payloads import PayloadAsset, _extension, engine_payload
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from callsheet.worker.engines import Engines
-from callsheet.worker.poll_facts import REPORT_SECONDS, PollFacts
+from callsheet.worker.agent.poll_facts import REPORT_SECONDS, PollFacts
+from callsheet.worker.engines.engines import Engines
 
 
 class Described:

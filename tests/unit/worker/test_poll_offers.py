@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.wire.worker import MOST_ACTIVE_LEASES, PollRequest, most_leases
-from callsheet.worker.offer import WorkerOffer, named_leases, offer_of
+from callsheet.wire.worker.protocol import MOST_ACTIVE_LEASES, PollRequest, most_leases
+from callsheet.worker.agent.offer import WorkerOffer, named_leases, offer_of
 
 ONE = {"self_hosted": 1}
 THREE = {"self_hosted": 3}

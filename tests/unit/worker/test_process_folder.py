@@ -7,11 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from callsheet.worker.process_folder import YOUNG_SECONDS, own_folder, remove_left_over
+from callsheet.worker.engines.process_folder import YOUNG_SECONDS, own_folder, remove_left_over
 
 KILLED = """
 import os, pathlib, sys
-from callsheet.worker.process_folder import own_folder
+from callsheet.worker.engines.process_folder import own_folder
 folder = pathlib.Path(sys.argv[1])
 with own_folder(folder):
     (folder / "film").mkdir(parents=True)

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.wire.worker import WorkerJob
-from callsheet.worker import reports
-from callsheet.worker.plane import Plane as PlaneClient
-from callsheet.worker.plane import Unreachable
-from callsheet.worker.reports import QueuedReport, ReportBox, RunOf, report_in
+from callsheet.wire.worker.protocol import WorkerJob
+from callsheet.worker.agent import reports
+from callsheet.worker.agent.plane import Plane as PlaneClient
+from callsheet.worker.agent.plane import Unreachable
+from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, report_in
 
 LEASE: dict[str, Any] = {"dispatch_id": 7, "lease_token": str(uuid4())}
 RUN = str(uuid4())

@@ -15,16 +15,16 @@ import pytest
 from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable
 from callsheet.settings import environment_for_programs, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.worker.bounded_log import TAIL_BYTES, BoundedLog
-from callsheet.worker.comfyui_launch import ComfyUIDirectory, gpu_of, gpus_of
-from callsheet.worker.engine_process import NOTE_NAME, EngineProcess, Launch, end_left_over
-from callsheet.worker.engines import DrivenEngine
-from callsheet.worker.ports import Ports, is_free
-from callsheet.worker.private_files import write_private
-from callsheet.worker.processes import memory_bytes, started_at
-from callsheet.worker.restarts import EngineSigns, RestartRules, judge
-from callsheet.worker.supervisor import Supervisor
-from callsheet.worker.warm_up import WarmUp, graph_in
+from callsheet.worker.agent.private_files import write_private
+from callsheet.worker.engines.bounded_log import TAIL_BYTES, BoundedLog
+from callsheet.worker.engines.comfyui_launch import ComfyUIDirectory, gpu_of, gpus_of
+from callsheet.worker.engines.engine_process import NOTE_NAME, EngineProcess, Launch, end_left_over
+from callsheet.worker.engines.engines import DrivenEngine
+from callsheet.worker.engines.ports import Ports, is_free
+from callsheet.worker.engines.processes import memory_bytes, started_at
+from callsheet.worker.engines.restarts import EngineSigns, RestartRules, judge
+from callsheet.worker.engines.supervisor import Supervisor
+from callsheet.worker.engines.warm_up import WarmUp, graph_in
 from tests.support.ports import free_port
 
 RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memory_bytes=1000)
@@ -154,7 +154,7 @@ async def test_a_stop_that_was_cancelled_is_repeated(tmp_path: Path) -> None:
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
     assert process.is_running
-    with patch("callsheet.worker.engine_process.STOP_SECONDS", 0.2):
+    with patch("callsheet.worker.engines.engine_process.STOP_SECONDS", 0.2):
         await process.stop()
     assert not process.is_running
     assert process.exit_code == -9

@@ -16,11 +16,11 @@ import pytest
 from callsheet.providers.actor import Deferred, Done, Plan, Task
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
 from callsheet.providers.submitting import found_or_submitted
-from callsheet.wire.worker import HeartbeatResponse, PollRequest, PollResponse, WorkerJob
-from callsheet.worker import task_agent, task_run
-from callsheet.worker.departure import DRAINED_EXIT_CODE
-from callsheet.worker.plane import RefusedRequest, Unreachable
-from callsheet.worker.task_agent import TaskAgent, TaskConfig
+from callsheet.wire.worker.protocol import HeartbeatResponse, PollRequest, PollResponse, WorkerJob
+from callsheet.worker.agent.departure import DRAINED_EXIT_CODE
+from callsheet.worker.agent.plane import RefusedRequest, Unreachable
+from callsheet.worker.tasks import task_agent, task_run
+from callsheet.worker.tasks.task_agent import TaskAgent, TaskConfig
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 NOBODY = UUID(int=0)

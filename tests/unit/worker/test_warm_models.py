@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from callsheet.providers.comfy.models import short_hash
-from callsheet.worker.warm_models import WarmModels
+from callsheet.worker.engines.warm_models import WarmModels
 
 
 def graph(*models: str) -> dict[str, object]:

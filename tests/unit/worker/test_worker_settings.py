@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.cli.worker import agent_config, machine_name
-from callsheet.cli.worker_engines import engines_of
+from callsheet.cli.fleet.worker import agent_config, machine_name
+from callsheet.cli.fleet.worker_engines import engines_of
 from callsheet.settings import SHORT_NAMES, SettingsError, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.worker.departure import Departure
-from callsheet.worker.ec2 import SPOT_SECONDS, seconds_until
-from callsheet.worker.private_files import claim
+from callsheet.worker.agent.departure import Departure
+from callsheet.worker.agent.ec2 import SPOT_SECONDS, seconds_until
+from callsheet.worker.agent.private_files import claim
 from tests.support.metadata_service import metadata_service
 
 SECRET = "s3cr3t-that-nobody-prints"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from callsheet.media.previews.maker import SQL
 from callsheet.plumbing.backfills import Backfill, BackfillPlace
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database.database import Database
 
 BATCH = 1000
 

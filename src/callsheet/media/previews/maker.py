@@ -12,9 +12,9 @@ from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
 from callsheet.media.previews.sandbox import Kind, OutOfTime, Previews, kinds, make_previews
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
-from callsheet.plumbing.database import Database, is_away
+from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import NotFound, Unavailable

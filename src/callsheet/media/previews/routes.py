@@ -12,7 +12,7 @@ from callsheet.media.previews.sandbox import MOST_BYTES
 from callsheet.media.previews.urls import PATH, PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import plan_response, response_headers
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import NotFound, SignatureInvalid
 
 # The bytes behind a URL never change.

@@ -12,8 +12,8 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from callsheet.media.storage.port import Storage
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.ownership import SQL
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.ownership import SQL
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import ResponseModel
 from callsheet.wire.errors import ContentMismatch, NotFound, Unavailable

@@ -18,7 +18,7 @@ from callsheet.media.storage.port import ObjectInfo, WriteGuard
 from callsheet.media.storage.responses import Plan, plan_response, response_headers
 from callsheet.media.storage.signed_urls import PATH, Grant
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.routing import Router
+from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound, WrongState
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}

@@ -9,7 +9,7 @@ from callsheet.providers.actor import OWN
 from callsheet.providers.ads.copywriting_config import CopywritingConfig
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.service_calls import Service
-from callsheet.toolbox.http_client import GuardedClient
+from callsheet.toolbox.http.client import GuardedClient
 from callsheet.wire.generation import CopyInput, ProductFields
 
 NAME: Final = "copywriting"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, EngineUnreachable, NotBegun
-from callsheet.toolbox.redaction import redact_start
+from callsheet.toolbox.redaction.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 20_000

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import httpx
 
 from callsheet.providers.engine import EngineError, EngineUnreachable, FetchedOutput
-from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.concurrently import off_loop
+from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 

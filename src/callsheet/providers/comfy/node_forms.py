@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from callsheet.wire.environment import LARGEST_NODE_FORMS
+from callsheet.wire.worker.environment import LARGEST_NODE_FORMS
 
 InputKind = Literal["text", "integer", "number", "boolean", "choice", "image", "video", "audio"]
 Choice = str | int | float

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from callsheet.providers.media import Prediction
-from callsheet.toolbox.sanitizing import clean_line
+from callsheet.toolbox.redaction.sanitizing import clean_line
 
 NAME = "replicate"
 MOST_OUTPUTS = 100

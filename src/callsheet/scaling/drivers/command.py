@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.scaling.driver import Actual, DriverError, OptionError, ScaledFleet
 from callsheet.scaling.drivers.options import checked_options
 from callsheet.settings import ScalingSettings, environment_for_programs
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.redaction.redaction import redact_text
 from callsheet.wire.forms import is_worker_id
 from callsheet.wire.plurals import counted
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from callsheet.settings.safety.rule import Unsafe, is_plain, is_wide
 from callsheet.settings.tree import Settings
-from callsheet.toolbox.addresses import is_loopback, is_loopback_url
+from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
 from callsheet.wire.plurals import choose, counted
 
 MOST_GUESSES_PER_DAY = 100_000

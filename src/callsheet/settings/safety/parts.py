@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from callsheet.settings.safety.rule import Unsafe, is_plain, is_wide
 from callsheet.settings.tree import Settings
-from callsheet.toolbox.addresses import Network, is_loopback
+from callsheet.toolbox.http.addresses import Network, is_loopback
 
 # A URL of a user must not lead a control plane to these: itself, and the keys of the cloud.
 OWN_NETWORKS: tuple[Network, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.toolbox.addresses import Network, is_loopback_url
+from callsheet.toolbox.http.addresses import Network, is_loopback_url
 
 # A network shorter than this is a large part of the internet.
 WIDE_PREFIX = {4: 8, 6: 16}

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from callsheet.settings.safety.rule import Unsafe, is_plain
 from callsheet.settings.tree import Settings
-from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.http.addresses import is_loopback
 
 HTTPS = "Put a proxy with TLS in front of the control plane and set CALLSHEET_SERVER__PUBLIC_URL=https://…"
 

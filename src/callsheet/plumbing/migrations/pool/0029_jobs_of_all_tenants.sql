@@ -3,7 +3,7 @@
 --
 -- The constraint of `backfills` is replaced by a wider one: all earlier code works with it.
 
--- Equal errors have equal fingerprints (jobs/fingerprints.py). Null if the job has no error. A retry by the previous release
+-- Equal errors have equal fingerprints (jobs/machine/fingerprints.py). Null if the job has no error. A retry by the previous release
 -- keeps it, so statements also check `error`.
 ALTER TABLE ai_jobs ADD COLUMN error_fingerprint text;
 ALTER TABLE backfills DROP CONSTRAINT backfills_name_check;

@@ -1,0 +1,1 @@
+"""The composition root: opens every room, and serves them over HTTP."""

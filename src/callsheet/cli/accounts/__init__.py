@@ -1,0 +1,1 @@
+"""Commands about tenants, users, keys, quotas, wallets and logins."""

@@ -1,0 +1,419 @@
+"""`callsheet tenants`, `callsheet users`, `callsheet keys`: the accounts of this installation."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import secrets
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from uuid import UUID
+
+import typer
+
+from callsheet.cli.jobs.submit import URL
+from callsheet.cli.shared.console import checked, err, moment, out, print_json, print_table
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.identity import (
+    PUBLISHED_PASSWORDS,
+    CreatedInvitation,
+    CreatedKey,
+    CreateInvitationRequest,
+    CreateKeyRequest,
+    CreateTenantRequest,
+    CreateUserRequest,
+    Key,
+    KeyScope,
+    ResetLink,
+    Role,
+    Tenant,
+    User,
+)
+
+if TYPE_CHECKING:
+    from callsheet.identity.access.keys import Keys
+    from callsheet.identity.accounts.accounts import Accounts
+    from callsheet.identity.accounts.deletion import UserDeletion
+    from callsheet.identity.accounts.management import UserManagement
+    from callsheet.identity.accounts.managers import Manager
+    from callsheet.identity.room import AccountLinks
+    from callsheet.plumbing.database.databases import Databases
+
+Result = TypeVar("Result")
+
+tenants = typer.Typer(help="The tenants of this installation.", no_args_is_help=True)
+users = typer.Typer(help="Users of a tenant.", no_args_is_help=True)
+keys = typer.Typer(help="API keys.", no_args_is_help=True)
+
+EMAIL = typer.Argument(help="E-mail address of the user.")
+AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+LISTED = 10_000
+
+
+class AccountRooms(NamedTuple):
+    """The objects that commands about accounts use."""
+
+    settings: Settings
+    databases: Databases
+    accounts: Accounts
+    keys: Keys
+    management: UserManagement
+    links: AccountLinks
+    # A person at the command line may do everything.
+    manager: Manager
+
+
+@tenants.command("create")
+def create_tenant(
+    slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
+    name: str | None = typer.Option(None, help="Display name. Default: the short name."),
+    pool: str | None = typer.Option(
+        None, help="Pool that holds the tenant's data. Default: the pool with the fewest tenants."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create a tenant."""
+    request = checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
+    tenant = _with_accounts(lambda rooms: rooms.accounts.create_tenant(request))
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} was created in the pool {tenant.pool}.")
+
+
+@tenants.command("list")
+def list_tenants(as_json: bool = AS_JSON) -> None:
+    """List the tenants."""
+    page = _with_accounts(lambda rooms: rooms.accounts.list_tenants(None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [(row.slug, row.name, row.pool, _state(row), row.id) for row in page.items]
+        print_table(("slug", "name", "pool", "state", "id"), rows)
+
+
+@tenants.command("disable")
+def disable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
+    """Block all users of a tenant at once. Its accepted jobs, including queued ones, still run and are settled."""
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.disable_tenant(rooms.manager, id))
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is disabled. Its accepted jobs continue.")
+
+
+@tenants.command("enable")
+def enable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
+    """Unblock the users of a disabled tenant."""
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.enable_tenant(rooms.manager, id))
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is enabled.")
+
+
+@users.command("create")
+def create_user(
+    email: str = typer.Argument(help="E-mail address to sign in with."),
+    tenant: str = typer.Option(..., help="Short name of the tenant."),
+    role: Role = typer.Option(
+        Role.USER,
+        help="What the user may do: use own data (user), manage the tenant (tenant_admin), everything (operator), or "
+        "see everything and change nothing (viewer).",
+    ),
+    admin: bool = typer.Option(False, "--admin", help="The old name of --role operator."),
+    name: str = typer.Option("", help="Display name."),
+    password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create a user. Without a terminal and without --password-stdin, a random password is printed once."""
+    password, made_up = _new_password(password_stdin)
+    if admin:
+        if role not in (Role.USER, Role.OPERATOR):
+            raise OperatorError(f"--admin means --role operator, and --role {role.value} differs. Use --role alone.")
+        err.print("--admin is the old name of --role operator.", style="dim")
+        role = Role.OPERATOR
+    request = checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
+    user = _with_accounts(lambda rooms: rooms.accounts.create_user(request))
+    shown = {"password": password} if made_up else {}
+    if as_json:
+        print_json({**user.model_dump(mode="json"), **shown})
+    else:
+        out.print(f"User {user.email} ({user.role.value}) of {user.tenant}.")
+        if made_up:
+            out.print(f"Password: {password}")
+
+
+@users.command("list")
+def list_users(
+    tenant: str | None = typer.Option(None, help="Only the users of this tenant."), as_json: bool = AS_JSON
+) -> None:
+    """List the users."""
+    page = _with_accounts(lambda rooms: rooms.accounts.list_users(tenant, None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [(row.email, row.role.value, row.tenant, _state(row), row.name, row.id) for row in page.items]
+        print_table(("email", "role", "tenant", "state", "name", "id"), rows)
+
+
+@users.command("set-password")
+def set_password(
+    email: str,
+    password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
+) -> None:
+    """Set a new password of a user, and end all sessions and API keys of the user."""
+    password, made_up = _new_password(password_stdin)
+    _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
+    out.print(f"Password: {password}" if made_up else "Done.")
+
+
+@users.command("invite")
+def invite_user(
+    email: str = typer.Argument(help="E-mail address of the person."),
+    tenant: str = typer.Option(..., help="Short name of the tenant."),
+    role: Role = typer.Option(Role.USER, help="Role of the user: see `callsheet users create --help`."),
+    by_mail: bool = typer.Option(False, "--mail", help="Send the link by the configured mail server."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Invite a person, who sets their own password. The link is printed once, or sent with --mail."""
+    request = checked(CreateInvitationRequest, tenant=tenant, email=email, role=role)
+
+    async def invite(rooms: AccountRooms) -> CreatedInvitation:
+        if by_mail and rooms.settings.mail.host is None:
+            raise OperatorError("No mail server is configured: CALLSHEET_MAIL__HOST is not set. Leave --mail out.")
+        return await rooms.links.invitations.create(rooms.manager, request, by_mail=by_mail)
+
+    created = _with_accounts(invite)
+    if as_json:
+        print_json(created)
+    elif created.link is None:
+        out.print(f"A running control plane sends the invitation to {created.email}.")
+    else:
+        out.print(created.link)
+        err.print(
+            f"Send it to {created.email}. It works once, until {created.expires_at:%Y-%m-%d %H:%M} UTC.", style="dim"
+        )
+
+
+@users.command("reset-password")
+def reset_password(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Print a link with which a user sets a new password. It works once."""
+
+    async def create(rooms: AccountRooms) -> ResetLink:
+        return await rooms.links.resets.create_link(rooms.manager, (await _known_user(rooms, email)).id)
+
+    created = _with_accounts(create)
+    if as_json:
+        print_json(created)
+    else:
+        out.print(created.link)
+        err.print(f"Send it to the user. It works until {created.expires_at:%Y-%m-%d %H:%M} UTC.", style="dim")
+
+
+@users.command("role")
+def change_role(
+    email: str = EMAIL,
+    role: Role = typer.Argument(help="New role of the user: user, tenant_admin, operator or viewer."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Change the role of a user. A user who becomes an operator or a viewer loses all keys and sessions."""
+    user = _with_user(email, lambda rooms, id: rooms.management.change_role(rooms.manager, id, role))
+    print_json(user) if as_json else out.print(f"User {user.email} is {user.role.value} of {user.tenant}.")
+
+
+@users.command("disable")
+def disable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Block a user's keys and end the sessions at once. Active jobs continue and are settled."""
+    user = _with_user(email, lambda rooms, id: rooms.management.disable(rooms.manager, id))
+    print_json(user) if as_json else out.print(f"User {user.email} is disabled. Active jobs continue.")
+
+
+@users.command("enable")
+def enable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Unblock a disabled user. The keys work again."""
+    user = _with_user(email, lambda rooms, id: rooms.management.enable(rooms.manager, id))
+    print_json(user) if as_json else out.print(f"User {user.email} is enabled.")
+
+
+@users.command("delete")
+def delete_user(
+    email: str = EMAIL,
+    cancel_jobs: bool = typer.Option(False, "--cancel-jobs", help="Cancel active jobs and runs instead of refusing."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Delete a user permanently. Keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
+    ledger keep the user's id."""
+
+    async def delete(rooms: AccountRooms, user_id: UUID) -> User:
+        async with _deletion(rooms) as deletion:
+            return await deletion.delete(rooms.manager, user_id, cancel_jobs=cancel_jobs)
+
+    user = _with_user(email, delete)
+    print_json(user) if as_json else out.print(f"User {email} is deleted. Jobs and ledger keep the id {user.id}.")
+
+
+@keys.command("create")
+def create_key(
+    user: str = typer.Option(..., help="E-mail address of the user who owns the key."),
+    name: str = typer.Option("cli", help="Name of the key, for example what it is used for."),
+    scopes: list[KeyScope] | None = typer.Option(
+        None,
+        "--scope",
+        help="What the key may do: see the user's data (read), upload, submit and change (submit), or administer "
+        "(admin). Can be repeated. Default: everything that the user's role allows.",
+    ),
+    expires_days: int | None = typer.Option(
+        None, min=1, max=3650, help="Number of days until the key expires. Default: it does not expire."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create an API key. It is printed only this once."""
+    expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
+    request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
+
+    async def create(rooms: AccountRooms) -> CreatedKey:
+        return await rooms.keys.create((await _known_user(rooms, user)).id, request)
+
+    created = _with_accounts(create)
+    if as_json:
+        print_json(created)
+    else:
+        out.print(created.key)
+        err.print("Store the key now: it is not shown again.", style="dim")
+
+
+@keys.command("list")
+def list_keys(
+    user: str | None = typer.Option(None, help="E-mail address of the user. Default: you, as you are logged in."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List your API keys, or those of another user of this installation."""
+    from callsheet.cli.shared.operations_client import with_operations
+
+    async def find(rooms: AccountRooms) -> list[Key]:
+        assert user is not None
+        return (await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)).items
+
+    found = with_operations(url, lambda client: client.own_keys()) if user is None else _with_accounts(find)
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            (
+                f"{key.prefix}…",
+                key.name,
+                "all" if key.scopes is None else ", ".join(key.scopes),
+                moment(key.last_used_at),
+                moment(key.expires_at),
+                moment(key.revoked_at),
+                key.id,
+            )
+            for key in found
+        ]
+        print_table(("key", "name", "scopes", "last used", "expires", "revoked", "id"), rows)
+
+
+@keys.command("revoke")
+def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
+    """Revoke an API key at once and permanently."""
+    revoked = _with_accounts(lambda rooms: rooms.keys.revoke_as_operator(key.rstrip("…")))
+    out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
+
+
+def _state(row: User | Tenant) -> str:
+    return "active" if row.disabled_at is None else "disabled"
+
+
+async def _known_user(rooms: AccountRooms, email: str) -> User:
+    found = await rooms.accounts.find_user(email.strip().lower())
+    if found is None:
+        raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
+    return found
+
+
+def _new_password(from_stdin: bool) -> tuple[str, bool]:
+    """A password, and whether it was generated here."""
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Again: ") != password:
+            raise OperatorError("The two passwords are not the same.")
+    else:
+        return secrets.token_urlsafe(12), True
+    if not 10 <= len(password) <= 256:
+        raise OperatorError("A password has 10 to 256 characters.")
+    if password in PUBLISHED_PASSWORDS:
+        raise OperatorError("Callsheet published this password, so anyone can know it. Choose another one.")
+    return password, False
+
+
+def _with_user(email: str, work: Callable[[AccountRooms, UUID], Awaitable[User]]) -> User:
+    async def found(rooms: AccountRooms) -> User:
+        return await work(rooms, (await _known_user(rooms, email)).id)
+
+    return _with_accounts(found)
+
+
+def _with_tenant(slug: str, work: Callable[[AccountRooms, UUID], Awaitable[Tenant]]) -> Tenant:
+    async def found(rooms: AccountRooms) -> Tenant:
+        tenant = await rooms.accounts.find_tenant(slug)
+        if tenant is None:
+            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
+        return await work(rooms, tenant.id)
+
+    return _with_accounts(found)
+
+
+def _with_accounts(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
+    return asyncio.run(_opened(work))
+
+
+async def _opened(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
+    from callsheet.identity.access.keys import Keys
+    from callsheet.identity.access.passwords import Passwords
+    from callsheet.identity.accounts.accounts import Accounts
+    from callsheet.identity.accounts.management import UserManagement
+    from callsheet.identity.accounts.managers import COMMAND_LINE
+    from callsheet.identity.accounts.quotas import Quotas
+    from callsheet.identity.room import open_links
+    from callsheet.plumbing.database.databases import open_installation
+    from callsheet.plumbing.installation.secrets import master_secret
+
+    settings = load_settings()
+    databases = await open_installation(settings)
+    try:
+        keys = Keys(databases, Quotas(databases, settings.quotas))
+        accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
+        links = open_links(databases, settings, master_secret(settings))
+        return await work(AccountRooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
+    finally:
+        await databases.close()
+
+
+@asynccontextmanager
+async def _deletion(rooms: AccountRooms) -> AsyncIterator[UserDeletion]:
+    """Opens the deletion of users. Deleting may cancel jobs and runs, which needs the rooms of both."""
+    from callsheet.catalog.room import open_catalog
+    from callsheet.identity.accounts.deletion import UserDeletion
+    from callsheet.identity.accounts.quotas import Quotas
+    from callsheet.jobs.room import open_jobs
+    from callsheet.media.storage import open_storage
+    from callsheet.media.storage.owner import StorageOwner
+    from callsheet.pipelines.design.definitions import Pipelines
+    from callsheet.pipelines.run.runs import Runs
+    from callsheet.pipelines.run.step_jobs import StepJobs
+    from callsheet.pipelines.run.user_work import JobsAndRunsOfUser
+    from callsheet.plumbing.database.notify import Notifier
+    from callsheet.plumbing.installation.secrets import master_secret
+
+    settings, databases = rooms.settings, rooms.databases
+    secret = master_secret(settings)
+    storage = open_storage(settings, secret, StorageOwner(databases))
+    notifier = Notifier(databases.central)
+    try:
+        steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes, secret))
+        jobs = open_jobs(databases, notifier.notify, settings.jobs)
+        pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
+        runs = Runs(databases, pipelines, steps, jobs.cancellation, settings.pipelines, wake=lambda: None)
+        yield UserDeletion(databases, rooms.management, JobsAndRunsOfUser(databases, runs, jobs.cancellation))
+    finally:
+        await notifier.close()
+        await storage.close()

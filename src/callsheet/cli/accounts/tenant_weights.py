@@ -1,0 +1,74 @@
+"""`callsheet tenants share`: the share of the workers that a tenant gets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import typer
+
+from callsheet.cli.accounts.accounts import AS_JSON
+from callsheet.cli.shared.console import checked, print_json, print_table
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.operate.tenant_weights import ChangeShare, TenantShare
+
+DEFAULT = "default"
+
+
+def tenant_share(
+    slug: str = typer.Argument(help="Short name of the tenant."),
+    weight: str | None = typer.Option(
+        None,
+        help="Weight of the tenant. A tenant of weight 2 has twice as many running jobs as a tenant of weight "
+        "1. Default: 1.",
+    ),
+    max_running: str | None = typer.Option(
+        None, help="Largest number of the tenant's jobs that run at once, or `default`."
+    ),
+    max_running_per_user: str | None = typer.Option(
+        None, help="Largest number of jobs of one user that run at once, or `default`."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show the share of the workers that a tenant gets, or change it."""
+    given = {"weight": weight, "max_running": max_running, "max_running_per_user": max_running_per_user}
+    changes = {name: _parsed(name, value) for name, value in given.items() if value is not None}
+    found = asyncio.run(_changed(slug, checked(ChangeShare, **changes)))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(name, "no limit" if value is None else value) for name, value in found if name != "tenant"]
+    print_table(("share", "value"), rows)
+
+
+def _parsed(name: str, value: str) -> float | int | None:
+    if value == DEFAULT:
+        return None
+    try:
+        return float(value) if name == "weight" else int(value)
+    except ValueError:
+        raise OperatorError(f"--{name.replace('_', '-')} must be a number or `{DEFAULT}`, not {value!r}.") from None
+
+
+async def _changed(slug: str, request: ChangeShare) -> TenantShare:
+    from callsheet.dispatch.queue import Queue
+    from callsheet.dispatch.tenant_weights import TenantShares
+    from callsheet.dispatch.user_queues import Terms
+    from callsheet.identity.access.passwords import Passwords
+    from callsheet.identity.accounts.accounts import Accounts
+    from callsheet.identity.accounts.managers import COMMAND_LINE
+    from callsheet.plumbing.database.databases import open_installation
+
+    settings = load_settings()
+    databases = await open_installation(settings)
+    try:
+        tenant = await Accounts(databases, Passwords()).find_tenant(slug)
+        if tenant is None:
+            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
+        terms = Terms(max_running=settings.jobs.running_per_tenant, max_running_per_user=settings.jobs.running_per_user)
+        shares = TenantShares(databases.central, Queue(databases.central, terms=terms))
+        if request.model_fields_set:
+            return await shares.change(COMMAND_LINE.actor, tenant.id, request)
+        return await shares.get(tenant.id)
+    finally:
+        await databases.close()

@@ -1,0 +1,1 @@
+"""Commands about fleets, scaling and workers, and the worker itself."""

@@ -1,0 +1,1 @@
+"""Commands that start, check and maintain an installation."""

@@ -1,0 +1,1 @@
+"""Commands that submit work and follow it: jobs, tasks, pipelines and runs."""

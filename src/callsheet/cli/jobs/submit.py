@@ -1,0 +1,67 @@
+"""`callsheet submit`, `callsheet task` and `callsheet watch`: submit work and get its results. HTTP only."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import typer
+
+URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
+OUTPUT = typer.Option(None, "--output", "-o", help="File or directory for the result. Default: beside the input file.")
+AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+
+
+def submit(
+    effect: str = typer.Argument(help="Short name of the effect."),
+    file: Path | None = typer.Argument(None, help="Video or image to apply the effect to, if the effect takes one."),
+    values: list[str] = typer.Option(
+        [], "--set", help="Set a property of the effect: KEY=VALUE. For a file, VALUE is its path."
+    ),
+    watch_it: bool = typer.Option(
+        False, "--watch", help="Wait for the job, show its progress and download the result."
+    ),
+    output: Path | None = OUTPUT,
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Apply an effect to a video or image."""
+    from callsheet.cli.shared.sending import client_of, submit_file
+
+    asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json))
+
+
+def task(
+    actor: str = typer.Argument(help="Name of the actor."),
+    values: list[str] = typer.Option(
+        [],
+        "--set",
+        help="Set a payload field: KEY=VALUE, such as product.title=Lamp. VALUE is parsed as JSON if possible.",
+    ),
+    queue: str = typer.Option("default", "--queue", help="Name of the queue."),
+    watch_it: bool = typer.Option(False, "--watch", help="Wait for the task, and download or print the result."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="File or directory for the result. Default: the working directory."
+    ),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Submit a task to an actor, for example to write copy, read a web page or make an image."""
+    from callsheet.cli.shared.sending import client_of, submit_task
+    from callsheet.cli.shared.values import read_payload
+
+    asyncio.run(submit_task(client_of(url), actor, read_payload(values), queue, watch_it, output, as_json))
+
+
+def watch(
+    job: str = typer.Argument(help="Id of the job or task."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="File or directory for the result. Default: the working directory."
+    ),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Follow a job or task until it ends, then download or print the result."""
+    from callsheet.cli.shared.sending import client_of, watch_job
+
+    asyncio.run(watch_job(client_of(url), job, output, as_json))

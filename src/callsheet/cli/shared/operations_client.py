@@ -1,0 +1,123 @@
+"""The part of the HTTP client for jobs and the state of the installation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+import httpx
+
+from callsheet.cli.shared.client import Client, Model, ServerRefusal
+from callsheet.cli.shared.login import login_for
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.base import Page
+from callsheet.wire.fleet import Fleet
+from callsheet.wire.identity import Key, Me, Tenant
+from callsheet.wire.jobs import Job, JobEvent
+from callsheet.wire.operate.operations import AdminJob, AlertRecipients, Alerts, Dispatch, Metrics
+from callsheet.wire.operate.scaling import FleetScaling
+
+Result = TypeVar("Result")
+PAGE = 100
+# For lists that are read completely.
+LARGEST_PAGE = 200
+
+
+def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        login = login_for(url)
+        async with OperationsClient(login.url, login.api_key) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+class OperationsClient(Client):
+    async def me(self) -> Me:
+        return await self._ask(Me, "GET", "/api/me", attempts=1)
+
+    async def own_keys(self) -> list[Key]:
+        return await self._first(Key, "/api/keys", None)
+
+    async def jobs(self, status: str | None, run_id: str | None, most: int) -> list[Job]:
+        return await self._first(Job, "/api/ai-jobs", most, status=status, run_id=run_id)
+
+    async def jobs_of_tenant(self, tenant: str, status: str | None, most: int) -> list[AdminJob]:
+        return await self._first(
+            AdminJob, f"/api/admin/tenants/{await self._tenant_id(tenant)}/jobs", most, status=status
+        )
+
+    async def any_job(self, job_id: UUID) -> AdminJob:
+        return await self._ask(AdminJob, "GET", f"/api/admin/jobs/{job_id}")
+
+    async def job_events(self, job_id: UUID) -> list[JobEvent]:
+        return await self._first(JobEvent, f"/api/ai-jobs/{job_id}/events", None)
+
+    async def change_job(self, job_id: UUID, verb: str, *, admin: bool) -> Job:
+        path = f"/api/admin/jobs/{job_id}/{verb}" if admin else f"/api/ai-jobs/{job_id}/{verb}"
+        # This is sent once: after a lost response, a second attempt would be refused although the first one worked.
+        return await self._ask(Job, "POST", path, {} if admin else None, attempts=1)
+
+    async def metrics(self) -> Metrics:
+        return await self._ask(Metrics, "GET", "/api/admin/metrics")
+
+    async def alerts(self) -> Alerts:
+        return await self._ask(Alerts, "GET", "/api/admin/alerts")
+
+    async def send_test_alert(self) -> AlertRecipients:
+        return await self._ask(AlertRecipients, "POST", "/api/admin/alerts/test")
+
+    async def finished_dispatches(self) -> AsyncIterator[Sequence[Dispatch]]:
+        """The history of the queue, newest first, page after page."""
+        cursor: str | None = None
+        while True:
+            after = f"&cursor={cursor}" if cursor else ""
+            path = f"/api/admin/dispatches?finished=true&limit={LARGEST_PAGE}{after}"
+            page = await self._ask(Page[Dispatch], "GET", path)
+            yield page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def fleet(self, slug: str, stage: str) -> Fleet:
+        query = urlencode({"slug": slug, "stage": stage})
+        for found in (await self._ask(Page[Fleet], "GET", f"/api/admin/fleets?{query}")).items:
+            return found
+        raise OperatorError(f"There is no fleet {slug!r} in {stage}, or you may not see it.")
+
+    async def scaling(self, slug: str, stage: str) -> FleetScaling:
+        fleet = await self.fleet(slug, stage)
+        try:
+            return await self._ask(FleetScaling, "GET", f"/api/admin/fleets/{fleet.id}/scaling")
+        except ServerRefusal as refused:
+            if refused.status != httpx.codes.NOT_FOUND:
+                raise
+            raise OperatorError(f"Fleet {slug} in {stage} is not scaled, so it has no policy.") from None
+
+    async def _tenant_id(self, tenant: str) -> UUID:
+        try:
+            return UUID(tenant)
+        except ValueError:
+            pass
+        for each in await self._first(Tenant, "/api/admin/tenants", None):
+            if each.slug == tenant:
+                return each.id
+        raise OperatorError(f"There is no tenant {tenant!r}, or you may not see it.")
+
+    async def _first(self, model: type[Model], path: str, most: int | None, **filters: str | None) -> list[Model]:
+        """Reads pages until there are `most` items; None reads all."""
+        given = {name: value for name, value in filters.items() if value is not None}
+        found: list[Model] = []
+        cursor: str | None = None
+        while most is None or len(found) < most:
+            limit = PAGE if most is None else min(PAGE, most - len(found))
+            query = urlencode({"limit": limit, **given, **({"cursor": cursor} if cursor else {})}, quote_via=quote)
+            page = await self._ask(Page[model], "GET", f"{path}?{query}")  # type: ignore[valid-type]
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found

@@ -1,0 +1,202 @@
+"""Submits an effect job. The order is: form, idempotency key, business rules, payload, then limits and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+from uuid import UUID
+
+from callsheet.catalog.effects import EffectRecipe
+from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
+from callsheet.catalog.properties import primary_input
+from callsheet.catalog.room import CatalogRoom
+from callsheet.catalog.workflows import refuse
+from callsheet.identity.access.principal import Owner, Principal
+from callsheet.identity.accounts.quotas import check_payload
+from callsheet.jobs.show.descriptions import JobDescription, medium_of
+from callsheet.jobs.sql import EFFECT_SQL
+from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.jobs.submit.priorities import check_priority
+from callsheet.jobs.submit.submission import NO_VIDEO, Submission, SubmittedJob
+from callsheet.media.files import ReadyFile
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.workflow_editing import WorkflowTest
+
+# The requests from which an effect job is built: values and files.
+Wanted = SubmitEffectJob | WorkflowTest
+KIND = "effect"
+NO_EFFECT = "There is no such effect."
+MISSING = "You have no such file, or its upload is not confirmed."
+
+
+class ReadyFiles(Protocol):
+    async def ready(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, file_ids: Sequence[UUID]
+    ) -> dict[UUID, ReadyFile]: ...
+
+
+class EffectJobs:
+    def __init__(self, databases: Databases, catalog: CatalogRoom, files: ReadyFiles, submission: Submission):
+        self._databases = databases
+        self._catalog = catalog
+        self._files = files
+        self._submission = submission
+
+    async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> SubmittedJob:
+        check_shape(principal, wanted)
+        check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
+        # The hash covers the request as sent, not the built job: the effect may have changed since the first attempt.
+        request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
+        owner = principal.tenant_id, principal.user_id
+        if wanted.idempotency_key is not None:
+            earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
+            if earlier is not None:
+                return earlier
+        prepared = await self.prepare(principal, wanted)
+        return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
+
+    async def check(self, wanted: SubmitEffectJob) -> int:
+        """Checks the parts of the request that do not depend on the user or the file. Returns the price."""
+        recipe = await self._recipe(wanted.effect_id)
+        resolve(recipe, wanted.input_payload)
+        return recipe.cost
+
+    async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
+        """The effect job, ready for submission: its rules are checked and its payload is built."""
+        recipe = await self._recipe(wanted.effect_id)
+        prepared = await self.build(principal, wanted, recipe)
+        if not await self._catalog.effects.mark_used(recipe):
+            raise no_such_effect()
+        await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
+        return prepared
+
+    async def build(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> NewJob:
+        resolved = resolve(recipe, wanted.input_payload)
+        primary, files = await self._inputs(principal, wanted, recipe, resolved)
+        payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
+        return NewJob(
+            tenant_id=principal.tenant_id,
+            user_id=principal.user_id,
+            kind=KIND,
+            workflow_id=recipe.workflow_id,
+            payload=payload,
+            cost=recipe.cost,
+            provider=recipe.provider,
+            stage=recipe.stage,
+            priority=wanted.priority if isinstance(wanted, SubmitEffectJob) else 0,
+            run_limit_seconds=recipe.run_limit_seconds,
+            refund_on_cancel=recipe.refund_on_cancel,
+            lease_seconds=recipe.lease_seconds,
+            max_attempts=recipe.max_attempts,
+            effect_id=recipe.effect_id,
+            video_id=wanted.video_id,
+            input_file_ids=input_order(primary, files),
+            description=described(recipe, wanted.input_payload, primary, files),
+            sent=wanted.input_payload,
+            actor=f"user:{principal.user_id}",
+        )
+
+    async def _recipe(self, id_or_slug: str) -> EffectRecipe:
+        recipe = await self._catalog.effects.recipe(id_or_slug)
+        if recipe is None:
+            raise no_such_effect()
+        if not recipe.is_active:
+            raise InvalidRequest.field(
+                "effect_id", "This effect currently accepts no jobs: its workflow is switched off."
+            )
+        return recipe
+
+    async def _inputs(
+        self, principal: Owner, wanted: Wanted, recipe: EffectRecipe, resolved: PropertyValues
+    ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
+        """The file that the effect processes, and every file of the user that the job reads."""
+        pool = await self._databases.pool(principal.pool)
+        field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
+        ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
+        found: Mapping[UUID, ReadyFile] = {}
+        if ids:
+            found = await self._files.ready(pool, principal.tenant_id, principal.user_id, list(ids))
+        named = [
+            (f"{FIELD}.{each.key}", each, resolved.user_files[each.key])
+            for each in recipe.properties
+            if each.key in resolved.user_files
+        ]
+        primary = primary_input(recipe.properties)
+        if primary is not None and primary_id is not None:
+            named.insert(0, (field, primary, primary_id))
+        refuse(list(_check_files(named, found)))
+        return found[primary_id] if primary_id else None, found
+
+    async def _primary(
+        self, pool: Database, principal: Owner, wanted: Wanted, primary: Property | None
+    ) -> tuple[str, UUID | None]:
+        """The field with the file that the effect processes, and the id of the file."""
+        field = "video_id" if wanted.video_id else "input_file_id"
+        given = wanted.video_id or wanted.input_file_id
+        if primary is None:
+            if given is not None:
+                raise InvalidRequest.field(field, f"This effect takes no file. Leave {field} out.")
+            return field, None
+        if given is None:
+            fields = "video_id or input_file_id" if primary.type is PropertyType.VIDEO else "input_file_id"
+            raise InvalidRequest.field("input_file_id", f"This effect needs a file. Send {fields}.")
+        if wanted.video_id is None:
+            return field, wanted.input_file_id
+        async with pool.connection() as connection:
+            original = await EFFECT_SQL["original_of_video"].value(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, video_id=wanted.video_id
+            )
+        if original is None:
+            raise InvalidRequest.field("video_id", NO_VIDEO)
+        return field, original
+
+
+def described(
+    recipe: EffectRecipe, given: Mapping[str, Any], primary: ReadyFile | None, files: Mapping[UUID, ReadyFile]
+) -> JobDescription:
+    """The texts of a job of this effect that lists show and search uses."""
+    first = () if primary is None else (primary.name,)
+    others = (file.name for file_id, file in files.items() if primary is None or file_id != primary.id)
+    written = {each.key for each in recipe.properties if each.type in (PropertyType.TEXT, PropertyType.CHOICE)}
+    return JobDescription(
+        title=recipe.name,
+        input_names=(*first, *others),
+        texts={key: value for key, value in given.items() if key in written and isinstance(value, str)},
+        medium=medium_of(recipe.output_mime_type),
+    )
+
+
+def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
+    refuse_both(wanted)
+    check_priority(principal, wanted.priority)
+
+
+def refuse_both(wanted: Wanted) -> None:
+    if wanted.video_id is not None and wanted.input_file_id is not None:
+        raise InvalidRequest.field("input_file_id", "Send either input_file_id or video_id, not both.")
+
+
+def no_such_effect() -> NotFound:
+    return NotFound(NO_EFFECT, errors=[FieldProblem("effect_id", NO_EFFECT)])
+
+
+def _check_files(
+    named: Iterable[tuple[str, Property, UUID]], found: Mapping[UUID, ReadyFile]
+) -> Iterable[FieldProblem]:
+    for field, each, file_id in named:
+        file = found.get(file_id)
+        if file is None:
+            yield FieldProblem(field, MISSING)
+        else:
+            yield from check_file(field, each, file, file.duration_seconds)
+
+
+def input_order(primary: ReadyFile | None, files: Mapping[UUID, Any]) -> tuple[UUID, ...]:
+    """The ids of all files that the job reads, the primary input first."""
+    first = () if primary is None else (primary.id,)
+    return (*first, *(file_id for file_id in files if file_id not in first))

@@ -1,0 +1,1 @@
+"""Fleets: their workflows, their tokens, their capacity, and which workers get whose jobs."""

@@ -1,0 +1,1 @@
+"""Workers and metrics as operators see them."""

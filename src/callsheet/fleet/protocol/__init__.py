@@ -1,0 +1,1 @@
+"""The worker protocol: poll, heartbeat and reports, and what is checked in them."""

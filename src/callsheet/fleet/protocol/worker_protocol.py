@@ -1,0 +1,86 @@
+"""Builds the worker protocol, from poll to report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+
+from callsheet.catalog.engines.models_to_load import Warmth
+from callsheet.catalog.graph_store import GraphStore
+from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
+from callsheet.fleet.protocol.deliveries import Deliveries
+from callsheet.fleet.protocol.engine_refusals import EngineRefusals
+from callsheet.fleet.protocol.envelope import Envelope
+from callsheet.fleet.protocol.outputs import OutputInspection
+from callsheet.fleet.protocol.polls import WorkerPolls
+from callsheet.fleet.protocol.reports import WorkerReports
+from callsheet.fleet.protocol.routes import protocol_router
+from callsheet.fleet.protocol.spare_work import SpareWork
+from callsheet.fleet.room import FleetRoom
+from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
+from callsheet.jobs.room import JobsRoom
+from callsheet.media.storage import Storage
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.notify import Listener
+from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProtocol:
+    """The routes of the protocol, and the objects that in-process workers call directly."""
+
+    router: APIRouter
+    polls: WorkerPolls
+    reports: WorkerReports
+    deliveries: Deliveries
+    uploads: AcceptedUploads
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.uploads,)
+
+    def listen(self, listener: Listener) -> None:
+        """Lets a drain or a new assignment end the open polls of its worker."""
+        listener.subscribe("assignments", self.polls.reassigned)
+
+
+def open_protocol(
+    databases: Databases,
+    storage: Storage,
+    jobs: JobsRoom,
+    fleet: FleetRoom,
+    settings: Settings,
+    registry: CollectorRegistry,
+    gate: ProviderGate | None = None,
+) -> WorkerProtocol:
+    gate = gate or EveryProvider()
+    deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
+    spare = SpareWork(databases, fleet.capacity)
+    polls = WorkerPolls(
+        fleet.authentication,
+        jobs,
+        deliveries,
+        fleet.audit,
+        spare.exists,
+        Warmth(databases),
+        fleet.poll_reports,
+        gate,
+    )
+    uploads = AcceptedUploads(storage)
+    inspection = OutputInspection(storage, uploads, settings.fleet.output_validation, registry)
+    reports = WorkerReports(
+        jobs.starter,
+        jobs.lease_reports,
+        jobs.progress,
+        deliveries,
+        inspection,
+        fleet.audit,
+        EngineRefusals(databases, GraphStore(storage)),
+        disk=settings.storage.backend,
+        gate=gate,
+    )
+    router = protocol_router(fleet.authentication, polls, reports, Envelope(settings.fleet.answer_envelope))
+    return WorkerProtocol(router, polls, reports, deliveries, uploads)

@@ -1,0 +1,1 @@
+"""Workers: how they register, are admitted, seen, swept and logged."""

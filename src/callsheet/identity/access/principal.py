@@ -1,0 +1,123 @@
+"""The user who sends a request. The user is found once per request and passed on as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
+from uuid import UUID
+
+from callsheet.identity.access.permissions import Permission, Scope, key_scope_for, scope_of
+from callsheet.wire.errors import NotFound
+from callsheet.wire.identity import KeyScope, Role
+
+
+class Owner(Protocol):
+    """The owner of a job or file: a principal, or the ids that a loop has without a request."""
+
+    @property
+    def user_id(self) -> UUID: ...
+    @property
+    def tenant_id(self) -> UUID: ...
+    @property
+    def pool(self) -> str: ...
+
+
+class UserRow(NamedTuple):
+    """The user of a session, with the tenant."""
+
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
+
+
+class KeyRow(NamedTuple):
+    """The user of an API key, with the tenant. `place`: position of the key among those that were looked up, from 1."""
+
+    place: int
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
+    key_id: UUID
+    scopes: Sequence[str] | None
+
+
+class LoginRow(NamedTuple):
+    """A user who signs in, with the tenant and the hash of the password."""
+
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    password_hash: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    user_id: UUID
+    tenant_id: UUID
+    tenant: str
+    pool: str
+    email: str
+    name: str
+    role: Role
+    signed_in_with: Literal["api_key", "session"]
+    csrf_token: str | None = None
+    # Id of the API key, if the request has one.
+    key_id: UUID | None = None
+    # Scopes of the API key. `None`: the key may do everything that the role allows.
+    key_scopes: frozenset[KeyScope] | None = None
+
+    @classmethod
+    def of_key(cls, row: KeyRow) -> Principal:
+        scopes = None if row.scopes is None else frozenset(KeyScope(scope) for scope in row.scopes)
+        return replace(cls.of(row, "api_key"), key_id=row.key_id, key_scopes=scopes)
+
+    @classmethod
+    def of(
+        cls,
+        row: UserRow | KeyRow | LoginRow,
+        signed_in_with: Literal["api_key", "session"],
+        csrf_token: str | None = None,
+    ) -> Principal:
+        return cls(
+            user_id=row.user_id,
+            tenant_id=row.tenant_id,
+            tenant=row.tenant,
+            pool=row.pool,
+            email=row.email,
+            name=row.name,
+            role=Role(row.role),
+            signed_in_with=signed_in_with,
+            csrf_token=csrf_token,
+        )
+
+    def may(self, permission: Permission) -> bool:
+        """Whether the caller has a permission, at least for its own tenant."""
+        return self.key_allows(permission) and scope_of(self.role, permission) is not None
+
+    def key_allows(self, permission: Permission) -> bool:
+        """Whether the caller's API key, if there is one, has the scope for a permission."""
+        return self.key_scopes is None or key_scope_for(permission) in self.key_scopes
+
+    def only_tenant(self, permission: Permission) -> UUID | None:
+        """The only tenant that a permission of the caller reaches; `None` means every tenant."""
+        return None if scope_of(self.role, permission) is Scope.EVERY_TENANT else self.tenant_id
+
+    def reach(self, permission: Permission, tenant_id: UUID, missing: str) -> None:
+        """Refuses a tenant that the permission does not reach, with the same error as for a tenant that does not
+        exist.
+        """
+        if self.only_tenant(permission) not in (None, tenant_id):
+            raise NotFound(missing)

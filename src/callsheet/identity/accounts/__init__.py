@@ -1,0 +1,1 @@
+"""Tenants and users: how they are created, changed, limited and deleted."""

@@ -1,0 +1,30 @@
+"""Finds the pool of a tenant."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
+from callsheet.wire.errors import NotFound
+
+SQL = statements("callsheet.identity")
+
+
+class TenantRouting:
+    """The pools of tenants. A tenant never moves to another pool, so a pool that was read once is cached forever."""
+
+    def __init__(self, databases: Databases):
+        self._databases = databases
+        self._pools: dict[UUID, str] = {}
+
+    async def pool_of_tenant(self, tenant_id: UUID) -> Database:
+        name = self._pools.get(tenant_id)
+        if name is None:
+            async with self._databases.central.connection() as connection:
+                name = await SQL["pool_of_tenant"].value(connection, tenant_id=tenant_id)
+            if name is None:
+                raise NotFound("There is no such tenant.")
+            self._pools[tenant_id] = name
+        return await self._databases.pool(name)

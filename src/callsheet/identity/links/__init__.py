@@ -1,0 +1,1 @@
+"""Links that let a person into an account: invitations, password resets, and their mails."""

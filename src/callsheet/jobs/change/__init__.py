@@ -1,0 +1,1 @@
+"""What users do with their jobs: cancel, retry and delete."""

@@ -1,0 +1,1 @@
+"""Actions of operators on jobs, and everything that happened to one."""

@@ -1,0 +1,220 @@
+"""The reconciler repairs differences between jobs and their dispatches, which are in two databases.
+
+Every use case repairs itself after a crash. The reconciler handles what they cannot detect: a database that was
+restored to an earlier time, a row that was deleted by hand, a bug. It is slow and careful on purpose: it checks only
+settled rows, reads both sides a second time before a change, and changes jobs and dispatches only through the normal
+operations, which reject outdated changes. Safe on any number of control planes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
+from callsheet.dispatch.overview import CentralState, OpenDispatch, Overview
+from callsheet.dispatch.queue import Queue
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.jobs.machine.cycles import end_of_cycle
+from callsheet.jobs.machine.states import Transition
+from callsheet.jobs.machine.transition_requests import TransitionRequest
+from callsheet.jobs.machine.transitions import Transitions
+from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
+from callsheet.jobs.sql import RECONCILE_SQL
+from callsheet.plumbing.database.database import Database, unless_unavailable
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.concurrently import all_of
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.job_errors import reported_message
+from callsheet.wire.jobs import JobStatus
+
+log = get_logger(__name__)
+ACTOR = "reconciler"
+
+
+class ActiveJob(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    deadline_at: datetime
+
+
+class Reconciler(Loop):
+    name = "reconciler"
+    interval_seconds = 10.0
+    # The process that wrote a younger row may still be working on it.
+    settle_seconds = 60.0
+    # Time between the two checks.
+    second_look_seconds = 5.0
+    # Rows per database and tick. At this rate, a check of a million jobs takes three hours.
+    batch = 1000
+    most_suspicions = 1000
+
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        queue: Queue,
+        overview: Overview,
+        routing: TenantRouting,
+        transitions: Transitions,
+    ):
+        super().__init__()
+        self._pools = pools
+        self._queue = queue
+        self._overview = overview
+        self._routing = routing
+        self._transitions = transitions
+        self._after_deadline: dict[str, datetime | None] = {}
+        self._after_dispatch = 0
+        self._suspicions: dict[Suspicion, float] = {}
+        self.healed: Counter[str] = Counter({kind.value: 0 for kind in Discrepancy})
+
+    async def tick(self, now: datetime) -> None:
+        # All checks run even if a pool is unavailable, so that jobs of other pools do not wait for that pool.
+        looks = [self._look_at_pool(pool) for pool in self._pools()]
+        await all_of([self._look_again(), self._look_at_central(), *looks])
+
+    async def _look_again(self) -> None:
+        moment = self._clock.monotonic()
+        due = [seen for seen, at in self._suspicions.items() if moment - at >= self.second_look_seconds]
+        for suspicion in due:
+            del self._suspicions[suspicion]
+        await all_of(unless_unavailable(self._confirm(suspicion)) for suspicion in due)
+
+    async def _look_at_pool(self, pool: Database) -> None:
+        """Checks active jobs whose dispatch is missing or has ended."""
+        async with pool.ordinary() as connection:
+            page = await RECONCILE_SQL["active_jobs_page"].rows(
+                connection, ActiveJob, after=self._after_deadline.get(pool.name), limit=self.batch
+            )
+        self._after_deadline[pool.name] = page[-1].deadline_at if len(page) == self.batch else None
+        # The pool is read before central, because the pool has a job before central has its dispatch.
+        jobs = await self._job_sides(pool, [(row.tenant_id, row.job_id) for row in page])
+        live = {JobCycle(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
+        if live:
+            states = await self._overview.central_states(list(live), self.settle_seconds)
+            self._suspect(
+                compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])
+            )
+
+    async def _look_at_central(self) -> None:
+        """Checks open dispatches: their job may have ended, be in another cycle, or be missing."""
+        page = await self._overview.page(self._after_dispatch, self.batch, self.settle_seconds)
+        self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
+        by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
+        for dispatch in page:
+            pool = (
+                await unless_unavailable(self._routing.pool_of_tenant(dispatch.tenant_id))
+                if dispatch.has_settled
+                else None
+            )
+            if pool is not None:
+                by_pool.setdefault(pool.name, (pool, []))[1].append(dispatch)
+        await all_of(self._compare_with(pool, dispatches) for pool, dispatches in by_pool.values())
+
+    async def _compare_with(self, pool: Database, dispatches: Sequence[OpenDispatch]) -> None:
+        jobs = await self._job_sides(pool, [(one.tenant_id, one.job_id) for one in dispatches])
+        self._suspect(
+            compare(
+                one.cycle,
+                jobs.get((one.tenant_id, one.job_id)),
+                _central_state(one),
+            )
+            for one in dispatches
+        )
+
+    def _suspect(self, found: Iterable[Suspicion | None]) -> None:
+        moment = self._clock.monotonic()
+        for suspicion in found:
+            if suspicion is not None and len(self._suspicions) < self.most_suspicions:
+                self._suspicions.setdefault(suspicion, moment)
+
+    async def _confirm(self, suspicion: Suspicion) -> None:
+        tenant_id, job_id, _ = suspicion.job
+        pool = await self._routing.pool_of_tenant(tenant_id)
+        job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
+        central = (await self._overview.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
+        if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):
+            self.healed[suspicion.kind.value] += 1
+            log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
+
+    async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralState) -> bool:
+        if job is None or suspicion.kind in (
+            Discrepancy.ORPHANED_DISPATCH,
+            Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
+        ):
+            end = await self._end_of(suspicion.job)
+            await self._queue.end_for_jobs([JobEnd(*suspicion.job, end or "failed")])
+            return True
+        match suspicion.kind:
+            case Discrepancy.MISSING_DISPATCH:
+                return await self._dispatch_again(job)
+            case Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH:
+                transition, error = ending_of(job, central)
+                reason = error["message"] if error else "The dispatch was canceled."
+                return await self._change(transition, suspicion, reason=reason, error=error)
+            case Discrepancy.LEASES_OF_DISPATCH:
+                return await self._overview.raise_lease_seq(suspicion.job, job.lease_seq)
+            case Discrepancy.STATUS_OF_JOB:
+                return await self._change(into_the_queue(job), suspicion, reason="The job waits in the queue.")
+            case _:
+                assert central.priority is not None
+                return await self._transitions.set_priority(suspicion.job, central.priority)
+
+    async def _dispatch_again(self, job: JobSide) -> bool:
+        if not await self._overview.recreate(job.entry, job.lease_seq):
+            return False
+        await hit(Failpoint.RECONCILE_BEFORE_POOL)
+        cycle = job.entry.cycle
+        suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, cycle, job.lease_seq)
+        if job.status != JobStatus.QUEUED:
+            await self._change(into_the_queue(job), suspicion, reason="The dispatch was lost and was created again.")
+        end = await self._end_of(cycle)
+        if end is not None:
+            # The job ended meanwhile, while there was no dispatch to close.
+            await self._queue.end_for_jobs([JobEnd(*cycle, end)])
+        return True
+
+    async def _change(
+        self, transition: Transition, suspicion: Suspicion, *, reason: str, error: Mapping[str, Any] | None = None
+    ) -> bool:
+        reported = reported_message(error) if error else None
+        request = TransitionRequest(
+            suspicion.job, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, reported=reported, error=error
+        )
+        return await self._transitions.apply(transition, request) is not None
+
+    async def _end_of(self, job: JobCycle) -> EndStatus | None:
+        return end_of_cycle(await self._transitions.state_of(job), job.charge_cycle)
+
+    async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
+        if not keys:
+            return {}
+        async with pool.ordinary() as connection:
+            rows = await RECONCILE_SQL["job_sides"].rows(
+                connection,
+                JobSide,
+                tenant_ids=[tenant_id for tenant_id, _ in keys],
+                job_ids=[job_id for _, job_id in keys],
+                settle_seconds=self.settle_seconds,
+            )
+        return {(row.tenant_id, row.job_id): row for row in rows}
+
+
+def _central_state(dispatch: OpenDispatch) -> CentralState:
+    return CentralState(
+        *dispatch.cycle,
+        dispatch_id=dispatch.dispatch_id,
+        status=dispatch.status,
+        priority=dispatch.priority,
+        lease_seq=dispatch.lease_seq,
+        holder_notified=dispatch.cancel_requested_at is not None,
+    )
+
+
+def _lacks_dispatch(state: CentralState) -> bool:
+    # A job with an open dispatch is compared once, by `_look_at_central`.
+    return state.dispatch_id is None

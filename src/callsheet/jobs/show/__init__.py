@@ -1,0 +1,1 @@
+"""Jobs as users read them: outputs, progress, outlook and texts."""

@@ -1,0 +1,65 @@
+"""The expected wait of a new job, for each effect. Any number of effects takes two queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from callsheet.dispatch.overview import MOST_COUNTED, Overview, RouteLoad
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.lease.provider_gate import ProviderGate
+from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts, Outlook, Route, outlook
+from callsheet.wire.catalog import EffectWait
+from callsheet.wire.jobs import JobStatus
+from callsheet.wire.plurals import choose, counted
+
+
+class ExpectedWaits:
+    def __init__(self, overview: Overview, capacity_of: CapacityOf, gate: ProviderGate):
+        self._overview = overview
+        self._capacity_of = capacity_of
+        self._gate = gate
+
+    async def of(self, principal: Principal, routes: Sequence[Route]) -> Mapping[Route, EffectWait]:
+        wanted = list(dict.fromkeys(routes))
+        if not wanted:
+            return {}
+        capacity = await self._capacity_of(wanted)
+        loads = await self._overview.loads(wanted, principal.tenant_id, principal.user_id)
+        found = {}
+        for route in wanted:
+            load, crew = loads[route], capacity.get(route, NO_WORKERS)
+            facts = Facts(
+                status=JobStatus.QUEUED,
+                now=load.now,
+                ahead=load.ahead,
+                average_seconds=load.average_seconds,
+                pause=self._gate.pause_of(route[2], principal.tenant_id),
+            )
+            found[route] = _wait(outlook(facts, crew), load, crew)
+        return found
+
+
+def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource) -> EffectWait:
+    run = None if load.average_seconds is None else math.ceil(load.average_seconds)
+    why = expected.why_waiting
+    assert why is not None, "A job that no worker holds must have a reason to wait."
+    if why.code in ("no_live_worker", "workers_lack", "scaling_up", "provider_paused"):
+        return EffectWait(code=why.code, message=why.message.replace("this job", "this effect"), run_seconds=run)
+    if load.ahead < crew.slots - crew.busy:
+        return EffectWait(code="ready", message="A worker is free.", wait_seconds=0, run_seconds=run)
+    wait = None if expected.eta_seconds is None or run is None else max(0, expected.eta_seconds - run)
+    message = _ahead(load.ahead) + ("." if wait is None else f"; it starts in about {_duration(wait)}.")
+    return EffectWait(code="queue", message=message, wait_seconds=wait, run_seconds=run)
+
+
+def _ahead(jobs: int) -> str:
+    if jobs == 0:
+        return "All workers are busy"
+    return f"{jobs}{'+' if jobs == MOST_COUNTED else ''} {choose(jobs, 'job is', 'jobs are')} ahead"
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 90:
+        return counted(seconds, "second")
+    return counted(round(seconds / 60), "minute")

@@ -1,0 +1,115 @@
+"""Reads the jobs that a user may see, which are the user's own jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.machine.rows import JobPayload, JobRow, ListedJob, OutcomeRow
+from callsheet.jobs.sql import ADMIN_SQL, SQL
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.database.sql import Connection
+from callsheet.wire.errors import NotFound
+from callsheet.wire.jobs import Job, JobStatus
+
+
+class DescriptionRow(NamedTuple):
+    title: str
+    prompt: str | None
+    sent: Any
+
+
+async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow | None:
+    """The job of any user, without its payload, also if the user has deleted the job."""
+    async with pool.connection() as connection:
+        return await SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
+
+
+async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
+    row = await find_job(pool, tenant_id, job_id)
+    if row is None:
+        raise NotFound("There is no such job.")
+    return row
+
+
+async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) -> list[UUID]:
+    return await ADMIN_SQL["active_jobs_of_user"].column(connection, tenant_id=tenant_id, user_id=user_id)
+
+
+async def with_outcomes(
+    connection: Connection, tenant_id: UUID, rows: Sequence[ListedJob], limit: int
+) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
+    """The first of these jobs with their results and errors, and whether more jobs are left for the next page.
+
+    Returns at most `limit` jobs. Returns fewer jobs, but at least one, if results and errors exceed the maximum size of
+    a page.
+    """
+    if not rows:
+        return [], False
+    outcomes = await SQL["outcomes_of_jobs"].rows(
+        connection,
+        OutcomeRow,
+        tenant_id=tenant_id,
+        job_ids=[row.id for row in rows[:limit]],
+        most_bytes=MOST_PAGE_BYTES,
+    )
+    page = list(zip(rows, outcomes, strict=False))
+    return page, len(page) < len(rows)
+
+
+class JobReader:
+    """A user's own jobs: a job of another user is not found (G6)."""
+
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def row(self, principal: Principal, job_id: UUID) -> JobRow:
+        row = await find_job(await self.pool(principal), principal.tenant_id, job_id)
+        if row is None or row.user_id != principal.user_id or row.deleted_at is not None:
+            raise NotFound("There is no such job.")
+        return row
+
+    async def described(self, principal: Principal, job: Job) -> Job:
+        """The principal's own job with its title, prompt and sent payload; old jobs may have no description."""
+        pool = await self.pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["description_of_job"].row(
+                connection, DescriptionRow, tenant_id=principal.tenant_id, user_id=principal.user_id, job_id=job.id
+            )
+        if row is None:
+            return job
+        return job.model_copy(update={"title": row.title, "prompt": row.prompt, "input_payload": row.sent})
+
+    async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
+        """The payload of a job. The caller must have checked that the job belongs to the principal."""
+        pool = await self.pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=principal.tenant_id, job_id=job_id)
+        assert row is not None, "The rows of jobs are never deleted."
+        return row.payload
+
+    async def page(
+        self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
+    ) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
+        """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
+        names = {
+            "tenant_id": principal.tenant_id,
+            "user_id": principal.user_id,
+            "before": before,
+            "status": status.value if status else None,
+            "limit": limit + 1,
+        }
+        pool = await self.pool(principal)
+        async with pool.ordinary() as connection:
+            if run_id is None:
+                rows = await SQL["list_jobs"].rows(connection, ListedJob, **names)
+            else:
+                rows = await SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)
+            return await with_outcomes(connection, principal.tenant_id, rows, limit)
+
+    async def pool(self, principal: Principal) -> Database:
+        return await self._databases.pool(principal.pool)

@@ -1,0 +1,122 @@
+"""Converts rows to the models of the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.identity.access.permissions import Permission
+from callsheet.identity.access.principal import Principal
+from callsheet.jobs.machine.rows import EventColumns, JobRow, ListedJob, OutcomeRow
+from callsheet.wire.base import Page
+from callsheet.wire.job_errors import reported_message
+from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
+from callsheet.wire.media import MediaPreviews
+from callsheet.wire.operate.operations import AdminJob, FullError
+
+
+def job_view(row: JobRow) -> Job:
+    return listed_job_view(row, OutcomeRow(row.result, row.error))
+
+
+def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
+    error = outcome.error
+    return Job(
+        id=row.id,
+        kind=row.kind,
+        status=JobStatus(row.status),
+        charge_cycle=row.charge_cycle,
+        cost=row.cost,
+        priority=row.priority,
+        effect_id=row.effect_id,
+        video_id=row.video_id,
+        run_id=row.run_id,
+        step_id=row.step_id,
+        parent_candidate_id=row.parent_candidate_id,
+        title=outcome.title,
+        result=outcome.result,
+        # Users see the type and its sentence; only operators see the reported text, details and traceback.
+        error=JobError(type=error["type"], message=error["message"]) if error else None,
+        created_at=row.created_at,
+        submitted_at=row.submitted_at,
+        deadline_at=row.deadline_at,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+    )
+
+
+def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
+    """The job with the whole error. Only the view of a single job adds payload and dispatch."""
+    return AdminJob(
+        **dict(listed_job_view(row, outcome)),
+        tenant_id=row.tenant_id,
+        user_id=row.user_id,
+        workflow_id=row.workflow_id,
+        stage=row.stage,
+        provider=row.provider,
+        concurrency_identifier=row.concurrency_identifier,
+        max_attempts=row.max_attempts,
+        lease_seq=row.lease_seq,
+        provider_job_id=row.provider_job_id,
+        idempotency_key=row.idempotency_key,
+        full_error=_full_error(outcome.error) if outcome.error else None,
+    )
+
+
+def _full_error(error: Mapping[str, Any]) -> FullError:
+    return FullError(
+        type=error["type"],
+        message=reported_message(error),
+        details=error.get("details"),
+        traceback=error.get("traceback"),
+    )
+
+
+def job_for(principal: Principal, job: AdminJob) -> AdminJob:
+    """The job without the fields that the caller's role may not see."""
+    hidden: dict[str, Any] = {}
+    if job.full_error is not None and principal.may(Permission.SEE_QUEUE):
+        # A viewer may read the reported text, but not details and traceback.
+        hidden |= {"error": JobError(type=job.full_error.type, message=job.full_error.message)}
+    if not principal.may(Permission.SEE_PAYLOADS):
+        hidden |= {"payload": None, "full_error": None}
+    if not principal.may(Permission.SEE_QUEUE):
+        hidden |= {"dispatch": None}
+    if not principal.may(Permission.SEE_FILES):
+        hidden |= {**dict(MediaPreviews()), "inputs": [], "outputs": [], "result": None}
+        if job.progress is not None:
+            hidden |= {"progress": job.progress.model_copy(update={"preview_url": None})}
+    return job.model_copy(update=hidden)
+
+
+def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
+    return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
+
+
+# Kinds of actors that are followed by an id or by the name of a worker.
+_UNNAMED = ("admin", "worker", "bulk_action")
+
+
+def _without_name(text: str, name: str, instead: str) -> str:
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", instead, text)
+
+
+def event_view(row: EventColumns) -> JobEvent:
+    """The event as the job's user sees it: without the operator or the worker, which only operators see."""
+    kind, _, name = row.actor.partition(":")
+    is_unnamed = kind in _UNNAMED and bool(name)
+    reason = row.reason
+    return JobEvent(
+        job_id=row.job_id,
+        seq=row.seq,
+        event=row.event,
+        from_status=row.from_status,
+        to_status=row.to_status,
+        # An operator started the bulk action.
+        actor=("admin" if kind == "bulk_action" else kind) if is_unnamed else row.actor,
+        # A worker's reason may contain its name.
+        reason=_without_name(reason, name, f"the {kind}") if is_unnamed and reason else reason,
+        data=row.data,
+        at=row.at,
+    )

@@ -1,0 +1,1 @@
+"""Live events of jobs: feeds, and the streams that clients read."""

@@ -1,0 +1,244 @@
+"""Live streams of events, in order, from the reader's last position, across restarts of any process (G9).
+
+Readers read the events from the database; a notification only triggers a read. A reader without notifications reads at
+intervals, so a lost notification delays an event by seconds, but no event is lost. The latest progress of running jobs
+is sent between the events. Progress is not history: it has no position in the stream and is not sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from callsheet.jobs.lease.progress import ProgressRow, Watch
+from callsheet.jobs.machine.rows import EventOfJob, EventOfUser
+from callsheet.jobs.show.views import event_view
+from callsheet.jobs.sql import SQL
+from callsheet.plumbing.database.database import Database
+from callsheet.toolbox.batching import Batcher
+from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
+from callsheet.wire.wallet import Wallet
+
+LOOK_ANYWAY_SECONDS = 15.0
+AT_ONCE = 200
+READERS_AT_ONCE = 200
+
+Key = tuple[str, str]
+# Tenant, job, and the last position that was read.
+Place = tuple[UUID, UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEvent:
+    """One event with its position in the stream, which is the counter of the job or of the user."""
+
+    position: int
+    event: JobEvent
+
+
+Latest = JobProgress | JobPreview | Wallet
+# One item for a reader; None if nothing arrived for a while.
+Item = FeedEvent | Latest | None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The events after a position, new progress of running jobs, and whether the stream has ended."""
+
+    lines: Sequence[FeedEvent]
+    latest: Sequence[Latest] = ()
+    ended: bool = False
+
+
+Read = Callable[[int], Awaitable[News]]
+# Returns whether the reader may still read the stream: its key may have been revoked meanwhile.
+MayGoOn = Callable[[], Awaitable[bool]]
+
+
+async def for_good() -> bool:
+    return True
+
+
+class Feeds:
+    """The readers in this process that wait for news of a job or a user."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
+        # The same readers by the owner of their credentials: the ids of a user and of its tenant.
+        self._watched: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        # By pool: readers that read at the same time share one statement.
+        self._reads: dict[str, Batcher[Place, Sequence[EventOfJob]]] = {}
+        self.closed = False
+
+    def received(self, payload: str | None) -> None:
+        """Handles a notification `tenant/user/job`, or None if notifications may have been missed."""
+        if payload is None:
+            for events in self._waiting.values():
+                _set_all(events)
+            return
+        tenant, user, job = payload.split("/")
+        _set_all(self._waiting.get((tenant, user), ()))
+        _set_all(self._waiting.get((tenant, job), ()))
+
+    def credentials_changed(self, user_or_tenant: str | None) -> None:
+        """Credentials of this user or tenant ended. Their streams check whether they may continue. `user_or_tenant`
+        is None if notifications may have been missed.
+        """
+        if user_or_tenant is None:
+            self.received(None)
+        else:
+            _set_all(self._watched.get(user_or_tenant, ()))
+
+    def close(self) -> None:
+        """Ends every stream, so that a stopping server does not wait for readers; readers reconnect and continue."""
+        self.closed = True
+        self.received(None)
+
+    def __len__(self) -> int:
+        """The number of readers."""
+        return sum(len(events) for events in self._waiting.values())
+
+    async def follow(
+        self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
+    ) -> AsyncIterator[Item]:
+        """Yields lines after `after` and the latest progress, until the stream ends. Yields None if nothing arrives for
+        a while.
+
+        `watched`: if credentials of these ids change, the stream calls `may_go_on` at once.
+        """
+        news = asyncio.Event()
+        self._waiting[key].add(news)
+        for each in watched:
+            self._watched[each].add(news)
+        try:
+            while not self.closed:
+                news.clear()
+                found = await read(after)
+                # The check runs after the read, so that the reader gets nothing that happened after its access ended.
+                # It also runs the first time: a notification between the authentication and this line did not reach
+                # this stream.
+                if not await may_go_on():
+                    return
+                for line in found.lines:
+                    yield line
+                    after = line.position
+                for value in found.latest:
+                    yield value
+                if found.ended:
+                    return
+                if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
+                    yield None
+        finally:
+            _forget(self._waiting, key, news)
+            for each in watched:
+                _forget(self._watched, each, news)
+
+    def follow_job(
+        self,
+        pool: Database,
+        tenant_id: UUID,
+        job_id: UUID,
+        after: int,
+        may_go_on: MayGoOn = for_good,
+        watched: Sequence[str] = (),
+    ) -> AsyncIterator[Item]:
+        """A job's events and progress; the stream ends when the job has ended and all its events were read."""
+        watch = Watch(tenant_id)
+        reads = self._reads.get(pool.name)
+        if reads is None:
+            reads = self._reads[pool.name] = Batcher(_reading(pool), limit=READERS_AT_ONCE)
+
+        async def read(position: int) -> News:
+            rows = await reads((tenant_id, job_id, position))
+            lines = [FeedEvent(row.seq, event_view(row)) for row in rows if row.seq is not None]
+            first, last = rows[0], lines[-1].position if lines else position
+            latest: Sequence[Latest] = ()
+            progress = _progress_of(job_id, first)
+            if progress is not None and not watch.has_seen(progress):
+                latest = await watch.news_of_job(pool, progress)
+            has_ended = first.event_seq is None or (first.status in TERMINAL and first.event_seq <= last)
+            return News(lines, latest, has_ended)
+
+        return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on, watched)
+
+    def follow_user(
+        self,
+        pool: Database,
+        tenant_id: UUID,
+        user_id: UUID,
+        after: int,
+        may_go_on: MayGoOn = for_good,
+        watched: Sequence[str] = (),
+    ) -> AsyncIterator[Item]:
+        """The events and progress of all jobs of a user, and the wallet whenever it changes."""
+        watch = Watch(tenant_id)
+        shown: Wallet | None = None
+
+        async def read(position: int) -> News:
+            nonlocal shown
+            async with pool.connection() as connection:
+                rows = await SQL["follow_user"].rows(
+                    connection,
+                    EventOfUser,
+                    tenant_id=tenant_id,
+                    user_id=user_id,
+                    after=position,
+                    limit=AT_ONCE,
+                    is_first=shown is None,
+                )
+                latest = await watch.news_of_user(connection, user_id)
+            wallet, shown = shown, wallet_after(shown, rows[0])
+            lines = [FeedEvent(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
+            return News(lines, latest if shown == wallet else [shown, *latest])
+
+        return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)
+
+
+def wallet_after(before: Wallet | None, row: EventOfUser) -> Wallet:
+    held = before.held if before is not None and row.held is None else row.held or 0
+    return Wallet(balance=row.balance, held=held)
+
+
+def _progress_of(job_id: UUID, row: EventOfJob) -> ProgressRow | None:
+    if row.updated_at is None:
+        return None
+    return ProgressRow(job_id, row.percent, row.message, row.elapsed_ms, row.node_id, row.updated_at, row.preview_at)
+
+
+def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[EventOfJob]]]]:
+    async def run(places: Sequence[Place]) -> list[list[EventOfJob]]:
+        tenants, jobs, positions = zip(*places, strict=True)
+        async with pool.connection() as connection:
+            rows = await SQL["follow_jobs"].rows(
+                connection, EventOfJob, tenant_ids=tenants, job_ids=jobs, positions=positions, limit=AT_ONCE
+            )
+        found: list[list[EventOfJob]] = [[] for _ in places]
+        for row in rows:
+            found[row.place - 1].append(row)
+        return found
+
+    return run
+
+
+def _forget(events: dict[Any, set[asyncio.Event]], key: object, event: asyncio.Event) -> None:
+    events[key].discard(event)
+    if not events[key]:
+        del events[key]
+
+
+def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:
+    for event in tuple(events):
+        event.set()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+        return True
+    except TimeoutError:
+        return False

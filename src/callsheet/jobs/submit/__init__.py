@@ -1,0 +1,1 @@
+"""New jobs: limits, the hold of the tokens, and the one statement that accepts them."""

@@ -1,0 +1,220 @@
+"""A job to submit: its fields, and the form in which the database gets it. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from callsheet.dispatch.facts import QueueEntry
+from callsheet.jobs.show.descriptions import JobDescription
+from callsheet.jobs.submit.active_limits import CountedAs, counted_as
+from callsheet.toolbox.logs import current_request_id
+from callsheet.wire.catalog import RefundOnCancel
+from callsheet.wire.jobs import Job, JobStatus
+
+FIRST_CYCLE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """The additional fields of a job for an actor."""
+
+    actor: str
+    queue_name: str = "default"
+    workflow_run_id: str | None = None
+
+
+class Slot(Protocol):
+    """A place in a run's tree, with the fields that a job needs; or a replay of such a job, which is not a job of the
+    run, but counts in its budget. The functions `slot_refusal_3` and `slot_take_2` of the pipelines room read the other
+    fields from its JSON, in the transaction that writes the job.
+    """
+
+    @property
+    def run_id(self) -> UUID | None: ...
+
+    @property
+    def step_id(self) -> UUID | None: ...
+
+    @property
+    def parent_id(self) -> UUID | None: ...
+
+    def as_json(self) -> Mapping[str, Any]: ...
+
+
+class SlotRefused(Exception):
+    """The place is taken or can no longer be filled; `reason` is a code for the loop that chose the place."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job that is ready to run: its payload is built and its cost is known."""
+
+    tenant_id: UUID
+    user_id: UUID
+    kind: str
+    workflow_id: int
+    payload: Mapping[str, Any]
+    cost: int
+    provider: str = "self_hosted"
+    stage: str = "production"
+    concurrency_identifier: str = ""
+    priority: int = 0
+    # None: the settings jobs.max_attempts and jobs.lease_seconds apply.
+    max_attempts: int | None = None
+    lease_seconds: int | None = None
+    run_limit_seconds: int = 3600
+    refund_on_cancel: RefundOnCancel = "all"
+    effect_id: UUID | None = None
+    video_id: UUID | None = None
+    # All files of the user that the job reads; the first is its primary input.
+    input_file_ids: tuple[UUID, ...] = ()
+    # The caller's request, if the other fields were built from it.
+    request: Mapping[str, Any] | None = None
+    idempotency_key: str | None = None
+    task: NewTask | None = None
+    slot: Slot | None = None
+    # The texts that lists show. None: lists show the kind, and search does not find the job.
+    description: JobDescription | None = None
+    # For an effect job: `input_payload` as the user sent it.
+    sent: Mapping[str, Any] | None = None
+    actor: str = field(default="user", compare=False)
+    # The id is read here and not where the event is written, because requests share statements, which run in the
+    # context of one request.
+    request_id: str | None = field(default_factory=current_request_id, compare=False)
+
+    @property
+    def counted_as(self) -> CountedAs:
+        run_id = self.slot.run_id if self.slot else None
+        return counted_as(run_id, self.task.actor if self.task else None, self.kind)
+
+    def request_hash(self) -> bytes:
+        """Equal hashes mean the same request. The hash covers what the caller decided, not `actor`."""
+        if self.request is not None:
+            return hash_of(self.request)
+        parts = [
+            self.kind,
+            self.workflow_id,
+            self.payload,
+            self.cost,
+            self.provider,
+            self.stage,
+            self.concurrency_identifier,
+            self.priority,
+            # The default before the setting existed: a key may have been used at that time.
+            3 if self.max_attempts is None else self.max_attempts,
+        ]
+        return hash_of(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedJob:
+    """A new job that was written to its pool and has no dispatch yet."""
+
+    new: NewJob
+    job_id: UUID
+    max_attempts: int
+    lease_seconds: int
+    accepted_at: datetime
+    deadline_at: datetime
+
+    @property
+    def entry(self) -> QueueEntry:
+        """The fields that the queue needs."""
+        new = self.new
+        return QueueEntry(
+            tenant_id=new.tenant_id,
+            user_id=new.user_id,
+            job_id=self.job_id,
+            charge_cycle=FIRST_CYCLE,
+            workflow_id=new.workflow_id,
+            stage=new.stage,
+            provider=new.provider,
+            concurrency_identifier=new.concurrency_identifier,
+            priority=new.priority,
+            kind=new.kind,
+            max_attempts=self.max_attempts,
+            lease_seconds=self.lease_seconds,
+            run_limit_seconds=new.run_limit_seconds,
+            deadline_at=self.deadline_at,
+        )
+
+    def view(self, status: JobStatus) -> Job:
+        new, slot = self.new, self.new.slot
+        return Job(
+            id=self.job_id,
+            kind=new.kind,
+            status=status,
+            charge_cycle=FIRST_CYCLE,
+            cost=new.cost,
+            priority=new.priority,
+            effect_id=new.effect_id,
+            video_id=new.video_id,
+            run_id=slot.run_id if slot else None,
+            step_id=slot.step_id if slot else None,
+            parent_candidate_id=slot.parent_id if slot else None,
+            result=None,
+            error=None,
+            created_at=self.accepted_at,
+            submitted_at=self.accepted_at,
+            deadline_at=self.deadline_at,
+            started_at=None,
+            completed_at=None,
+        )
+
+
+def hash_of(request: object) -> bytes:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
+
+
+def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "tenant_id": str(new.tenant_id),
+        "user_id": str(new.user_id),
+        "job_id": str(job_id),
+        "kind": new.kind,
+        "cost": new.cost,
+        "workflow_id": new.workflow_id,
+        "stage": new.stage,
+        "provider": new.provider,
+        "concurrency_identifier": new.concurrency_identifier,
+        "priority": new.priority,
+        "run_limit_seconds": new.run_limit_seconds,
+        "refund_on_cancel": new.refund_on_cancel,
+        "payload": new.payload,
+        "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
+        "actor": new.actor,
+    }
+    # Missing values are left out, because each would cost time to write and to parse.
+    if new.effect_id is not None:
+        entry["effect_id"] = str(new.effect_id)
+    if new.video_id is not None:
+        entry["video_id"] = str(new.video_id)
+    if new.idempotency_key is not None:
+        entry |= {"idempotency_key": new.idempotency_key, "request_hash": new.request_hash().hex()}
+    if new.task is not None:
+        entry |= {
+            "task_actor": new.task.actor,
+            "queue_name": new.task.queue_name,
+            "workflow_run_id": new.task.workflow_run_id,
+        }
+    if new.request_id is not None:
+        entry["request_id"] = new.request_id
+    if new.sent is not None:
+        entry["sent"] = new.sent
+    if new.description is not None:
+        entry |= new.description.as_json()
+    if (slot := new.slot) is not None:
+        places = {"run_id": slot.run_id, "step_id": slot.step_id, "parent_id": slot.parent_id}
+        entry |= {name: str(place) for name, place in places.items() if place is not None}
+        entry["slot"] = slot.as_json()
+    return entry

@@ -1,0 +1,252 @@
+"""Accepts a job: one statement checks balance, limits, files and idempotency key, holds the tokens and writes the job.
+
+If the statement writes nothing, a second query finds the reason. The relay then adds an accepted job to the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.identity.accounts.quotas import Quotas
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.jobs.machine.journal import Journal
+from callsheet.jobs.machine.relay import Relay
+from callsheet.jobs.machine.rows import JobRow
+from callsheet.jobs.show.views import job_view
+from callsheet.jobs.sql import SQL
+from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
+from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
+from callsheet.media.free_space import RequireSpace
+from callsheet.media.usage import StorageUsage
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.settings import JobSettings
+from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import (
+    FieldProblem,
+    IdempotencyKeyReused,
+    InsufficientStorage,
+    InsufficientTokens,
+    InUse,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    Refusal,
+)
+from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.operate.quotas import QuotaLimits
+
+NO_VIDEO = "You have no such video."
+STORAGE_QUOTAS = (
+    *("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files"),
+    "user_database_bytes",
+)
+
+
+class SubmitRow(NamedTuple):
+    """The outcome of the statement `submit` for one job: the times of a written job, or the reason of a refusal."""
+
+    tenant_id: UUID
+    job_id: UUID
+    accepted_at: datetime | None
+    deadline_at: datetime | None
+    balance: int
+    active: int
+    has_files: bool
+    has_video: bool
+    has_room: bool
+    # Time until the user may submit a job again; None: now.
+    wait_seconds: int | None
+    slot_refusal: str | None
+
+
+# A new job and its id.
+NumberedJob = tuple[NewJob, UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    job: Job
+    replayed: bool
+
+
+class Submission:
+    def __init__(
+        self,
+        routing: TenantRouting,
+        relay: Relay,
+        journal: Journal,
+        settings: JobSettings,
+        limits: ActiveLimits,
+        next_ends: NextEnds,
+        usage: StorageUsage,
+        require_space: RequireSpace,
+    ):
+        self._require_space = require_space
+        self._limits = limits
+        self._next_ends = next_ends
+        self._usage = usage
+        self._routing = routing
+        self._relay = relay
+        self._journal = journal
+        self._settings = settings
+        self._batchers: dict[str, Batcher[NumberedJob, SubmitRow]] = {}
+
+    @property
+    def quotas(self) -> Quotas:
+        return self._usage.quotas
+
+    async def submit(self, new: NewJob) -> SubmittedJob:
+        """Submits a job. After this returns, the job ends in exactly one final status, even if processes crash."""
+        accepted = await self.accept(new)
+        if isinstance(accepted, SubmittedJob):
+            return accepted
+        status = await self._relay.dispatch_now(accepted.entry)
+        return SubmittedJob(accepted.view(status), replayed=False)
+
+    async def accept(self, new: NewJob) -> AcceptedJob | SubmittedJob:
+        """A new job that has no dispatch yet; or the earlier job with the same idempotency key.
+
+        The key is looked up only if the job was not written: the unique index of keys refuses a second job.
+        """
+        pool = await self._routing.pool_of_tenant(new.tenant_id)
+        job_id = uuid7()
+        try:
+            self._require_space()
+        except InsufficientStorage:
+            earlier = None if new.idempotency_key is None else await self._earlier(pool, new)
+            if earlier is None:
+                raise
+            return earlier
+        row = await self._insert(pool, (new, job_id))
+        if row.accepted_at is None or row.deadline_at is None:
+            return await self._refused(pool, new, row)
+        self._journal.created(new.tenant_id, new.user_id, job_id, new.kind, new.cost)
+        await hit(Failpoint.SUBMIT_BEFORE_RELAY)
+        return AcceptedJob(new, job_id, *self._attempts_and_lease(new), row.accepted_at, row.deadline_at)
+
+    async def earlier(
+        self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
+    ) -> SubmittedJob | None:
+        """The earlier job with this key. Called before a new job is built."""
+        pool = await self._routing.pool_of_tenant(tenant_id)
+        return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
+
+    async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
+        batcher = self._batchers.get(pool.name)
+        if batcher is None:
+            batcher = self._batchers[pool.name] = Batcher(self._inserting(pool), isolate=(asyncpg.PostgresError,))
+        return await batcher(numbered)
+
+    def _inserting(self, pool: Database) -> Callable[[Sequence[NumberedJob]], Awaitable[Sequence[SubmitRow]]]:
+        async def run(batch: Sequence[NumberedJob]) -> list[SubmitRow]:
+            rows: dict[tuple[UUID, UUID], SubmitRow] = {}
+            quotas = await self.quotas.of_each(new.tenant_id for new, _ in batch)
+            # The statement takes one job per user, so that concurrent jobs of a user are counted one after the other.
+            # All jobs share one commit. Otherwise, a batch that fails half-way would be retried although half of it was
+            # written.
+            waves = list(_one_per_user(batch))
+            async with pool.transaction() if len(waves) > 1 else pool.connection() as connection:
+                for together in waves:
+                    found = await SQL["submit"].rows(
+                        connection,
+                        SubmitRow,
+                        entries=[self._as_json(new, job_id, quotas[new.tenant_id]) for new, job_id in together],
+                        to_status=JobStatus.PENDING.value,
+                        lifetime_seconds=self._settings.lifetime_seconds,
+                    )
+                    rows.update({(row.tenant_id, row.job_id): row for row in found})
+            return [rows[new.tenant_id, job_id] for new, job_id in batch]
+
+        return run
+
+    def _as_json(self, new: NewJob, job_id: UUID, quotas: QuotaLimits) -> dict[str, Any]:
+        max_attempts, lease_seconds = self._attempts_and_lease(new)
+        counted = new.counted_as
+        return entry_of_new_job(new, job_id) | {
+            "max_attempts": max_attempts,
+            "lease_seconds": lease_seconds,
+            "counted_as": counted.value,
+            "active_limit": self._limits.of(counted),
+            "submits_per_minute": self._settings.submits_per_minute,
+            **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
+        }
+
+    def _attempts_and_lease(self, new: NewJob) -> tuple[int, int]:
+        settings = self._settings
+        return (
+            settings.max_attempts if new.max_attempts is None else new.max_attempts,
+            settings.lease_seconds if new.lease_seconds is None else new.lease_seconds,
+        )
+
+    async def _video_refusal(self, pool: Database, new: NewJob) -> Refusal:
+        async with pool.connection() as connection:
+            job_id = await SQL["job_of_video"].value(
+                connection, tenant_id=new.tenant_id, user_id=new.user_id, video_id=new.video_id
+            )
+        if job_id is None:
+            return NotFound(NO_VIDEO, errors=[FieldProblem("video_id", NO_VIDEO)])
+        reason = f"Job {job_id} is already processing this video. Wait until the job ends, or cancel it."
+        return InUse(reason, errors=[FieldProblem("video_id", reason)])
+
+    async def _refused(self, pool: Database, new: NewJob, row: SubmitRow) -> SubmittedJob:
+        if new.idempotency_key is not None:
+            # There may be a job with the same idempotency key. A concurrent request with that key holds the lock of the
+            # wallet, so it has committed by now.
+            earlier = await self._earlier(pool, new)
+            if earlier is not None:
+                return earlier
+        if row.slot_refusal is not None:
+            raise SlotRefused(row.slot_refusal)
+        if not row.has_files:
+            raise InvalidRequest.field(
+                "input_file_id", "A file of this job was deleted while the job was submitted. Send another file."
+            )
+        if not row.has_video:
+            raise await self._video_refusal(pool, new)
+        if row.balance < new.cost:
+            raise InsufficientTokens(new.cost, row.balance)
+        if not row.has_room:
+            raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
+        if row.wait_seconds is not None:
+            raise RateLimited(max(1, row.wait_seconds))
+        # Only a client waits for the time: the loop of a run looks again by itself.
+        names = (new.tenant_id, new.user_id, new.counted_as)
+        seconds = await self._next_ends.seconds(pool, *names) if new.slot is None or new.slot.run_id is None else None
+        raise self._limits.refusal(new.counted_as, row.active, seconds)
+
+    async def _earlier(self, pool: Database, new: NewJob) -> SubmittedJob | None:
+        assert new.idempotency_key is not None
+        return await self._find_earlier(pool, new.tenant_id, new.user_id, new.idempotency_key, new.request_hash())
+
+    async def _find_earlier(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request_hash: bytes
+    ) -> SubmittedJob | None:
+        async with pool.connection() as connection:
+            row = await SQL["find_by_idempotency_key"].row(
+                connection, JobRow, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
+            )
+        if row is None:
+            return None
+        if row.request_hash != request_hash:
+            raise IdempotencyKeyReused()
+        return SubmittedJob(job_view(row), replayed=True)
+
+
+def _one_per_user(batch: Sequence[NumberedJob]) -> Iterator[list[NumberedJob]]:
+    left = list(batch)
+    while left:
+        first = {(new.tenant_id, new.user_id): (new, job_id) for new, job_id in reversed(left)}
+        # The jobs of all runs of a tenant have a common limit, so they are submitted one after the other, too.
+        of_run = [numbered for numbered in first.values() if numbered[0].slot is not None]
+        together = [numbered for numbered in first.values() if numbered not in of_run[1:]]
+        yield together
+        taken = {(new.tenant_id, job_id) for new, job_id in together}
+        left = [(new, job_id) for new, job_id in left if (new.tenant_id, job_id) not in taken]

@@ -1,0 +1,34 @@
+"""Builds the parts that check alerts and send them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+
+from callsheet.identity.links.mail import Mailer
+from callsheet.operate.alerts.current import CurrentAlerts
+from callsheet.operate.alerts.keeper import AlertKeeper
+from callsheet.operate.alerts.metrics import AlertMetrics
+from callsheet.operate.alerts.sender import AlertSender
+from callsheet.plumbing.database.databases import Databases
+from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsRoom:
+    keeper: AlertKeeper
+    sender: AlertSender
+    metrics: AlertMetrics
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return self.keeper, self.sender
+
+
+def open_alerts(databases: Databases, current: CurrentAlerts, settings: Settings) -> AlertsRoom:
+    process = f"{socket.gethostname()}:{os.getpid()}"
+    keeper = AlertKeeper(databases, current, settings.alerts, process, settings.public_url)
+    sender = AlertSender(databases, Mailer(settings.mail), settings.alerts)
+    return AlertsRoom(keeper, sender, AlertMetrics(keeper))

@@ -1,0 +1,13 @@
+"""All routes of the alerts room."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.identity.access.authentication import Authentication
+from callsheet.operate.alerts.room import AlertsRoom
+from callsheet.operate.alerts.routes import alerts_router
+
+
+def alerts_routers(alerts: AlertsRoom, authentication: Authentication) -> list[APIRouter]:
+    return [alerts_router(alerts.keeper, authentication)]

@@ -1,0 +1,48 @@
+"""Builds the parts of the room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.catalog.effects import Effects
+from callsheet.identity.audit_log import AuditLog
+from callsheet.jobs.operate.fingerprint_backfill import FingerprintBackfill
+from callsheet.jobs.operate.operations import DispatchOperations
+from callsheet.jobs.room import JobsRoom
+from callsheet.operate.all_jobs.bulk_actions import BulkActions
+from callsheet.operate.all_jobs.bulk_loop import BulkActionLoop
+from callsheet.operate.all_jobs.errors import JobErrors
+from callsheet.operate.all_jobs.lists import AllJobs
+from callsheet.operate.all_jobs.names import Names
+from callsheet.plumbing.database.databases import Databases
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class AllJobsRoom:
+    names: Names
+    jobs: AllJobs
+    errors: JobErrors
+    bulk_actions: BulkActions
+    bulk_loop: BulkActionLoop
+    fingerprint_backfill: FingerprintBackfill
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.bulk_loop, self.fingerprint_backfill)
+
+
+def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> AllJobsRoom:
+    names = Names(databases, effects)
+    dispatches = DispatchOperations(
+        jobs.queue, jobs.overview, jobs.lease_reports, jobs.cancellation, jobs.transitions, AuditLog(databases)
+    )
+    loop = BulkActionLoop(databases, names, jobs.retries, jobs.cancellation, dispatches)
+    return AllJobsRoom(
+        names=names,
+        jobs=AllJobs(databases, names, effects),
+        errors=JobErrors(databases, names),
+        bulk_actions=BulkActions(databases.central, names, loop.wake),
+        bulk_loop=loop,
+        fingerprint_backfill=FingerprintBackfill(lambda: databases.pools),
+    )

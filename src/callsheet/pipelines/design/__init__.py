@@ -1,0 +1,1 @@
+"""Pipelines as users design them: steps, versions, templates, and the workflows that steps can use."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: databases, pools and who owns them, SQL, migrations and notifications."""

@@ -1,0 +1,310 @@
+"""One PostgreSQL database and its connections, for hot statements and for ordinary ones.
+
+A use case opens its transaction at its top; helpers take the connection and never commit. Leases and deadlines use the
+database's `clock_timestamp()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+
+from callsheet.plumbing.database.sql import Connection, DatabaseKind
+from callsheet.settings import DatabaseSettings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.outages import Outage
+
+Result = TypeVar("Result")
+
+MINIMUM_VERSION = 15
+CLOSE_SECONDS = 3.0
+
+
+class DatabaseError(OperatorError):
+    """The database cannot be used. The message contains the reason and what to do."""
+
+
+class PoolUnavailable(DatabaseError):
+    """A pool that is registered and currently not served. The message contains the reason; it is not for tenants."""
+
+    def __init__(self, pool: str, reason: str):
+        super().__init__(reason)
+        self.pool = pool
+
+
+class ConnectionNotAccepted(ConnectionRefusedError):
+    """The server responds but refuses connections: the database takes none (`ALLOW_CONNECTIONS false`, SQLSTATE 55000),
+    was renamed, or its password is being changed. `reason` is the server's message."""
+
+    def __init__(self, reason: asyncpg.PostgresError):
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+# Errors of a database that cannot be reached, restarts or has no connection left. The request is not the cause.
+DATABASE_AWAY = (
+    PoolUnavailable,
+    ConnectionError,
+    TimeoutError,
+    # The server's name cannot be resolved at the moment.
+    socket.gaierror,
+    asyncpg.InterfaceError,
+    # "cannot switch to state 11": the first query after the server was killed, in one of six kills.
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    # A migration added a column to the result of a prepared statement. asyncpg prepares the statement again, but it
+    # cannot repeat the earlier statements of a transaction: the caller must. It happens once per connection pool and
+    # migration.
+    asyncpg.InvalidCachedStatementError,
+)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the database cannot be reached. False for a statement that took too long, and for a wrong argument, which
+    asyncpg reports as DataError."""
+    return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the log needs no traceback: the database cannot be reached, or an operator has to correct something."""
+    return is_away(error) or isinstance(error, OperatorError)
+
+
+async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
+    """Returns None if the pool of this work is unavailable. For loops over all pools, which try again at their next
+    tick.
+    """
+    try:
+        return await work
+    except PoolUnavailable:
+        return None
+
+
+# Errors that may leave a statement prepared and not run. asyncpg ends the implicit transaction only when it runs the
+# statement. Until then the connection keeps locks on the statement's tables, and its next transaction cannot choose an
+# isolation level. DataError is an argument that asyncpg cannot encode.
+INSIDE_A_STATEMENT = (asyncio.CancelledError, TimeoutError, asyncpg.InterfaceError, asyncpg.DataError)
+
+# Errors of connecting; ValueError if the DSN cannot be parsed.
+CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
+
+# For statements that run for each job or worker. They touch few rows by their keys. Planning one for each run costs
+# more than running it (0.9 ms for a transition). The planner's estimate is wrong for a queue that is empty now and full
+# in a minute: it would then join by scanning.
+HOT = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+    # A bitmap scan finds all rows and sorts them, although twenty rows in the order of the index are enough.
+    "enable_bitmapscan": "off",
+    "jit": "off",
+}
+# For all other statements the planner decides. It plans for the values of each call, and keeps a plan only after five
+# calls and if that plan costs no more. Compiling takes longer than reading the few thousand rows that the largest
+# statement reads.
+ORDINARY = {"jit": "off"}
+
+
+class Database:
+    def __init__(self, kind: DatabaseKind, name: str, dsn: str, settings: DatabaseSettings):
+        self.kind = kind
+        self.name = name
+        self.dsn = dsn
+        self._settings = settings
+        self._hot: asyncpg.Pool[asyncpg.Record] | None = None
+        self._ordinary: asyncpg.Pool[asyncpg.Record] | None = None
+        self._outage = Outage(f"requests to {name}")
+
+    async def open(self) -> None:
+        """Opens both connection pools. If they are open already, new ones replace them and the old ones are closed."""
+        ordinary = ordinary_connections(self._settings.connections)
+        before = self._hot, self._ordinary
+        try:
+            hot = await self._create_pool(HOT, 1, self._settings.connections - ordinary)
+        except CANNOT_CONNECT as error:
+            raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
+        # This cannot fail, because it connects at the first statement.
+        self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, 0, ordinary)
+        for pool in before:
+            await _close(pool)
+
+    async def _create_pool(self, planning: Mapping[str, str], least: int, most: int) -> asyncpg.Pool[asyncpg.Record]:
+        return await asyncpg.create_pool(
+            self.dsn,
+            min_size=least,
+            max_size=most,
+            max_inactive_connection_lifetime=60,
+            command_timeout=self._settings.statement_seconds + 5,
+            timeout=10,
+            connect=self._connect,
+            init=prepare_connection,
+            # The default reset costs one more round trip per release. No statement here leaves state in a session.
+            reset=_keep_as_it_is,
+            server_settings={
+                "application_name": "callsheet",
+                "timezone": "UTC",
+                **planning,
+                "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
+                # A process that hangs inside a transaction must not keep its row locks forever.
+                "idle_in_transaction_session_timeout": "60000",
+            },
+        )
+
+    async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+        try:
+            # The current DSN: an embedded server that was killed may restart on another port.
+            return await asyncpg.connect(self.dsn, **options)
+        except asyncpg.PostgresError as error:
+            # These errors have their own class, because some of them have another meaning when a statement raises them.
+            raise ConnectionNotAccepted(error) from error
+
+    async def close(self) -> None:
+        pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
+        for pool in pools:
+            await _close(pool)
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for hot statements, outside a transaction: each statement commits by itself."""
+        return self._acquired(self._hot)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    def ordinary(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for lists, overviews and sweeps, outside a transaction: the planner chooses each plan."""
+        return self._acquired(self._ordinary)
+
+    @property
+    def is_open(self) -> bool:
+        return self._hot is not None
+
+    def connection_counts(self) -> tuple[int, int]:
+        """Number of open connections, and how many of them are idle."""
+        pools = [pool for pool in (self._hot, self._ordinary) if pool is not None]
+        return sum(pool.get_size() for pool in pools), sum(pool.get_idle_size() for pool in pools)
+
+    @asynccontextmanager
+    async def _acquired(self, pool: asyncpg.Pool[asyncpg.Record] | None) -> AsyncIterator[Connection]:
+        is_acquired = False
+        attempt = self._outage.start_attempt()
+        try:
+            if pool is None:
+                raise asyncpg.InterfaceError(f"database {self.name} is closed")
+            async with pool.acquire() as connection:
+                is_acquired = True
+                try:
+                    yield connection
+                except INSIDE_A_STATEMENT:
+                    connection.terminate()
+                    raise
+        except DATABASE_AWAY as error:
+            # After a connection was acquired, a timeout may be one that the caller has set.
+            if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
+                self._outage.failed(error, attempt)
+            raise
+        self._outage.ended(attempt)
+
+
+def ordinary_connections(connections: int) -> int:
+    """How many of a process's connections are for lists and sweeps, so that workers always have connections. Pure."""
+    return max(1, connections * 3 // 10)
+
+
+@asynccontextmanager
+async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A separate connection without a statement timeout, for migrations and commands."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "callsheet"})
+    except CANNOT_CONNECT as error:
+        raise DatabaseError(unreachable(name, dsn, error)) from error
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def has_database(dsn: str, name: str, database: str) -> bool:
+    async with connected(dsn, name) as connection:
+        return bool(await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database))
+
+
+async def create_database(dsn: str, name: str, database: str) -> None:
+    """Creates `database` on the server of `dsn`, unless it exists."""
+    async with connected(dsn, name) as connection:
+        if await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
+            return
+        try:
+            quoted = await connection.fetchval("SELECT quote_ident($1)", database)
+            await connection.execute(f"CREATE DATABASE {quoted} TEMPLATE template0")
+        except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            pass  # Another process was faster.
+        except asyncpg.InsufficientPrivilegeError:
+            raise DatabaseError(
+                f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned "
+                "by that user, and start again; or name another: callsheet db add-pool NAME DSN"
+            ) from None
+
+
+def unreachable(name: str, dsn: str, error: BaseException) -> str:
+    if isinstance(error, ConnectionNotAccepted):
+        error = error.reason
+    if isinstance(error, ValueError):
+        # The message contains neither the DSN nor the error: a part of the password may be anywhere in a misread DSN.
+        return (
+            f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
+            "with %40 for @, %2F for / and so on in user and password."
+        )
+    address = "/".join(filter(None, shown_address(dsn)))
+    match error:
+        case asyncpg.InsufficientPrivilegeError():
+            hint = "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            hint = "Check user and password in its DSN."
+        case asyncpg.InvalidCatalogNameError():
+            hint = "Create the database, or name another one in the DSN."
+        case asyncpg.ObjectNotInPrerequisiteStateError():
+            hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
+        case _:
+            hint = "Check that PostgreSQL is running there, and that the URL is right."
+    return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
+
+
+def shown_address(dsn: str) -> tuple[str, str]:
+    """Host and database of a DSN, for messages. The user, the password and the options, which may contain a
+    password, are left out.
+    """
+    parts = urlsplit(dsn)
+    if "@" in dsn.partition(parts.netloc)[2]:
+        return "(unreadable)", ""  # The password has an unescaped character: the apparent host is part of the password.
+    host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
+    return host, unquote(parts.path.removeprefix("/"))
+
+
+async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:
+    if pool is None:
+        return
+    # A statement that several callers share is not cancelled when one of them leaves, so it may still wait for a lock.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await pool.close()
+
+
+async def prepare_connection(connection: Connection) -> None:
+    for name in ("json", "jsonb"):
+        await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+
+
+async def _keep_as_it_is(connection: Connection) -> None:
+    return

@@ -1,0 +1,305 @@
+"""Central and every pool. Rooms use databases only through this module.
+
+`central` has the data for routing; the data of each tenant is in one pool. There are no joins, foreign keys or
+transactions across databases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import quote, urlsplit
+
+import asyncpg
+
+from callsheet.plumbing.database import migrate as schema
+from callsheet.plumbing.database.database import (
+    Database,
+    DatabaseError,
+    PoolUnavailable,
+    connected,
+    create_database,
+    has_database,
+)
+from callsheet.plumbing.database.ownership import Central, claim, read_central, release
+from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
+from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.installation.installation import require_installation, unfinished
+from callsheet.plumbing.installation.installation_key import check_key, ensure_key
+from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal, unseal
+from callsheet.settings import Settings
+from callsheet.toolbox.concurrently import all_of
+
+SQL = statements("callsheet.plumbing")
+CENTRAL = "central"
+FIRST_POOL = "pool_1"
+POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+class Databases:
+    """All databases of a process. Create it with `open_databases` and close it with `close`."""
+
+    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, role: DatabaseRole):
+        self.central = central
+        self.embedded = embedded
+        self._settings = settings
+        self._role = role
+        self._keepers: dict[str, PoolKeeper] = {}
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    @property
+    def pools(self) -> Sequence[Database]:
+        """The pools that are served. Loops over pools skip the others."""
+        return tuple(keeper.database for keeper in self._keepers.values() if keeper.database and not keeper.problem)
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Registered pools that are currently not served, with the reason."""
+        return {name: keeper.reason for name, keeper in self._keepers.items() if keeper.reason is not None}
+
+    def connection_counts(self) -> list[tuple[str, int, int]]:
+        """Name, open connections and idle connections of each database."""
+        return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
+
+    async def pool(self, name: str) -> Database:
+        """The pool with this name. A pool that was added after the start is opened first."""
+        keeper = self._keepers.get(name)
+        if keeper is not None and (served := keeper.served) is not None:
+            return served
+        if keeper is None or (keeper.database is None and keeper.problem is None):
+            await self.refresh_pools()
+            keeper = self._keepers.get(name)
+        if keeper is None:
+            raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
+        if keeper.database is None or keeper.reason is not None:
+            # This fails at once, because only the watch tries again. Otherwise every request would wait for a
+            # connection that fails.
+            raise PoolUnavailable(name, keeper.reason or "")
+        return keeper.database
+
+    def require_all(self) -> Sequence[Database]:
+        """All registered pools, for work that must not skip one. Raises if one is not served."""
+        for name, reason in self.unavailable.items():
+            raise PoolUnavailable(name, reason)
+        return self.pools
+
+    async def refresh_pools(self) -> None:
+        """Opens pools that were added or are available again, reconnects pools that moved, and renews all claims."""
+        async with self._opening:
+            async with self.central.connection() as connection:
+                rows = await SQL["list_pools"].rows(connection)
+            if self._is_closed:
+                return
+            addresses = _addresses(self._settings, self.central.dsn, rows)
+            due = [(self._keeper(one.name), one) for one in addresses if self._keeper(one.name).is_due(one)]
+            if not due:
+                return
+            central = await self._read_central()
+            await all_of(keeper.attend(address, central, self._read_central) for keeper, address in due)
+            if any(keeper.has_seen_rival for keeper, _ in due):
+                async with self.central.connection() as connection:
+                    await SQL["mark_possible_copy"].run(connection)
+
+    def _keeper(self, name: str) -> PoolKeeper:
+        found = self._keepers.get(name)
+        if found is None:
+            found = self._keepers[name] = PoolKeeper(name, self._settings.database, self._role)
+        return found
+
+    async def _read_central(self) -> Central:
+        async with self.central.connection() as connection:
+            return await read_central(connection, self.central.dsn)
+
+    async def keep_embedded_running(self) -> None:
+        """Restarts an embedded server that was killed. It may get another port."""
+        if self.embedded is not None and await self.embedded.ensure_running():
+            self.central.dsn = self.embedded.application_dsn(CENTRAL)
+
+    async def close(self) -> None:
+        """Closes central last, because a running request may still ask for a pool. No pool is opened again."""
+        self._is_closed = True
+        async with AsyncExitStack() as stack:
+            if self.embedded is not None:
+                stack.push_async_callback(self.embedded.close)
+            stack.push_async_callback(self.central.close)
+            for keeper in self._keepers.values():
+                stack.push_async_callback(keeper.close)
+            if self.embedded is not None:
+                # Central's server may stop with its last user and return with another start time.
+                await all_of(keeper.release() for keeper in self._keepers.values())
+
+
+async def open_databases(settings: Settings) -> Databases:
+    """Starts the embedded server if no DSN is set, checks or migrates the schemas, and opens every pool.
+
+    A pool that cannot be opened is left out (`Databases.unavailable`); only central must be usable. Missing databases
+    are created. This is for a control plane; commands use `open_installation`.
+    """
+    return await _open(settings, create=True)
+
+
+async def open_installation(settings: Settings) -> Databases:
+    """Opens the databases of an existing installation that is up to date. Creates and migrates nothing."""
+    return await _open(settings, create=False)
+
+
+async def _open(settings: Settings, *, create: bool) -> Databases:
+    migrates = create and settings.database.migrate_on_start
+    async with AsyncExitStack() as undo:
+        embedded, dsn = await _reach_central(settings, create=create)
+        if embedded is not None:
+            undo.push_async_callback(embedded.close)
+        if migrates:
+            await _migrate_central(settings, dsn)
+        else:
+            await require_current(settings, dsn)
+        central = Database("central", CENTRAL, dsn, settings.database)
+        await central.open()
+        databases = Databases(settings, central, embedded, role=DatabaseRole(migrates, holds_leases=create))
+        undo.pop_all()
+        undo.push_async_callback(databases.close)
+        async with central.connection() as connection:
+            await (ensure_key if create else check_key)(connection, settings)
+        await databases.refresh_pools()
+        undo.pop_all()
+        return databases
+
+
+@asynccontextmanager
+async def reached_central(settings: Settings, *, create: bool = False) -> AsyncIterator[str]:
+    """Yields the DSN of central for commands. The server runs as long as the block."""
+    embedded, dsn = await _reach_central(settings, create=create)
+    try:
+        yield dsn
+    finally:
+        if embedded is not None:
+            await embedded.close()
+
+
+async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedPostgres | None, str]:
+    if not create:
+        await require_installation(settings)
+    if settings.database.dsn is not None:
+        return None, settings.database.dsn.get_secret_value()
+    embedded = await EmbeddedPostgres.start(settings.home)
+    try:
+        if create:
+            await create_database(embedded.application_dsn("postgres"), CENTRAL, CENTRAL)
+        elif not await has_database(embedded.application_dsn("postgres"), CENTRAL, CENTRAL):
+            raise unfinished(settings)
+    except BaseException:
+        await embedded.close()
+        raise
+    return embedded, embedded.application_dsn(CENTRAL)
+
+
+async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
+    """Migrates central first, then every pool. At a first start, the first pool is created. Returns the applied
+    migrations by database.
+
+    A pool that cannot be migrated does not stop the others; the first such error is raised at the end.
+    """
+    applied = await _migrate_central(settings, dsn)
+    async with connected(dsn, CENTRAL) as connection:
+        central = await read_central(connection, dsn)
+    addresses = [address for address in await pool_addresses(settings, dsn) if address.name not in applied]
+    # The result has this order, in whichever order the pools finish.
+    names = [*applied, *(address.name for address in addresses)]
+
+    async def migrate(address: PoolAddress) -> None:
+        applied[address.name] = await prepare_pool(address.dsn, address.name, central, migrate=True)
+
+    await all_of(migrate(address) for address in addresses)
+    return {name: applied[name] for name in names}
+
+
+async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
+    """Migrates central, and creates the first pool if there is none."""
+    applied = {CENTRAL: await schema.migrate(dsn, "central", CENTRAL)}
+    await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
+    if not await pool_addresses(settings, dsn):
+        applied[FIRST_POOL] = await _create_first_pool(dsn)
+    return applied
+
+
+async def require_current(settings: Settings, dsn: str) -> None:
+    """Checks the schema of central. Opening a pool checks the schema of the pool."""
+    await schema.require_current(dsn, "central", CENTRAL)
+    if not await pool_addresses(settings, dsn):
+        raise DatabaseError("There is no pool for the data of tenants yet. Run: callsheet db migrate")
+
+
+async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddress]:
+    async with connected(central_dsn, CENTRAL) as connection:
+        try:
+            rows = await SQL["list_pools"].rows(connection)
+        except asyncpg.UndefinedTableError:
+            raise DatabaseError("Database central has no schema yet. Run: callsheet db migrate") from None
+    return _addresses(settings, central_dsn, rows)
+
+
+async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
+    """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool."""
+    if not POOL_NAME.fullmatch(name):
+        raise DatabaseError(
+            f"{name!r} cannot be the name of a pool. Use lower-case letters, digits and _, a letter first, at most 63."
+        )
+    async with connected(central_dsn, CENTRAL) as connection:
+        await check_key(connection, settings)
+        known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
+        central = await read_central(connection, central_dsn)
+    if known and (await schema.inspect(dsn, "pool", name)).version == 0:
+        # The tenants of the pool would be routed to a database without their data.
+        raise DatabaseError(
+            f"Pool {name} already exists, and an empty database cannot replace it. Restore its data there first, or "
+            "choose another name."
+        )
+    applied = await prepare_pool(dsn, name, central, migrate=True)
+    async with connected(dsn, name) as connection:
+        await claim(connection, name, central)
+        # Only control planes keep the lease.
+        await release(connection, central.started_at)
+    await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
+    async with connected(central_dsn, CENTRAL) as connection:
+        sealed = seal(master_secret(settings), SEAL, dsn)
+        await SQL["register_pool"].run(connection, name=name, database=None, sealed_dsn=sealed)
+    return applied
+
+
+async def _create_first_pool(central_dsn: str) -> list[schema.Migration]:
+    async with connected(central_dsn, CENTRAL) as connection:
+        # Read from the server, because the DSN may not name the database.
+        central = await connection.fetchval("SELECT current_database()")
+    database = FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
+    await create_database(central_dsn, CENTRAL, database)
+    applied = await schema.migrate(with_database(central_dsn, database), "pool", FIRST_POOL)
+    async with connected(central_dsn, CENTRAL) as connection:
+        await SQL["register_pool"].run(connection, name=FIRST_POOL, database=database, sealed_dsn=None)
+    return applied
+
+
+def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Record]) -> list[PoolAddress]:
+    return [_address(settings, central_dsn, row) for row in rows]
+
+
+def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolAddress:
+    name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
+    if database is not None:
+        return PoolAddress(name, with_database(central_dsn, database))
+    return PoolAddress(
+        name,
+        unseal(master_secret(settings, create=False), SEAL, sealed),
+        f"The URL of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
+        f"added with, or add it again: callsheet db add-pool {name} DSN",
+    )
+
+
+def with_database(dsn: str, database: str) -> str:
+    parts = urlsplit(dsn)
+    # urlunsplit is not used: it drops the // of a DSN whose host is in the query.
+    return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}" + (f"?{parts.query}" if parts.query else "")

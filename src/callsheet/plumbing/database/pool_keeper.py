@@ -1,0 +1,205 @@
+"""Opens one pool, renews the claim of this central on it, and records why the pool is not served."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from callsheet.plumbing.database import migrate as schema
+from callsheet.plumbing.database.database import (
+    CANNOT_CONNECT,
+    Database,
+    DatabaseError,
+    connected,
+    is_away,
+    unreachable,
+)
+from callsheet.plumbing.database.ownership import (
+    RENEW_SECONDS,
+    Central,
+    LeaseHeld,
+    WrongOwner,
+    check_owner,
+    claim,
+    read_owner,
+    release,
+)
+from callsheet.plumbing.database.privileges import require_privileges
+from callsheet.plumbing.database.sql import Connection
+from callsheet.settings import DatabaseSettings
+
+# A claim that takes longer counts as failed.
+CLAIM_SECONDS = 10.0
+RELEASE_SECONDS = 2.0
+# One failed renewal is tolerated. After the second one the pool is not served.
+MOST_FAILURES = 1
+# Another server that renewed its lease twice while this one was refused is alive. A restarted one would not renew it.
+RENEWALS_OF_A_RIVAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAddress:
+    name: str
+    # None if it cannot be read; `reason` has the cause.
+    readable_dsn: str | None
+    reason: str = ""
+
+    @property
+    def dsn(self) -> str:
+        if self.readable_dsn is None:
+            raise DatabaseError(self.reason)
+        return self.readable_dsn
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRole:
+    """What this process does with pools besides using them. A command neither migrates them nor holds their leases."""
+
+    migrates: bool
+    holds_leases: bool
+
+
+class PoolKeeper:
+    def __init__(self, name: str, settings: DatabaseSettings, role: DatabaseRole):
+        self.name = name
+        # The same object until the process ends, because rooms keep references to it. It is closed and opened again.
+        self._database = Database("pool", name, "", settings)
+        # Why the pool is not served; None if nothing prevents it.
+        self.problem: str | None = None
+        self._role = role
+        self._claimed_with: datetime | None = None
+        self._renewed = float("-inf")
+        self._failures = 0
+        self._seen_lease: datetime | None = None
+        self._seen_renewals = 0
+        self._is_closed = False
+
+    @property
+    def database(self) -> Database | None:
+        return self._database if self._database.is_open else None
+
+    @property
+    def served(self) -> Database | None:
+        """The database if the pool is served; otherwise None. Called several times for each job."""
+        is_served = self.problem is None and not self._is_closed and self._database.is_open
+        return self._database if is_served else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the pool is not served; None if it is served."""
+        if self._is_closed:
+            return f"Pool {self.name} is closed: this process is stopping."
+        if self.problem is None and self.database is None:
+            return f"Pool {self.name} is being opened."
+        return self.problem
+
+    def is_due(self, address: PoolAddress) -> bool:
+        if self.problem is not None or self.database is None:
+            return True
+        # A DSN that was encrypted again with a new secret key can be read only after a restart of this process.
+        if address.readable_dsn not in (None, self.database.dsn):
+            return True
+        return time.monotonic() - self._renewed >= RENEW_SECONDS
+
+    @property
+    def has_seen_rival(self) -> bool:
+        return self._seen_renewals >= RENEWALS_OF_A_RIVAL
+
+    async def attend(
+        self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
+    ) -> None:
+        """Opens the pool, or renews the claim of an open pool. `problem` is set to what prevents it."""
+        if self._is_closed:
+            return
+        try:
+            if self.database is not None and address.readable_dsn not in (None, self.database.dsn):
+                await self._database.close()  # The pool has moved.
+            if self.database is None:
+                await self._open(address.dsn, central)
+            else:
+                await self._renew(self.database, central, look_again)
+        except LeaseHeld as error:
+            self._watch_rival(error)
+            await self._refused(error)
+        except DatabaseError as error:
+            await self._refused(error)
+        except CANNOT_CONNECT as error:
+            self._failures += 1
+            if self.database is None or self._failures > MOST_FAILURES or not is_away(error):
+                dsn = self.database.dsn if self.database is not None else address.dsn
+                self.problem = unreachable(self.name, dsn, error)
+        else:
+            self.problem, self._failures = None, 0
+            self._seen_lease, self._seen_renewals = None, 0
+
+    async def release(self) -> None:
+        """Gives up the lease. If that fails, the lease expires by itself."""
+        if self.database is None or self._claimed_with is None:
+            return
+        with suppress(*CANNOT_CONNECT):
+            async with asyncio.timeout(RELEASE_SECONDS), self.database.connection() as connection:
+                await release(connection, self._claimed_with)
+
+    async def close(self) -> None:
+        """Closes the pool permanently: a task that is opening it at this moment closes it again."""
+        self._is_closed = True
+        await self._database.close()
+
+    async def _open(self, dsn: str, central: Central) -> None:
+        await prepare_pool(dsn, self.name, central, migrate=self._role.migrates)
+        async with connected(dsn, self.name) as connection:
+            await self._claim(connection, central)
+        self._database.dsn = dsn
+        await self._database.open()
+        if self._is_closed:
+            await self._database.close()
+
+    async def _renew(self, database: Database, central: Central, look_again: Callable[[], Awaitable[Central]]) -> None:
+        async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:
+            try:
+                await self._claim(connection, central)
+            except LeaseHeld:
+                # Central may have been restarted after it was read, and another control plane noticed first.
+                again = await look_again()
+                if again.started_at == central.started_at:
+                    raise
+                await self._claim(connection, again)
+
+    async def _claim(self, connection: Connection, central: Central) -> None:
+        if self._role.holds_leases or await read_owner(connection) is None:
+            await claim(connection, self.name, central, self._claimed_with)
+            self._claimed_with = central.started_at
+        else:
+            await check_owner(connection, self.name, central)
+        self._renewed = time.monotonic()
+
+    async def _refused(self, error: DatabaseError) -> None:
+        self.problem = str(error)
+        if isinstance(error, WrongOwner):
+            # Running statements of this process in the pool must not finish.
+            await self._database.close()
+
+    def _watch_rival(self, held: LeaseHeld) -> None:
+        if self._seen_lease is not None and held.renewed_at > self._seen_lease:
+            self._seen_renewals += 1
+        self._seen_lease = held.renewed_at
+
+
+async def prepare_pool(dsn: str, name: str, central: Central, *, migrate: bool) -> list[schema.Migration]:
+    """Checks that the pool belongs to this central before anything is written, then migrates or checks its schema."""
+    try:
+        async with connected(dsn, name) as connection:
+            await require_privileges(connection, name)
+            await check_owner(connection, name, central)
+        if migrate:
+            return await schema.migrate(dsn, "pool", name)
+        await schema.require_current(dsn, "pool", name)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise DatabaseError(unreachable(name, dsn, error)) from error
+    return []

@@ -1,0 +1,82 @@
+"""Adds summaries, examples and descriptions of parameters to the OpenAPI document, from openapi_texts.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+TEXTS: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
+    resources.files("callsheet.plumbing.http").joinpath("openapi_texts.toml").read_text(encoding="utf-8")
+)
+PARAMETERS: Final[Mapping[str, str]] = TEXTS["parameters"]
+# Examples of parameters whose schema is only a text, by their names.
+PARAMETER_EXAMPLES: Final[Mapping[str, str]] = TEXTS["parameter_examples"]
+FORMAT_EXAMPLES: Final[Mapping[str, str]] = {
+    "uuid": "0190a5c0-7b1c-7c3e-8d2f-5e6a7b8c9d0e",
+    "date-time": "2026-01-31T12:00:00Z",
+}
+
+
+def describe_operations(app: FastAPI) -> None:
+    describe = app.openapi
+
+    def describe_in_words() -> dict[str, Any]:
+        # FastAPI creates the document once and then returns the same object.
+        document = describe()
+        for methods in document["paths"].values():
+            for operation in methods.values():
+                _describe(operation, document["components"]["schemas"])
+        return document
+
+    app.openapi = describe_in_words  # type: ignore[method-assign]
+
+
+def _describe(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
+    """Adds the texts to an operation. An operation that the file does not name gets the first sentence of its
+    docstring.
+    """
+    text = TEXTS.get(operation["operationId"], {})
+    summary = text.get("summary") or _first_sentence(operation.get("description", ""))
+    if summary:
+        operation["summary"] = summary
+    if "example" in text and "requestBody" in operation:
+        operation["requestBody"]["content"]["application/json"]["example"] = text["example"]
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] in PARAMETERS:
+            parameter.setdefault("description", PARAMETERS[parameter["name"]])
+        examples = PARAMETER_EXAMPLES | text.get("parameter_examples", {})
+        example = _example(parameter["schema"], examples.get(parameter["name"]), schemas)
+        if example is not None:
+            parameter.setdefault("example", example)
+
+
+def _example(schema: Mapping[str, Any], text: str | None, schemas: Mapping[str, Any]) -> Any:
+    """The example: the default, the first choice, or a value of the format. If the schema has none of these, the
+    given text.
+    """
+    if schema.get("default"):
+        return schema["default"]
+    if "$ref" in schema:
+        return _example(schemas[schema["$ref"].rpartition("/")[2]], text, schemas)
+    if "anyOf" in schema:
+        return _example(schema["anyOf"][0], text, schemas)
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "array":
+            item = _example(schema["items"], text, schemas)
+            return None if item is None else [item]
+        case "boolean":
+            return schema.get("default", True)
+        case "integer" | "number":
+            return schema.get("default", max(1, schema.get("minimum", 1)))
+    return FORMAT_EXAMPLES.get(schema.get("format", ""), text)
+
+
+def _first_sentence(description: str) -> str:
+    sentence, stop, _ = " ".join(description.split("\n\n")[0].split()).partition(". ")
+    return sentence if stop else sentence.removesuffix(".")

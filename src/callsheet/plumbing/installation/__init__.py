@@ -1,0 +1,1 @@
+"""The installation: whether it exists, its secret, and what is encrypted with it."""

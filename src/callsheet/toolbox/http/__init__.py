@@ -1,0 +1,1 @@
+"""Outgoing HTTP: a client that connects only to hosts that it may reach."""

@@ -1,0 +1,1 @@
+"""Removes secrets and internal information from texts that people read."""

@@ -1,0 +1,1 @@
+"""The messages of operators: alerts, figures, jobs of all tenants, scaling."""

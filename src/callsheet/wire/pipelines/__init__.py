@@ -1,0 +1,1 @@
+"""The messages of pipelines, their editor, runs and candidates."""

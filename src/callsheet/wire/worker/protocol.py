@@ -1,0 +1,458 @@
+"""The worker protocol from poll to report. `wire.fleet` has the registration of workers.
+
+Requests ignore unknown fields and accept null for anything optional, because a worker may be older or newer than its
+control plane. Any request may contain `worker_id`. Free text is cut and cleaned, not refused: a worker that reports a
+failure must not fail at that, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from callsheet.wire.base import Document, Line, ResponseModel, printable
+from callsheet.wire.forms import Provider, Sha256
+from callsheet.wire.worker.traces import LONGEST_NODE_ID, OptionalTrace
+
+LONGEST_WAIT_SECONDS = 55
+MOST_PREVIEW_BYTES = 65_536
+# Each output is signed at once; a run with more outputs announces them in several heartbeats.
+MOST_ANNOUNCED = 100
+# Enough for the single frames of a video.
+MOST_DELIVERED = 2000
+MOST_ACTIVE_LEASES = 1000
+MOST_LOADED_MODELS = 64
+MOST_REPORTED_ENGINES = 64
+MOST_REFUSED = 20
+LONGEST_ENGINE_NAME = 100
+LARGEST_SIZE = 2**53
+# Encoded as base64, with room for the padding.
+LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
+
+# The progress message of a worker from the end of the engine's run until everything is stored.
+UPLOADING = "Uploading the result"
+REASON = 500
+TRACEBACK = 20_000
+
+
+def _cut(longest: int) -> AfterValidator:
+    """Text of at most this length that PostgreSQL can store."""
+
+    def cut(text: str) -> str:
+        return text[:longest].replace("\0", "")
+
+    return AfterValidator(cut)
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    """The document without characters and numbers that PostgreSQL's jsonb cannot store: NUL, and numbers that are
+    not finite.
+    """
+    match value:
+        case dict():
+            return {key.replace("\0", ""): _cleaned(member) for key, member in value.items()}
+        case list():
+            return [_cleaned(item) for item in value]
+        case str():
+            return value.replace("\0", "")
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _cleaned_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    cleaned = _cleaned(value)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        # A time an hour before the year 10000 may be after it in UTC, which cannot be stored.
+        raise ValueError("The time must be in the years 1 to 9999 (UTC).") from None
+
+
+def whole_text(value: object) -> object:
+    """Removes lone surrogates, which Python writes for bytes that are not text."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+
+
+def _decoded(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("The value must be base64.") from None
+
+
+Reason = Annotated[str, _cut(REASON)]
+Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
+_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
+MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
+# The name is unchanged, including spaces: the worker looks for its file's URL by this name.
+FileName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=255),
+    BeforeValidator(printable),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
+]
+ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="Size in bytes.")]
+Picture = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    Field(max_length=MOST_PREVIEW_BYTES),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "contentEncoding": "base64",
+            "maxLength": LONGEST_PREVIEW,
+            "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        }
+    ),
+]
+
+
+class WorkerRequest(BaseModel):
+    """A request of the worker protocol."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class LeaseRequest(WorkerRequest):
+    """About one lease."""
+
+    dispatch_id: int = Field(ge=1, le=2**53)
+    lease_token: UUID
+
+
+def most_leases(places: int, *, prefetch: bool) -> int:
+    """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each rendering
+    job there may be one whose files are fetched or whose result is uploaded.
+    """
+    return 2 * places if prefetch else places
+
+
+class ReportedEngine(WorkerRequest):
+    """How much one engine of the worker was used."""
+
+    name: Annotated[str, _cut(LONGEST_ENGINE_NAME)] = Field(description="Name that distinguishes the worker's engines.")
+    places: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
+    idle_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Share of the time in which the engine took jobs and its places did not render. Null: it took no "
+        "jobs.",
+    )
+    measured_seconds: float = Field(
+        0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Length of the measured period in seconds, at most an hour.",
+    )
+
+
+class ReportedDisk(WorkerRequest):
+    """The disk of the worker's data directory."""
+
+    free_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="What the worker may still write, in bytes.")
+    size_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="Size of the disk in bytes.")
+
+
+class PollRequest(WorkerRequest):
+    current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Number of jobs that the worker is running.")
+    max_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=2**31 - 1,
+        description="Number of jobs that the worker runs at once now. Default and maximum: the number that it "
+        "registered with.",
+    )
+    capabilities: Facts | None = Field(
+        None,
+        description="Facts about the machine for operators. Each replaces the fact of that name that the worker "
+        "registered with. Send them when they change.",
+    )
+    providers: list[Provider] | None = Field(
+        None,
+        max_length=50,
+        description="Providers whose jobs the worker can run. Default: those that it registered with.",
+    )
+    wait_seconds: float | None = Field(
+        None, ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait if there is no job, in seconds. Default: 0."
+    )
+    poll_id: Line | None = Field(None, description="A poll that is repeated with the same id gets the same lease.")
+    active_leases: list[UUID] | None = Field(
+        None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
+    )
+    prefetch: bool | None = Field(
+        None, description="Asks for a lease beyond its capacity: at most one for each job that it runs at once."
+    )
+    loaded_models: list[ShortHash] | None = Field(
+        None,
+        max_length=MOST_LOADED_MODELS,
+        description="Models that its engines have loaded, each as the first 16 hexadecimal digits of the SHA-256 of "
+        "its name in the graph. Among jobs that are equally due it gets one that needs them.",
+    )
+    engine_use: list[ReportedEngine] | None = Field(
+        None,
+        max_length=MOST_REPORTED_ENGINES,
+        description="How much each engine was used in the last hour, for operators. Twice a minute is enough.",
+    )
+    disk: ReportedDisk | None = Field(
+        None, description="Free space of the worker's disk, for operators. Twice a minute is enough."
+    )
+
+
+class InputFile(ResponseModel):
+    """The file at `input_url`."""
+
+    name: str
+    mime_type: str
+    content_hash: str | None = None
+
+
+class OutputFile(ResponseModel):
+    """What is expected at `output_url`."""
+
+    name: str
+    extension: str
+    mime_type: str
+
+
+class CallbackAddress(ResponseModel):
+    """The URL that the provider calls back. Only in jobs of providers that call back."""
+
+    url: str
+    may_exist: bool = Field(
+        description="An earlier attempt may have reached the provider: look before submitting again."
+    )
+
+
+class WorkerJob(ResponseModel):
+    dispatch_id: int
+    lease_token: UUID
+    lease_expires_at: datetime
+    lease_ttl_seconds: float = Field(
+        description="Seconds until the lease expires. Measure them with a monotonic clock."
+    )
+    tenant_id: UUID
+    job_id: UUID
+    effect_id: UUID | None
+    kind: str
+    actor: str | None = Field(description="Actor of a task. Null for an engine's job.")
+    attempt: int = Field(1, description="1 is the first.")
+    provider: str
+    run_limit_seconds: int
+    wedges: int = Field(
+        0, description="How often a run of this job made an engine hang (a failure of the type engine_stuck)."
+    )
+    input_payload: dict[str, Any]
+    callback: CallbackAddress | None = None
+    input_file: InputFile | None
+    output_file: OutputFile | None
+    input_url: str | None
+    output_url: str | None
+    output_headers: dict[str, str] = Field(description="The headers the PUT to `output_url` must have, all of them.")
+
+
+class WorkerResponse(ResponseModel):
+    rotated_token: str | None = Field(
+        None,
+        description="The token to use from now on. The old token becomes invalid when this one is used, or "
+        "after ten minutes.",
+    )
+
+
+class PollResponse(WorkerResponse):
+    job: WorkerJob | None
+    reason: Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"] | None = Field(
+        None, description="Why there is no job."
+    )
+
+
+class ReportedProgress(WorkerRequest):
+    percent: float | None = Field(None, description="Progress from 0 to 100.")
+    message: Reason | None = None
+    elapsed_ms: float | None = Field(
+        None, description="Milliseconds since the start of the run, by the worker's clock."
+    )
+    node_id: Annotated[str, _cut(LONGEST_NODE_ID)] | None = Field(
+        None, description="Id of the node of the graph that runs now. An empty text: none runs."
+    )
+
+
+class Preview(WorkerRequest):
+    """A preview image of a running job, at most 64 KiB when decoded."""
+
+    mime_type: Literal["image/jpeg", "image/png", "image/webp", "image/gif"]
+    data: Picture
+
+
+class AnnouncedOutput(WorkerRequest):
+    """A file that the worker will upload. If size and checksum are given, other bytes are refused."""
+
+    name: FileName
+    mime_type: MimeType
+    size: Size
+    sha256: Sha256 | None = None
+
+
+class HeartbeatRequest(LeaseRequest):
+    run_started: bool | None = Field(
+        None, description="Whether the engine has started the run. The run time counts from here."
+    )
+    run_waiting: bool | None = Field(
+        None,
+        description="The engine has not started the run, so the run limit does not count yet. Without it the limit "
+        "counts from the lease.",
+    )
+    progress: ReportedProgress | None = None
+    preview: Preview | None = None
+    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)
+    refresh_inputs: bool | None = Field(None, description="Requests fresh URLs of all inputs.")
+    provider_job_id: Line | None = Field(
+        None, description="Id of the run at the engine or the provider, as soon as the run was submitted."
+    )
+
+
+class Upload(ResponseModel):
+    name: str
+    method: Literal["PUT"] = "PUT"
+    url: str
+    headers: dict[str, str]
+
+
+class Input(ResponseModel):
+    """A fresh URL of an asset."""
+
+    key: str | None = None
+    placeholder: str | None = None
+    download_url: str
+
+
+class HeartbeatResponse(WorkerResponse):
+    lease_expires_at: datetime
+    lease_ttl_seconds: float
+    cancel_requested: bool
+    uploads: list[Upload] | None = None
+    inputs: list[Input] | None = None
+    input_url: str | None = None
+    output_url: str | None = None
+    output_headers: dict[str, str] | None = None
+
+
+class RunEnd(LeaseRequest):
+    """The end of a run, however it ended."""
+
+    trace: OptionalTrace | None = Field(
+        None,
+        description="When each part of the run happened. A trace that cannot be read is dropped; the report counts.",
+    )
+    provider_job_id: Line | None = Field(None, description="Id of the run at the engine or the provider.")
+
+
+class DeliveredOutput(WorkerRequest):
+    """The file that was uploaded to `output_url`."""
+
+    size: Size
+    mime_type: MimeType
+    sha256: Sha256 | None = None
+    metadata: Document | None = None
+
+
+class NamedOutput(DeliveredOutput):
+    """The file that was uploaded to the URL of this name."""
+
+    name: FileName
+
+
+class CompleteRequest(RunEnd):
+    output: DeliveredOutput | None = None
+    outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
+    result: Document | None = Field(None, description="Result of a task. An engine's job delivers files instead.")
+    metadata: Document | None = None
+
+
+class CompleteResponse(WorkerResponse):
+    job_id: UUID
+    status: str
+
+
+class WorkerError(WorkerRequest):
+    """Error of the worker, kept for operators. Users see only the sentence of its type."""
+
+    type: Annotated[str, _cut(100)] | None = None
+    message: Annotated[str, _cut(TRACEBACK)] | None = None
+    details: Facts | None = None
+    traceback: Annotated[str, _cut(TRACEBACK)] | list[JsonValue] | None = Field(
+        None, description="Traceback as a text or as a list of lines."
+    )
+    retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
+
+
+class FailRequest(RunEnd):
+    error_message: Annotated[JsonValue, AfterValidator(_cleaned)] = Field(
+        None, description="Output of the engine, as text or JSON."
+    )
+    error: WorkerError | None = None
+
+
+class RefusedInput(WorkerRequest):
+    """A node that the engine refused: it does not have the node's class, or not this choice of one of its inputs."""
+
+    node_id: Annotated[str, _cut(LONGEST_NODE_ID)]
+    node_class: Annotated[str, _cut(REASON)]
+    input_name: Annotated[str, _cut(REASON)] | None = None
+    value: Annotated[str, _cut(REASON)] | None = Field(None, description="The choice, for example a model file.")
+
+
+class Refusal(WorkerRequest):
+    """Why an engine refused a graph that another engine may accept."""
+
+    error: WorkerError = Field(description="The error of the job if no other worker can run it.")
+    inputs: list[RefusedInput] = Field(max_length=MOST_REFUSED)
+
+
+class RequeueRequest(RunEnd):
+    reason: Reason | None = None
+    refusal: Refusal | None = Field(
+        None,
+        description="The engine refused the graph only because it lacks node classes or choices, such as a model "
+        "file. The job goes to another worker or waits for one. It fails if every worker that could run it has "
+        "refused it. Report the environment of the engine first.",
+    )
+
+
+class DeferRequest(LeaseRequest):
+    provider_job_id: Line
+    expires_at: Annotated[AwareDatetime, AfterValidator(_in_utc)] = Field(
+        description="When the job expires if the provider has not called back."
+    )
+
+
+class DispatchResponse(WorkerResponse):
+    dispatch_id: int
+    status: str

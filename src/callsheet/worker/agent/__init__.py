@@ -1,0 +1,1 @@
+"""The agent: takes jobs, runs them, renews their leases, uploads the outputs and reports."""

@@ -1,0 +1,1 @@
+"""The engines of an agent: their processes, their health, and what they can run."""

@@ -1,0 +1,1 @@
+"""The task worker: runs actors instead of an engine."""

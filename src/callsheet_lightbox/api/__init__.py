@@ -1,0 +1,1 @@
+"""The routes of Lightbox, which are those of ComfyUI."""

@@ -1,0 +1,1 @@
+"""Images, clips, animations and sound, as the nodes of Lightbox read and write them."""
