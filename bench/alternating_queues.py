@@ -11,7 +11,7 @@ from typing import Protocol
 
 SLICE_SECONDS = 1.0
 WARM_UP_JOBS = 100
-MOST_JOBS = 60_000
+MAX_JOBS = 60_000
 
 
 class Drainable(Protocol):
@@ -57,11 +57,11 @@ async def take_turns(
         await _drain(queue, WARM_UP_JOBS, Rate(), clock)
         warm = Rate()
         await _drain(queue, WARM_UP_JOBS, warm, clock)
-        sizes[name] = min(MOST_JOBS, max(least_jobs, round(warm.per_second * slice_seconds)))
+        sizes[name] = min(MAX_JOBS, max(least_jobs, round(warm.per_second * slice_seconds)))
     for _ in range(rounds):
         for name, queue in queues.items():
             await _drain(queue, sizes[name], rates[name], clock)
-            sizes[name] = min(MOST_JOBS, max(least_jobs, round(rates[name].slices[-1] * slice_seconds)))
+            sizes[name] = min(MAX_JOBS, max(least_jobs, round(rates[name].slices[-1] * slice_seconds)))
     return rates
 
 

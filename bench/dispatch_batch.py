@@ -17,11 +17,11 @@ CALLERS = 200
 PEER_BATCH = 100
 BARE_AT_ONCE = 20
 # Ten for each tenant. On a busy machine a slice would have so few that learning who waits would be most of their cost.
-LEAST_JOBS = 10_000
+MIN_JOBS = 10_000
 short = {"least_jobs": 100}
 
 
-async def run(seconds: float, least_jobs: int = LEAST_JOBS) -> list[Result]:
+async def run(seconds: float, least_jobs: int = MIN_JOBS) -> list[Result]:
     async with (
         open_bench_installation(loops=("lane_keeper",)) as installation,
         bare_queue(installation, at_once=BARE_AT_ONCE) as bare,

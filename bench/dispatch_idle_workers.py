@@ -13,7 +13,7 @@ from callsheet.jobs.submit.new_jobs import NewJob
 
 name = "dispatch.idle_workers"
 POLLERS = 1000
-MOST_PER_REPOLL, MOST_PER_ARRIVAL = 2.0, 3.0
+MAX_PER_REPOLL, MAX_PER_ARRIVAL = 2.0, 3.0
 ARRIVALS = 20
 short = {"pollers": 100}
 
@@ -26,8 +26,8 @@ async def run(seconds: float, pollers: int = POLLERS) -> list[Result]:
         arrival = await _leases_per_arrival(installation, count, pollers)
     return [
         Result(name=f"{name}.waiting", value=waited, unit=f"statements in {seconds:g} s"),
-        Result(name=f"{name}.repoll", value=repoll, unit="statements/re-poll", target=MOST_PER_REPOLL),
-        Result(name=f"{name}.arrival", value=arrival, unit="lease statements/job", target=MOST_PER_ARRIVAL),
+        Result(name=f"{name}.repoll", value=repoll, unit="statements/re-poll", target=MAX_PER_REPOLL),
+        Result(name=f"{name}.arrival", value=arrival, unit="lease statements/job", target=MAX_PER_ARRIVAL),
     ]
 
 

@@ -26,7 +26,7 @@ from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.ids import uuid7
 
 name = "dispatch.lanes"
-MOST_RATIO = 1.5
+MAX_RATIO = 1.5
 CALLERS = 8
 SLICE_SECONDS = 1.0
 # As old as lanes are that were made and never used again.
@@ -101,7 +101,7 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
             name=f"{name}.{title}",
             value=statistics.median(each.times) / one,
             unit="times that of one lane",
-            target=MOST_RATIO,
+            target=MAX_RATIO,
             p50_ms=1000 * statistics.median(each.times),
         )
         for title, each in forms.items()

@@ -31,7 +31,7 @@ TARGET = 1.1
 CONNECTIONS = 24
 SAMPLES = 5
 # Just below the largest body of JSON that is accepted.
-LARGEST_CHARACTERS = 500_000
+MAX_CHARACTERS = 500_000
 SEED = 20240611
 
 
@@ -108,7 +108,7 @@ class Mixture:
         return self._send("/api/ai-jobs", {"effect_id": self._text(8), "input_payload": values})
 
     def _largest_body(self) -> Request:
-        return self._send("/api/ai-jobs", {"effect_id": "small", "input_payload": {"text": "é" * LARGEST_CHARACTERS}})
+        return self._send("/api/ai-jobs", {"effect_id": "small", "input_payload": {"text": "é" * MAX_CHARACTERS}})
 
     def _refused_submit(self) -> Request:
         body = {"effect_id": "small", "idempotency_key": self._text(16), "input_file_id": str(self._id())}

@@ -19,7 +19,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 PER_BASE = 26
 AT_ONCE = 64
 SIZE = (256, 160)
-MOST_LOOKS = 3000
+MAX_CHECKS = 3000
 SLUG = "planted"
 # 26 candidates for each base: the base is the first, its children are 2, 7, 12, 17 and 22, each followed by its own.
 CANDIDATES = """
@@ -90,7 +90,7 @@ async def _empty_run(client: httpx.AsyncClient) -> str:
         response.raise_for_status()
     run_id = str(response.json()["id"])
     (await client.post(f"/api/runs/{run_id}/cancel")).raise_for_status()
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_CHECKS):
         if not any(step["in_flight"] for step in (await client.get(f"/api/runs/{run_id}")).json()["steps"]):
             return run_id
         await asyncio.sleep(0.2)

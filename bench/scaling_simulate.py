@@ -22,14 +22,14 @@ name = "scaling.simulate"
 short = {"days": 0.02}
 YEAR_JOBS = 10_000_000
 JOBS_PER_DAY = YEAR_JOBS / 365
-TENANTS, MOST_WORKERS = 300, 60
+TENANTS, MAX_WORKERS = 300, 60
 TARGET_MINUTES = 10.0
 TARGET = YEAR_JOBS / (TARGET_MINUTES * 60)
 
 
 async def run(seconds: float, days: float = 2.0) -> list[Result]:
     trace = make_trace(Arrivals(JOBS_PER_DAY, days, CURVES["office"], run_seconds=60.0, tenants=TENANTS))
-    policy = Policy(maximum=MOST_WORKERS)
+    policy = Policy(maximum=MAX_WORKERS)
     rates: dict[str, list[float]] = {"ours": [], "bare": []}
     until = time.perf_counter() + seconds
     while not rates["ours"] or time.perf_counter() < until:
@@ -56,7 +56,7 @@ def bare_replay(trace: QueueTrace) -> list[float]:
     ends: list[float] = []
     waiting: deque[int] = deque()
     submitted, run_seconds = trace.submitted, trace.run_seconds
-    free = MOST_WORKERS
+    free = MAX_WORKERS
     place, total = 0, len(trace)
     while len(waits) < total:
         if place < total and (not ends or submitted[place] <= ends[0]):

@@ -33,7 +33,7 @@ PATIENCE_MS = 600_000
 SKIPPED = 5
 # Visible images are requested after a short delay, in batches.
 LOADING_MS = 1000
-MOST_STEPS = 60
+MAX_STEPS = 60
 
 WATCH_FRAMES = """() => {
   window.frames = [];
@@ -159,7 +159,7 @@ def _frame_result(part: str, frames: list[float], what: str) -> Result:
 async def _zoom_to_thumbnails(page: Page, thumbnails: list[str], x: float, y: float) -> None:
     """Zooms until candidates are drawn with their images. Most images are visible then. Waits for them."""
     await page.mouse.move(x, y)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         await page.mouse.wheel(0, -40)
         await page.wait_for_timeout(LOADING_MS)
         if thumbnails:

@@ -27,7 +27,7 @@ from callsheet.plumbing.http.server import free_address
 name = "worker.engines"
 seconds = 60.0
 short = {"most": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02, "storage_seconds": 0.02}
-MOST_ENGINES = 4
+MAX_ENGINES = 4
 JOBS_EACH = 6
 # One engine keeps the GPU 25 % busy. ComfyUI did so on an H200 with a sampler of the size of Stable Diffusion 1.5.
 OWN_SECONDS, GPU_SECONDS = 0.9, 0.3
@@ -64,7 +64,7 @@ class Measured:
 
 async def run(
     seconds: float,
-    most: int = MOST_ENGINES,
+    most: int = MAX_ENGINES,
     jobs_each: int = JOBS_EACH,
     own_seconds: float = OWN_SECONDS,
     gpu_seconds: float = GPU_SECONDS,

@@ -19,7 +19,7 @@ LOCKS = (Path("locks/server.txt"), Path("locks/dev.txt"), Path("locks/node.txt")
 NPM_LOCKS = (Path("web/package-lock.json"), Path("web/browser/package-lock.json"))
 NPM_COMMAND = ("npm", "audit", "--json", "--package-lock-only")
 COMMAND = ("-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes")
-LONGEST_SECONDS = 600
+MAX_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ def run(lock: Path) -> Ran:
 
 
 def _run(command: Sequence[str], name: str, directory: Path | None = None) -> Ran:
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": LONGEST_SECONDS, "cwd": directory}
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": MAX_SECONDS, "cwd": directory}
     try:
         done = subprocess.run(command, check=False, **options)  # noqa: S603
     except subprocess.TimeoutExpired:
-        return Ran("", f"{name} took longer than {LONGEST_SECONDS} seconds.")
+        return Ran("", f"{name} took longer than {MAX_SECONDS} seconds.")
     return Ran(done.stdout, done.stderr)
 
 

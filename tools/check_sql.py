@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "callsheet"
-MOST_LINES = 60
+MAX_LINES = 60
 LINE_LENGTH = 120
 # A statement that must be longer says why, in its comment.
 REASON = re.compile(r"^-- one statement because: \S", re.MULTILINE)
@@ -96,10 +96,10 @@ def _too_long(source: str, sql: str) -> Iterator[Finding]:
     starts = [*BLOCK.finditer(source)]
     for match, end in zip(starts, [*(each.start() for each in starts[1:]), len(source)], strict=True):
         lines = sum(bool(line.strip()) for line in sql[match.end() : end].splitlines())
-        if lines > MOST_LINES and not REASON.search(source, match.end(), end):
+        if lines > MAX_LINES and not REASON.search(source, match.end(), end):
             yield Finding(
                 _line(source, match.start()),
-                f"{match[1]} has {lines} lines; the limit is {MOST_LINES}. Split it, or say in its comment "
+                f"{match[1]} has {lines} lines; the limit is {MAX_LINES}. Split it, or say in its comment "
                 "`-- one statement because: …`.",
             )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.check_sql import MOST_LINES
+from tools.check_sql import MAX_LINES
 from tools.source_figures import Module, SqlStatement, modules_of, modules_per_folder, statements_of, uses_of
 
 ROOT = Path(__file__).parents[1]
@@ -89,12 +89,12 @@ def _column(source: Path, column: str) -> Figure:
 
 
 def _longest_statement(source: Path, statements: Sequence[SqlStatement]) -> Figure:
-    over = [statement for statement in statements if statement.lines > MOST_LINES]
+    over = [statement for statement in statements if statement.lines > MAX_LINES]
     listed = statements[: max(len(over), LISTED_STATEMENTS)]
     return Figure(
         "longest SQL statement",
-        f"{statements[0].lines if statements else 0} lines ({len(over)} over {MOST_LINES})",
-        f"{MOST_LINES}, or a reason",
+        f"{statements[0].lines if statements else 0} lines ({len(over)} over {MAX_LINES})",
+        f"{MAX_LINES}, or a reason",
         tuple(
             f"{each.lines:4} {each.path.relative_to(source)}: {each.name}"
             + (f" ({each.reason})" if each.reason else "")

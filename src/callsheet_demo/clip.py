@@ -21,9 +21,9 @@ SAMPLES = 1024
 # A falling fifth, so that one can hear that the sound is the original one.
 TONES = (660.0, 440.0)
 # Two encodings are between a pixel and its negative; on flat colors they cause an error of one or two steps of 255.
-MOST_PIXEL_ERROR = 4.0
+MAX_PIXEL_ERROR = 4.0
 # Codecs pad the end by about one frame of sound.
-MOST_SECONDS_OFF = 0.1
+MAX_SECONDS_OFF = 0.1
 
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 Layer = np.ndarray[Any, np.dtype[np.float32]]
@@ -161,14 +161,14 @@ def compare_negative(original: Path, result: Path) -> ClipVerdict:
         pairs += 1
     error = errors / pairs if pairs else 255.0
     before, after = _sound(original), _sound(result)
-    if error > MOST_PIXEL_ERROR:
+    if error > MAX_PIXEL_ERROR:
         problems.append(f"pixels are {error:.1f} of 255 off the negative")
-    if abs(before[0] - after[0]) > MOST_SECONDS_OFF:
+    if abs(before[0] - after[0]) > MAX_SECONDS_OFF:
         problems.append(f"it had {before[0]:.2f} s of sound and has {after[0]:.2f} s")
     if before[1] and not 0.7 < after[1] / before[1] < 1.4:
         problems.append("its sound is not as loud as it was")
     seconds, wanted = _seconds(result), _seconds(original)
-    if abs(seconds - wanted) > MOST_SECONDS_OFF:
+    if abs(seconds - wanted) > MAX_SECONDS_OFF:
         problems.append(f"it lasts {seconds:.2f} s instead of {wanted:.2f} s")
     return ClipVerdict(
         pairs, round(seconds, 3), round(after[0], 3), round(after[1], 4), round(error, 2), tuple(problems)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from callsheet.app.control_plane import ControlPlane
 
 JOBS = 10
-MOST_AGENTS = 3
+MAX_AGENTS = 3
 EFFECT = "imagine"
 # The agents end with the demo in any case.
 OPTIONS = {"lightbox": True, "leaves_with_control_plane": True}
 # The times are short, so that everything is visible within a minute.
 RULES: dict[str, Any] = {
-    "maximum": MOST_AGENTS,
+    "maximum": MAX_AGENTS,
     "target_seconds": 1,
     "warm_up_seconds": 120,
     "scale_out_cooldown_seconds": 0,
@@ -132,7 +132,7 @@ async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
     driver = plane.scaling.drivers["process"]
     request = ScalingRequest(driver=driver.name, options=OPTIONS, **RULES)
     options = (await plane.scaling.rules.put(found.id, request, OPERATOR)).options
-    fleet = ScaledFleet(found.id, FLEET, STAGE, Policy(maximum=MOST_AGENTS), driver.name, options)
+    fleet = ScaledFleet(found.id, FLEET, STAGE, Policy(maximum=MAX_AGENTS), driver.name, options)
     try:
         yield fleet
     finally:

@@ -13,7 +13,7 @@ from callsheet_simulation.trace import QueueTrace, TraceLane
 
 HOUR, DAY = 3600.0, 86_400.0
 HOURS_PER_DAY, DAYS_PER_WEEK, WORKING_DAYS = 24, 7, 5
-MOST_JOBS = 100_000_000
+MAX_JOBS = 100_000_000
 # Relative number of arrivals in each hour, from midnight on.
 CURVES: dict[str, tuple[float, ...]] = {
     "flat": (1.0,) * HOURS_PER_DAY,
@@ -49,10 +49,10 @@ class Arrivals:
                 raise OperatorError(f"{_option(name)} is {getattr(self, name):g}: it should be 0 or more.")
         if self.tenants < 1:
             raise OperatorError(f"--tenants is {self.tenants}: it should be 1 or more.")
-        if self.jobs_per_day * self.days > MOST_JOBS:
+        if self.jobs_per_day * self.days > MAX_JOBS:
             jobs = self.jobs_per_day * self.days
             raise OperatorError(
-                f"These arrivals make {jobs:,.0f} {choose(jobs, 'job')}: at most {MOST_JOBS:,} can be replayed at once."
+                f"These arrivals make {jobs:,.0f} {choose(jobs, 'job')}: at most {MAX_JOBS:,} can be replayed at once."
             )
 
 

@@ -13,9 +13,9 @@ from callsheet.scaling.policy import Policy, PolicyError
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.plurals import counted
 
-LARGEST_FILE = 64 * 1024
+MAX_FILE_BYTES = 64 * 1024
 RULES = {field.name: field.type for field in fields(Policy)}
-MOST_POLICIES = 100
+MAX_POLICIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ def read_policy(file: Path) -> NamedPolicy:
     """Reads a TOML file with the rules of a policy; missing rules have their defaults."""
     try:
         with file.open("rb") as content:
-            text = content.read(LARGEST_FILE + 1)
+            text = content.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
-    if len(text) > LARGEST_FILE:
-        raise OperatorError(f"{file} is larger than {LARGEST_FILE} bytes, so it is not a policy.")
+    if len(text) > MAX_FILE_BYTES:
+        raise OperatorError(f"{file} is larger than {MAX_FILE_BYTES} bytes, so it is not a policy.")
     try:
         rules = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -64,11 +64,9 @@ def variants(policies: Sequence[NamedPolicy], changes: Mapping[str, Sequence[Any
     """Each policy with each combination of the given values for its rules."""
     given = {name: tuple(dict.fromkeys(values)) for name, values in changes.items() if values}
     combinations = [dict(zip(given, values, strict=True)) for values in product(*given.values())]
-    if len(policies) * len(combinations) > MOST_POLICIES:
+    if len(policies) * len(combinations) > MAX_POLICIES:
         many = len(policies) * len(combinations)
-        raise OperatorError(
-            f"These are {counted(many, 'policy', 'policies')}: compare at most {MOST_POLICIES} at once."
-        )
+        raise OperatorError(f"These are {counted(many, 'policy', 'policies')}: compare at most {MAX_POLICIES} at once.")
     named = [_changed(policy, rules) for policy in policies for rules in combinations]
     return _with_names_of_their_own(named)
 

@@ -26,7 +26,7 @@ from callsheet_simulation.waiting_jobs import WaitingJobs
 HOUR = 3600.0
 PROGRESS_EVERY = 20_000
 # A job that is interrupted this often runs longer than spot workers live, and would never end.
-MOST_INTERRUPTIONS = 100
+MAX_INTERRUPTIONS = 100
 
 # Called with the number of jobs that have arrived so far.
 OnProgress = Callable[[int], object]
@@ -213,9 +213,9 @@ class TraceReplay:
             self._outcome.run_seconds += max(0.0, self._now - started)
             self._outcome.repeated_runs += 1
             self._interrupted[job] += 1
-            if self._interrupted[job] >= MOST_INTERRUPTIONS:
+            if self._interrupted[job] >= MAX_INTERRUPTIONS:
                 raise OperatorError(
-                    f"A job that runs for {self._trace.run_seconds[job]:.0f} s was interrupted {MOST_INTERRUPTIONS} "
+                    f"A job that runs for {self._trace.run_seconds[job]:.0f} s was interrupted {MAX_INTERRUPTIONS} "
                     "times and does not end. Use fewer interruptions, or policies with on-demand workers."
                 )
             self._waiting.requeue(job)

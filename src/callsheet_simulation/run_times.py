@@ -9,7 +9,7 @@ from random import Random
 from callsheet.scaling.queue_split import UNMEASURED_SECONDS
 
 # The average is the mean of the first ten runs. After that each run has a weight of a tenth, as in workflow_timings.
-LEAST_WEIGHT = 0.1
+MIN_WEIGHT = 0.1
 
 
 class RunTimeDistribution:
@@ -40,7 +40,7 @@ class Averages:
 
     def observe(self, workflow: int, seconds: float) -> None:
         samples = self._samples[workflow]
-        self._seconds[workflow] += (seconds - self._seconds[workflow]) * max(1 / (samples + 1), LEAST_WEIGHT)
+        self._seconds[workflow] += (seconds - self._seconds[workflow]) * max(1 / (samples + 1), MIN_WEIGHT)
         self._samples[workflow] = samples + 1
 
     def of_queue(self, waiting: Sequence[int]) -> float:

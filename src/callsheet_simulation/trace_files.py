@@ -23,10 +23,10 @@ from callsheet_simulation.trace import QueueTrace, TraceLane
 
 DATE, SECONDS, RUN = "submitted_at", "seconds", "run_seconds"
 OPTIONAL = ("tenant", "user", "priority", "workflow")
-LARGEST_PRIORITY = 2**31 - 1
-LONGEST_TEXT = 200
+MAX_PRIORITY = 2**31 - 1
+MAX_TEXT_LENGTH = 200
 # A longer line is not a row of a trace, and is not read into memory.
-LONGEST_LINE = 64 * 1024
+MAX_LINE_LENGTH = 64 * 1024
 # Called with the bytes read so far and the size of the file.
 OnRead = Callable[[int, int], object]
 READS_PER_CALL = 10_000
@@ -110,10 +110,10 @@ class _Reading:
         return self._file.suffix != ".csv" and start == b"{"
 
     def _lines(self) -> Iterator[str]:
-        while line := self._content.readline(LONGEST_LINE + 1):
+        while line := self._content.readline(MAX_LINE_LENGTH + 1):
             self._line += 1
-            if len(line) > LONGEST_LINE:
-                raise self._wrong(f"the line is longer than {LONGEST_LINE} bytes.")
+            if len(line) > MAX_LINE_LENGTH:
+                raise self._wrong(f"the line is longer than {MAX_LINE_LENGTH} bytes.")
             if self._line % READS_PER_CALL == 0:
                 self._on_read(self._content.tell(), self._size)
             try:
@@ -156,7 +156,7 @@ class _Reading:
             if header.count(name) > 1:
                 raise self._wrong(f"the header has {name} twice.")
         if RUN not in header or not {DATE, SECONDS} & set(header):
-            found = ", ".join(header)[:LONGEST_TEXT] or "nothing"
+            found = ", ".join(header)[:MAX_TEXT_LENGTH] or "nothing"
             raise self._wrong(f"the header needs {RUN}, and {DATE} or {SECONDS}. It has: {found}.")
 
     def _moment_field(self, row: Mapping[str, Any]) -> str:
@@ -200,8 +200,10 @@ class _Reading:
         if isinstance(value, bool | dict | list | float):
             raise self._wrong(f"{name} is {_shown(value)}: it should be text.")
         text = str(value)
-        if len(text) > LONGEST_TEXT:
-            raise self._wrong(f"{name} has {counted(len(text), 'character')}: it should have at most {LONGEST_TEXT}.")
+        if len(text) > MAX_TEXT_LENGTH:
+            raise self._wrong(
+                f"{name} has {counted(len(text), 'character')}: it should have at most {MAX_TEXT_LENGTH}."
+            )
         # One string object per name: a year has millions of rows and some thousand names.
         return sys.intern(text)
 
@@ -213,7 +215,7 @@ class _Reading:
             priority = None if isinstance(value, bool | float) else int(value)
         except (TypeError, ValueError):
             priority = None
-        if priority is None or abs(priority) > LARGEST_PRIORITY:
+        if priority is None or abs(priority) > MAX_PRIORITY:
             raise self._wrong(f"priority is {_shown(value)}: it should be a whole number.")
         return priority
 

@@ -115,8 +115,8 @@ async def test_a_filter_that_matches_few_rows_returns_short_pages_with_a_cursor(
 ) -> None:
     wanted = [await worker_harness.engine_job(ann)]
     wanted += [await worker_harness.engine_job(ann)]
-    monkeypatch.setattr(overview_module, "MOST_LOOKED_AT", 2)
-    monkeypatch.setattr(operations_module, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(overview_module, "MAX_INSPECTED", 2)
+    monkeypatch.setattr(operations_module, "MAX_INSPECTED", 2)
     bob = await worker_harness.jobs_api.person(tenant_of=ann, tokens=100)
     for _ in range(5):
         await worker_harness.jobs_api.submit(bob)

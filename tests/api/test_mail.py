@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from callsheet.app.control_plane import ControlPlane
 from callsheet.identity.links.links import Links
 from callsheet.identity.links.mail import Mailer
-from callsheet.identity.links.mail_sender import MOST_ATTEMPTS, MailSender
+from callsheet.identity.links.mail_sender import MAX_ATTEMPTS, MailSender
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings
@@ -193,11 +193,11 @@ async def test_a_permanently_refused_recipient_is_not_retried(
 @pytest.mark.thorough
 async def test_sending_ends_when_the_mail_server_stays_unavailable(mail_harness: MailHarness) -> None:
     await mail_harness.invite()
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         assert await mail_harness.sender.tick(SystemClock().now() + LATER)
     assert not await mail_harness.sender.tick(SystemClock().now() + LATER)
     [mail] = await mail_harness.mails()
-    assert (mail["attempts"], mail["failed_at"] is not None) == (MOST_ATTEMPTS, True)
+    assert (mail["attempts"], mail["failed_at"] is not None) == (MAX_ATTEMPTS, True)
 
 
 async def test_operators_get_an_alert_for_late_and_failed_mails(mail_harness: MailHarness, server: SmtpServer) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy.node_forms import forms_of_object_info, packed
-from callsheet.wire.worker.environment import MOST_NODE_CLASSES
+from callsheet.wire.worker.environment import MAX_NODE_CLASSES
 from tests.support.accounts import Person
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.worker_harness import WorkerHarness
@@ -99,7 +99,7 @@ async def test_a_worker_gets_the_list_of_its_missing_requirements(worker_harness
     [
         ({"node_classes": ["x" * 301]}, "node_classes.0"),
         ({"node_classes": ["A\u0000"]}, "node_classes.0"),
-        ({"node_classes": ["A"] * (MOST_NODE_CLASSES + 1)}, "node_classes"),
+        ({"node_classes": ["A"] * (MAX_NODE_CLASSES + 1)}, "node_classes"),
         ({"models": [{"name": "a.pt", "sha256": "ABC"}]}, "models.0.sha256"),
         ({"models": ["a.pt"]}, "models.0"),
         ({"engine_versions": "0.7"}, "engine_versions"),

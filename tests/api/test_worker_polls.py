@@ -463,7 +463,7 @@ class TestLongPolls:
     async def test_a_worker_may_have_a_limited_number_of_waiting_polls(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(polls_module, "MOST_AT_ONCE", 2)
+        monkeypatch.setattr(polls_module, "MAX_AT_ONCE", 2)
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
         await until(lambda: len(worker_harness.plane.jobs.waiters) == 2)

@@ -13,7 +13,7 @@ from tests.browser.stack import Stack
 pytestmark = pytest.mark.thorough
 
 # A page that shows more than this has a list that is loaded while it is walked through.
-MOST_STEPS = 400
+MAX_STEPS = 400
 # What Tab should reach, each with a number. A group in which arrow keys move hands the focus to one of its members.
 NUMBER_ALL = """() => {
   const usable = "a[href], button, input, select, textarea, summary, [tabindex]";
@@ -59,7 +59,7 @@ async def walk(page: Page) -> tuple[set[str], dict[str, list[str]]]:
     reached: set[str] = set()
     latest: str | None = None
     wrong: dict[str, list[str]] = {}
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         await page.keyboard.press("Tab")
         found: dict[str, Any] | None = await page.evaluate(LOOK)
         number = found and found["number"]

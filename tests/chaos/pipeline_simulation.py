@@ -23,7 +23,7 @@ from tests.support.tree_invariants import PICTURE, Tree, image_problems, read_tr
 
 TOKENS = 5000
 JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4
-MOST_RUNS = 4
+MAX_RUNS = 4
 DUE_RUNS = "UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE status = 'active'"
 DUE_THUMBNAILS = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 
@@ -96,7 +96,7 @@ class PipelineSimulation:
 
     async def start(self, plane: PipelineHarness, random: Random) -> None:
         active = "SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"
-        if len(await self.rows(active)) >= MOST_RUNS:
+        if len(await self.rows(active)) >= MAX_RUNS:
             return
         wanted: dict[str, Any] = {
             "seed": random.randrange(1000),

@@ -33,7 +33,7 @@ PROGRAM = Path(__file__).with_name("random_operations.py")
 KILLS, KILLS_IN_LONG_FORM = 12, 100
 # Every so many rounds the database is killed too.
 DATABASE_EVERY = 4
-LEAST_SUBMITTED = 5
+MIN_SUBMITTED = 5
 TOKENS = 1_000_000
 
 
@@ -82,7 +82,7 @@ class Installation:
         try:
             assert await process.stdout.readline() == b"playing\n", await _last_words(process)
             # However slow the machine is, something has happened in every round.
-            await until(lambda: process.returncode is not None or len(self.promised()) >= promised + LEAST_SUBMITTED)
+            await until(lambda: process.returncode is not None or len(self.promised()) >= promised + MIN_SUBMITTED)
             await asyncio.sleep(self.random.uniform(0.1, 0.7))
             if database_too:
                 self._kill_database()

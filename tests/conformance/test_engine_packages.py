@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from callsheet import __version__
 from callsheet.providers.comfy import self_hosted
-from callsheet.providers.comfy.packages import MOST_LIST_BYTES
+from callsheet.providers.comfy.packages import MAX_LIST_BYTES
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Inventory
 from tests.support.lightbox import lightbox_here
@@ -78,7 +78,7 @@ async def too_deep(request: web.Request) -> web.Response:
 
 
 async def too_large(request: web.Request) -> web.Response:
-    return web.json_response({**LISTED, "rest": {"ver": "x" * MOST_LIST_BYTES}})
+    return web.json_response({**LISTED, "rest": {"ver": "x" * MAX_LIST_BYTES}})
 
 
 async def closed(request: web.Request) -> web.Response:

@@ -10,15 +10,15 @@ import pytest
 
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http.client import GuardedClient
-from callsheet.webhooks.downloads import MOST_OUTPUTS, JobKey, OutputDownloads, TryLater, Unusable
-from tests.support.provider_services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
+from callsheet.webhooks.downloads import MAX_OUTPUTS, JobKey, OutputDownloads, TryLater, Unusable
+from tests.support.provider_services import HASTE_SECONDS, LOCAL, MAX_BYTES, PATIENCE_SECONDS
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[GuardedClient]:
-    async with GuardedClient(allow_networks=[LOCAL], timeout_seconds=PATIENCE_SECONDS, max_bytes=MOST_BYTES) as client:
+    async with GuardedClient(allow_networks=[LOCAL], timeout_seconds=PATIENCE_SECONDS, max_bytes=MAX_BYTES) as client:
         yield client
 
 
@@ -88,5 +88,5 @@ async def test_files_above_the_limit_are_not_requested(
     downloads: OutputDownloads, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     with pytest.raises(Unusable):
-        await downloads.fetch(job_key, [replicate.file("picture.png")] * (MOST_OUTPUTS + 1))
+        await downloads.fetch(job_key, [replicate.file("picture.png")] * (MAX_OUTPUTS + 1))
     assert replicate.downloads == {}

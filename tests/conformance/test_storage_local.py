@@ -29,12 +29,12 @@ from callsheet.wire.errors import InsufficientStorage, InvalidRequest, Unavailab
 from tests.support.waiting import until
 
 TOMORROW = timedelta(hours=25)
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 
 
 def bare(root: Path) -> LocalStorage:
     return LocalStorage(
-        root, public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=MOST_BYTES
+        root, public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=MAX_BYTES
     )
 
 
@@ -50,7 +50,7 @@ async def test_an_upload_stops_where_the_reserve_begins_and_leaves_nothing(tmp_p
     """The free space is measured while the bytes arrive: many uploads may fill the disk together."""
     root = tmp_path / "storage"
     storage = LocalStorage(
-        root, public_url="http://a", secret=b"secret", url_seconds=60, max_upload_bytes=MOST_BYTES, reserve_bytes=2**59
+        root, public_url="http://a", secret=b"secret", url_seconds=60, max_upload_bytes=MAX_BYTES, reserve_bytes=2**59
     )
     measured = [2**60, 2**59 + 3 * 2**20]
 
@@ -553,7 +553,7 @@ async def test_a_truncated_upload_stores_nothing(local_storage: LocalStorage, lo
 async def test_an_upload_without_a_declared_length_is_limited_by_the_settings(storage: LocalStorage) -> None:
     signed = storage.presign_put("object", content_type="video/mp4", size=None)
     grant = storage.urls.read("PUT", "object", urlsplit(signed.url).query.encode())
-    assert grant.max_bytes == MOST_BYTES
+    assert grant.max_bytes == MAX_BYTES
 
 
 async def test_refusals_say_what_is_wrong(

@@ -19,7 +19,7 @@ from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.guide import GUIDE
 from callsheet.operate.alerts.keeper import GONE_SECONDS, AlertKeeper
 from callsheet.operate.alerts.metrics import AlertMetrics
-from callsheet.operate.alerts.sender import MOST_ATTEMPTS, AlertSender
+from callsheet.operate.alerts.sender import MAX_ATTEMPTS, AlertSender
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import AlertSettings, MailSettings
 from callsheet.toolbox.clock import SystemClock
@@ -251,10 +251,10 @@ async def test_a_refused_message_is_retried_a_limited_number_of_times(core: Core
         found.installation = [alert()]
         receiver.status = 500
         await check(core, keeper(core, found, **settings))
-        for _ in range(MOST_ATTEMPTS + 3):
+        for _ in range(MAX_ATTEMPTS + 3):
             await sending.tick(NOW)
             await let_time_pass(core)
-    assert len(receiver.requests) == MOST_ATTEMPTS
+    assert len(receiver.requests) == MAX_ATTEMPTS
     assert len({content["id"] for content in receiver.contents}) == 1
     async with core.databases.central.connection() as connection:
         assert await connection.fetchval("SELECT error FROM alert_messages") == "The webhook returned 500."

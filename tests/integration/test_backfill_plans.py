@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from callsheet.jobs.operate.description_backfill import MOST_PAYLOAD_BYTES
+from callsheet.jobs.operate.description_backfill import MAX_PAYLOAD_BYTES
 from callsheet.jobs.sql import BACKFILL_SQL as JOBS
 from callsheet.media.previews.maker import SQL as PREVIEWS
 from callsheet.plumbing.database.databases import Databases
@@ -49,7 +49,7 @@ DESCRIBED = [
 
 
 def jobs_after(number: int) -> dict[str, object]:
-    return {"tenant_id": TENANT, "id": job_id(number), "limit": BATCH, "most_bytes": MOST_PAYLOAD_BYTES}
+    return {"tenant_id": TENANT, "id": job_id(number), "limit": BATCH, "most_bytes": MAX_PAYLOAD_BYTES}
 
 
 def files_after(number: int, prefix: str = "dddddddd") -> dict[str, object]:

@@ -75,7 +75,7 @@ async def test_the_priority_of_queued_jobs_is_set_and_running_jobs_are_refused(b
     core = bulk.core
     running, queued = await core.submit(ann), await core.submit(ann)
     action = await bulk.start("set_priority", 7, job_id=[str(running.id), str(queued.id)])
-    with patch.object(bulk_loop, "MOST_BATCHES", 1):
+    with patch.object(bulk_loop, "MAX_BATCHES", 1):
         await bulk.tick()
     # It is found while it is queued, and runs when its turn comes.
     await core.start()
@@ -95,7 +95,7 @@ async def test_refusals_are_counted_by_their_reason(bulk: BulkHarness, ann: Memb
     [mine] = await bulk.failed(ann)
     [retried] = await bulk.failed(ann)
     action = await bulk.start("retry", status=["failed"])
-    with patch.object(bulk_loop, "MOST_BATCHES", 1):
+    with patch.object(bulk_loop, "MAX_BATCHES", 1):
         await bulk.tick()
     # After the jobs were found: one user has no tokens left, and another one retries a job, which fails again.
     await core.submit(poor)
@@ -159,7 +159,7 @@ async def test_a_stopped_action_changes_no_further_job(bulk: BulkHarness, ann: M
     core = bulk.core
     ids = await bulk.failed(ann, 4)
     action = await bulk.start("retry", tenant_id=str(ann.tenant_id))
-    with patch.object(bulk_loop, "MOST_BATCHES", 2), patch.object(bulk_loop, "BATCH", 1):
+    with patch.object(bulk_loop, "MAX_BATCHES", 2), patch.object(bulk_loop, "BATCH", 1):
         await bulk.tick()
     assert counts(await bulk.get(action)) == ("running", 4, 1, 0, 3)
     stopped = await bulk.stop(action)
@@ -175,7 +175,7 @@ async def test_a_stopped_action_changes_no_further_job(bulk: BulkHarness, ann: M
 async def test_many_jobs_are_found_in_steps_and_each_only_once(bulk: BulkHarness, ann: Member) -> None:
     await bulk.failed(ann, 5)
     action = await bulk.start("retry", tenant_id=str(ann.tenant_id))
-    with patch.object(bulk_loop, "LOOKED_AT", 2), patch.object(bulk_loop, "MOST_BATCHES", 1):
+    with patch.object(bulk_loop, "LOOKED_AT", 2), patch.object(bulk_loop, "MAX_BATCHES", 1):
         await bulk.tick()
         assert not (await bulk.get(action)).is_collected
         await bulk.finish()

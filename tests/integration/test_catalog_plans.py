@@ -28,7 +28,7 @@ CASES = {
     "find_version": {"workflow_id": None, "version": 150},
     "version_of_workflow": {"id": None},
 }
-MOST_BUFFERS = 40
+MAX_BUFFERS = 40
 
 
 @pytest.fixture(scope="module")
@@ -51,4 +51,4 @@ async def test_versions_are_read_by_their_key(full_catalog: Databases, name: str
         seen = await explain(connection, name, [given[parameter] for parameter in SQL[name].parameters])
         assert "workflow_versions_pkey" in seen.indexes
         assert "workflow_versions" not in seen.scanned
-        assert seen.buffers <= MOST_BUFFERS
+        assert seen.buffers <= MAX_BUFFERS

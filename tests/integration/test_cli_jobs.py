@@ -294,7 +294,7 @@ async def test_the_queue_gives_the_reason_that_the_job_has(jobs_api: JobsApi, te
 async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     jobs_api: JobsApi, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.cli.shared.operations_client.LARGEST_PAGE", 2)
+    monkeypatch.setattr("callsheet.cli.shared.operations_client.MAX_PAGE", 2)
     person = await jobs_api.person(tokens=1000)
     file = tmp_path / "trace.csv"
     export = ("jobs", "export", str(file))

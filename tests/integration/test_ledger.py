@@ -27,7 +27,7 @@ from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
-from callsheet.wire.wallet import MOST_TOKENS
+from callsheet.wire.wallet import MAX_TOKENS
 from tests.chaos.state_machines import MachineEnvironment
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
@@ -86,20 +86,20 @@ async def test_two_tenants_may_have_payments_of_the_same_name(core: Core) -> Non
 
 
 async def test_a_full_wallet_refuses_a_credit_and_names_the_largest_possible_amount(core: Core) -> None:
-    ann = await core.member("pool_1", tokens=MOST_TOKENS - 5)
+    ann = await core.member("pool_1", tokens=MAX_TOKENS - 5)
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 6, "one-too-many")
     assert [error.field for error in refused.value.errors] == ["amount"]
     assert "can take 5 more tokens" in refused.value.errors[0].reason
-    assert await core.credit(ann, 5, "the rest") == MOST_TOKENS
+    assert await core.credit(ann, 5, "the rest") == MAX_TOKENS
     # A payment that was credited before gets the same response as before, though the wallet is full.
-    assert await credit(ann.pool, ann.tenant_id, ann.user_id, 5, "the rest") == (MOST_TOKENS, True)
+    assert await credit(ann.pool, ann.tenant_id, ann.user_id, 5, "the rest") == (MAX_TOKENS, True)
     await core.check()
 
 
 @pytest.mark.parametrize("end", ["cancel", "fail", "deadline"])
 async def test_a_credit_leaves_room_for_what_active_jobs_hold(core: Core, end: str) -> None:
-    ann = await core.member("pool_1", tokens=MOST_TOKENS)
+    ann = await core.member("pool_1", tokens=MAX_TOKENS)
     job = await core.submit(ann, cost=1000)
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 1, "fills what was reserved")
@@ -112,18 +112,18 @@ async def test_a_credit_leaves_room_for_what_active_jobs_hold(core: Core, end: s
         case _:
             await core.enforce_deadlines(datetime.now(UTC) + timedelta(days=400))
     assert (await core.balance(ann), await core.ledger(ann, job.id)) == (
-        MOST_TOKENS,
+        MAX_TOKENS,
         [(1, "JOB_RESERVE", -1000), (1, "JOB_REFUND", 1000)],
     )
     await core.check_drained()
 
 
 async def test_tokens_that_a_completed_job_spent_can_be_credited_again(core: Core) -> None:
-    ann = await core.member("pool_1", tokens=MOST_TOKENS)
+    ann = await core.member("pool_1", tokens=MAX_TOKENS)
     await core.submit(ann, cost=1000)
     await core.complete(await core.start())
-    assert await holdings_of(ann.pool, ann.tenant_id, ann.user_id) == Holdings(MOST_TOKENS - 1000, 0)
-    assert await core.credit(ann, 1000, "again") == MOST_TOKENS
+    assert await holdings_of(ann.pool, ann.tenant_id, ann.user_id) == Holdings(MAX_TOKENS - 1000, 0)
+    assert await core.credit(ann, 1000, "again") == MAX_TOKENS
 
 
 async def test_a_wallet_filled_before_the_limit_keeps_its_tokens_and_settles(core: Core) -> None:
@@ -138,7 +138,7 @@ async def test_a_wallet_filled_before_the_limit_keeps_its_tokens_and_settles(cor
         much,
     )
     await core.rows(ann.pool, "UPDATE token_wallets SET balance = $2 WHERE user_id = $1", ann.user_id, much + 1)
-    job = await core.submit(ann, cost=MOST_TOKENS)
+    job = await core.submit(ann, cost=MAX_TOKENS)
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 1, "now")
     assert "can take 0 more tokens" in refused.value.errors[0].reason
@@ -175,7 +175,7 @@ def test_g2_every_order_of_credits_and_jobs_can_be_settled(shared_settings: Sett
 async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
     await empty(databases)
     core = await open_core(databases, active_per_user=1000).prepare()
-    ann = await core.member("pool_1", tokens=MOST_TOKENS - 1)
+    ann = await core.member("pool_1", tokens=MAX_TOKENS - 1)
     own = ann.tenant_id, ann.user_id
     jobs: dict[str, list[UUID]] = {"active": [], "failed": []}
     for number, (move, part) in enumerate(moves):
@@ -183,8 +183,8 @@ async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
         active, failed = jobs["active"], jobs["failed"]
         match move:
             case "credit":
-                amount = max(1, int((MOST_TOKENS - wallet.balance - wallet.held) * part))
-                fits = wallet.balance + wallet.held + amount <= MOST_TOKENS
+                amount = max(1, int((MAX_TOKENS - wallet.balance - wallet.held) * part))
+                fits = wallet.balance + wallet.held + amount <= MAX_TOKENS
                 with nullcontext() if fits else pytest.raises(InvalidRequest):
                     await core.credit(ann, amount, f"payment {number}")
             case "submit":
@@ -204,7 +204,7 @@ async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
                     await core.room.retries.retry(ann.tenant_id, failed[-1], actor="user:ann")
                     active.append(failed.pop())
         wallet = await holdings_of(ann.pool, *own)
-        assert wallet.balance + wallet.held <= MOST_TOKENS
+        assert wallet.balance + wallet.held <= MAX_TOKENS
     for job_id in jobs["active"]:
         await core.room.cancellation.cancel(ann.tenant_id, job_id, actor="user:ann")
     await core.check()

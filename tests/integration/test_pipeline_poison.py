@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from callsheet.pipelines.run.collector import CANNOT_BE_KEPT, MOST_TRIES
-from callsheet.pipelines.run.unwritten_results import LONGEST_SECONDS
+from callsheet.pipelines.run.collector import CANNOT_BE_KEPT, MAX_TRIES
+from callsheet.pipelines.run.unwritten_results import MAX_SECONDS
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core, Member
@@ -116,11 +116,11 @@ async def test_a_result_that_can_never_be_stored_is_dropped_with_a_reason(
         for _ in range(3):
             # It is left alone for a while, whatever else there is to do.
             await collector.tick(at)
-        for _ in range(MOST_TRIES - 2):
-            at += timedelta(seconds=LONGEST_SECONDS)
+        for _ in range(MAX_TRIES - 2):
+            at += timedelta(seconds=MAX_SECONDS)
             await collector.tick(at)
             assert [slot["status"] for slot in await pipelines.slots(broken)] == ["open"]
-        at += timedelta(seconds=LONGEST_SECONDS)
+        at += timedelta(seconds=MAX_SECONDS)
         await collector.tick(at)
     assert [slot["status"] for slot in await pipelines.slots(broken)] == ["failed"]
     assert [entry["event"] for entry in logs].count("pipeline.result_not_kept") == 1

@@ -18,7 +18,7 @@ from PIL import Image
 
 from callsheet.media.previews import program, sandbox, waveform
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
-from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize, Effort, OutOfTime
+from callsheet.media.previews.sandbox import MAX_BYTES, ClipSize, Effort, OutOfTime
 from tests.support.clips import Pixels, decode, flat, frame_at, make_clip
 from tests.support.previews import (
     clip,
@@ -148,7 +148,7 @@ async def test_only_the_start_of_a_long_video_is_read(tmp_path: Path) -> None:
     made = await sandbox.make_previews("video", len(content), counting)
     assert made.duration_seconds == 50.0
     assert read < len(content) / 2
-    assert all(len(each) <= MOST_BYTES[name] for name, each in made.files.items())
+    assert all(len(each) <= MAX_BYTES[name] for name, each in made.files.items())
 
 
 @pytest.mark.thorough
@@ -274,7 +274,7 @@ async def test_a_decoder_that_closes_its_output_and_does_not_exit_is_stopped(
 
 
 async def test_a_decoder_that_reads_again_and_again_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "MOST_READ_BYTES", 100)
+    monkeypatch.setattr(sandbox, "MAX_READ_BYTES", 100)
     with pytest.raises(NoPreview, match="more than 100 bytes"):
         await previews_of(image(300, 300), "image")
 

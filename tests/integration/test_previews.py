@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.media.previews import maker as maker_module
-from callsheet.media.previews.maker import CLAIM_SECONDS, MOST_ATTEMPTS, PreviewMaker, preview_keys
+from callsheet.media.previews.maker import CLAIM_SECONDS, MAX_ATTEMPTS, PreviewMaker, preview_keys
 from callsheet.media.previews.program import CLIP
 from callsheet.media.previews.sandbox import OutOfTime
 from callsheet.plumbing.failpoints import Failpoint
@@ -166,7 +166,7 @@ async def test_a_preview_that_crashes_its_process_each_time_is_not_retried_forev
     preview_harness: PreviewHarness,
 ) -> None:
     file_id = await preview_harness.file(image(50, 50))
-    for attempt in range(MOST_ATTEMPTS):
+    for attempt in range(MAX_ATTEMPTS):
         after = (CLAIM_SECONDS + 1) * attempt + 1
         assert await crashed_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make(after))
         due = timedelta(seconds=-CLAIM_SECONDS)
@@ -280,7 +280,7 @@ async def test_unavailable_storage_costs_no_attempt(
 
     with monkeypatch.context() as broken:
         broken.setattr(maker_module, "previews_of_object", away)
-        for attempt in range(MOST_ATTEMPTS + 1):
+        for attempt in range(MAX_ATTEMPTS + 1):
             with pytest.raises(Unavailable):
                 await preview_harness.make(1 + attempt * 100)
     assert (await preview_harness.row(file_id))["attempts"] == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from callsheet.dispatch.overview import MOST_AHEAD, QueuePosition
+from callsheet.dispatch.overview import MAX_AHEAD, QueuePosition
 from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
@@ -96,7 +96,7 @@ async def test_positions_are_counted_up_to_a_thousand(core: Core, ann: Member) -
     assert await ahead(core, ann, second) == 401
     await crowd(core, second, 900)
     last = await core.submit(ann)
-    assert await ahead(core, ann, last) == MOST_AHEAD == 1001
+    assert await ahead(core, ann, last) == MAX_AHEAD == 1001
 
 
 async def test_raised_low_water_marks_hide_no_job(core: Core, ann: Member) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.operate.alerts.current import SQL as ALERTS
-from callsheet.operate.statistics.keeper import ALIVE_SECONDS, MOST_QUEUED, POOL_SQL
+from callsheet.operate.statistics.keeper import ALIVE_SECONDS, MAX_QUEUED, POOL_SQL
 from callsheet.operate.statistics.keeper import SQL as STATISTICS
 from callsheet.operate.statistics.series import RESOLUTIONS
 from callsheet.plumbing.database.databases import Databases, open_databases
@@ -90,7 +90,7 @@ def counting() -> dict[str, Case]:
             STATISTICS["combine_finished"], {**window, "step_seconds": 3600, "shorter_seconds": 600}, 2500
         ),
         "sample_queues": Case(
-            STATISTICS["sample_queues"], {"now": now() + timedelta(minutes=2), "most": MOST_QUEUED}, 30_000, True
+            STATISTICS["sample_queues"], {"now": now() + timedelta(minutes=2), "most": MAX_QUEUED}, 30_000, True
         ),
         "sample_fleet": Case(
             STATISTICS["sample_fleet"],

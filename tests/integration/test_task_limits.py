@@ -35,7 +35,7 @@ async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monke
 
 
 async def test_the_number_of_remembered_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(limits_module, "MAX_REMEMBERED", 3)
     limits = TaskLimits(core.room.overview)
     for number in range(7):
         await limits.declare(f"identifier-{number}", 1)

@@ -23,7 +23,7 @@ from callsheet.wire.errors import (
     RateLimited,
     TooManyActiveJobs,
 )
-from callsheet.wire.wallet import MOST_TOKENS
+from callsheet.wire.wallet import MAX_TOKENS
 from tests.support.core import Core, Member, open_core
 from tests.support.race import RESERVE, Race
 from tests.support.race_control import open_transaction, start_blocked
@@ -233,7 +233,7 @@ async def test_a_poisoned_submit_in_a_shared_commit_fails_alone(race: Race) -> N
 @pytest.mark.parametrize("order", ["the job first", "the credit first"])
 async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, order: str) -> None:
     """Both wait for the wallet's lock; whichever gets it first, the job's tokens can come back."""
-    carl = await race.one.member("pool_1", tokens=MOST_TOKENS - 10)
+    carl = await race.one.member("pool_1", tokens=MAX_TOKENS - 10)
     pool = pool_of_tenant(race, carl)
     works = [
         race.one.submitted(carl, cost=100),
@@ -246,12 +246,12 @@ async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, o
     [refused] = [response for response in responses if isinstance(response, Exception)]
     assert isinstance(refused, InvalidRequest)
     await race.one.room.cancellation.cancel(carl.tenant_id, submitted.job.id, actor="user")
-    assert await race.one.balance(carl) == MOST_TOKENS - 10
+    assert await race.one.balance(carl) == MAX_TOKENS - 10
     await race.one.check()
 
 
 async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Race) -> None:
-    carl = await race.one.member("pool_1", tokens=MOST_TOKENS)
+    carl = await race.one.member("pool_1", tokens=MAX_TOKENS)
     pool = pool_of_tenant(race, carl)
     job = await race.one.submit(carl, cost=100)
     async with pool.transaction() as connection:
@@ -260,5 +260,5 @@ async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Ra
         [crediting] = await start_blocked(pool, credit(carl.pool, carl.tenant_id, carl.user_id, 1, "one more"))
     with pytest.raises(InvalidRequest):
         await crediting
-    assert await race.one.balance(carl) == MOST_TOKENS
+    assert await race.one.balance(carl) == MAX_TOKENS
     await race.one.check()

@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from callsheet.toolbox.errors import OperatorError
 from callsheet_lightbox.api.sockets import MAX_WAITING_BYTES, _Listener
 from callsheet_lightbox.folders import Folders
-from callsheet_lightbox.media.frames import MOST_PIXELS
+from callsheet_lightbox.media.frames import MAX_PIXELS
 from callsheet_lightbox.media.untrusted_files import opened_image
 from callsheet_lightbox.server import RunningLightbox
 from tests.support.clips import blank_png, make_clip
@@ -90,11 +90,11 @@ async def test_a_file_that_references_other_files_does_not_load_them(
 async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
     lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
-    side = int(MOST_PIXELS**0.5) + 100
+    side = int(MAX_PIXELS**0.5) + 100
     image = blank_png(side)
     (lightbox_engine.folders.input / "huge.png").write_bytes(image)
     said = error_of(await render(lightbox_client, saved_image(**node("LoadImage", image="huge.png"))))
-    assert f"{side}x{side} is too large; use at most {MOST_PIXELS:,} pixels" in said
+    assert f"{side}x{side} is too large; use at most {MAX_PIXELS:,} pixels" in said
     view = {"filename": "huge.png", "type": "input", "preview": "webp"}
     assert (await lightbox_client.get("/view", params=view)).status_code == 500
     with av.open(str(lightbox_engine.folders.input / "huge.mov"), "w") as container:

@@ -20,7 +20,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 SECONDS = Path(__file__).with_name("seconds.json")
 # Files that take less than this are not listed.
-SHORTEST_SECONDS = 0.5
+MIN_SECONDS = 0.5
 # The files of these directories share a browser and a running demo.
 TOGETHER = ("browser",)
 
@@ -57,7 +57,7 @@ class Recorder:
         self._seconds[report.nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        measured = {name: round(seconds, 1) for name, seconds in self._seconds.items() if seconds >= SHORTEST_SECONDS}
+        measured = {name: round(seconds, 1) for name, seconds in self._seconds.items() if seconds >= MIN_SECONDS}
         SECONDS.write_text(json.dumps(measured, indent=0, sort_keys=True) + "\n", "utf-8")
 
 
@@ -108,4 +108,4 @@ def shares(count: int) -> list[set[Path]]:
 
 
 def _seconds(path: Path, measured: dict[str, float]) -> float:
-    return measured.get(path.relative_to(TESTS).as_posix(), SHORTEST_SECONDS / 2)
+    return measured.get(path.relative_to(TESTS).as_posix(), MIN_SECONDS / 2)

@@ -30,7 +30,7 @@ from tools.check_examples import blocks_of
 # Only this IP address: other processes may use the rest of 127.0.0.0/8.
 LOCAL = ip_network("127.0.0.1/32")
 # Timeout of downloads that must succeed: long enough for a slow machine.
-MOST_BYTES, PATIENCE_SECONDS = 1_000_000, 60.0
+MAX_BYTES, PATIENCE_SECONDS = 1_000_000, 60.0
 # Timeout of downloads that must fail.
 HASTE_SECONDS = 0.5
 
@@ -61,10 +61,10 @@ def service_settings(server: ReplicateServer) -> ProvidersConfig:
             "every_seconds": 0.02,
         },
         "cancel": {"path": "/predictions/{id}/cancel"},
-        "download": {"max_bytes": MOST_BYTES, "limit_seconds": PATIENCE_SECONDS},
+        "download": {"max_bytes": MAX_BYTES, "limit_seconds": PATIENCE_SECONDS},
     }
     replicate = {"token": TOKEN, "url": server.url, "models": {"txt2img": {"model": "owner/name"}}}
-    hasty = described | {"download": {"max_bytes": MOST_BYTES, "limit_seconds": HASTE_SECONDS}}
+    hasty = described | {"download": {"max_bytes": MAX_BYTES, "limit_seconds": HASTE_SECONDS}}
     return ProvidersConfig.model_validate({"replicate": replicate, "http": {"described": described, "hasty": hasty}})
 
 
@@ -154,7 +154,7 @@ class ServiceSetup:
         assert await provider.get(submitted.id) == ended
         if ended.status != "succeeded":
             raise ProviderError(ended.status, ended.error or "")
-        limits = DownloadLimits(("image/*", "video/*", "audio/*"), MOST_BYTES, self.file_seconds)
+        limits = DownloadLimits(("image/*", "video/*", "audio/*"), MAX_BYTES, self.file_seconds)
         async with GuardedClient(allow_networks=[LOCAL]) as client:
             files = [
                 await download(client, provider.name, url, self.directory, f"made-{number}", limits, {})

@@ -26,7 +26,7 @@ from callsheet.operate.alerts.rules import (
     UnsentMessages,
     alerts,
 )
-from callsheet.pipelines.run.figures import MOST_SETTLED, RunCounts, numbers_view
+from callsheet.pipelines.run.figures import MAX_SETTLED, RunCounts, numbers_view
 from callsheet.settings import DiskSettings
 from callsheet.wire.operate.operations import (
     AlertCode,
@@ -230,9 +230,9 @@ def test_a_long_wait_is_written_in_words(seconds: float, text: str) -> None:
 
 
 def test_the_rate_of_many_jobs_is_computed_over_the_time_of_the_last_ones() -> None:
-    few, many = runs(MOST_SETTLED - 2, 1), runs(MOST_SETTLED - 1, 1)
+    few, many = runs(MAX_SETTLED - 2, 1), runs(MAX_SETTLED - 1, 1)
     assert (few.window_seconds, many.window_seconds) == (3600, 600)
-    assert many.jobs_per_minute == MOST_SETTLED / 10
+    assert many.jobs_per_minute == MAX_SETTLED / 10
 
 
 def test_every_alert_has_a_guide_in_whole_sentences() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.browser.texts import app_text
 
 ROOT = Path(__file__).parents[2]
-FEWEST_WORDS = 4
+MIN_WORDS = 4
 _STRINGS = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 _HOLE = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}")
 _LITERAL = re.compile(r"app_text\(\s*[\"']([^\"']+)")
@@ -43,7 +43,7 @@ def _copies(source: str, texts: str) -> list[tuple[int, str]]:
     found = []
     for line, compared in _compared_texts(ast.parse(source)):
         words = compared.strip(" .")
-        if len(words.split()) >= FEWEST_WORDS and words in texts:
+        if len(words.split()) >= MIN_WORDS and words in texts:
             found.append((line, compared))
     return found
 

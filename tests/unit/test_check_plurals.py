@@ -39,8 +39,8 @@ def test_a_plural_made_by_hand_is_found_in_python(source: str) -> None:
     "source",
     [
         """f"It costs {counted(cost, 'token')}.\"""",
-        'f"at most {MOST_JOBS} jobs"',
-        'f"at most {limits.MOST_JOBS} jobs"',
+        'f"at most {MAX_JOBS} jobs"',
+        'f"at most {limits.MAX_JOBS} jobs"',
         'f"{name} has jobs"',
         'f"{driver} starts"',
         '"mono" if channels == 1 else "stereo"',

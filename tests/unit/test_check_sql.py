@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.check_sql import LINE_LENGTH, MOST_LINES, findings
+from tools.check_sql import LINE_LENGTH, MAX_LINES, findings
 
 GOOD = """-- database: pool
 -- owns: jobs
@@ -76,11 +76,11 @@ def test_a_broken_rule_is_found(sql: str, found: str) -> None:
 
 
 def test_a_long_statement_needs_a_reason() -> None:
-    columns = ",\n".join("    id" for _ in range(MOST_LINES - 1))
+    columns = ",\n".join("    id" for _ in range(MAX_LINES - 1))
     assert texts(f"SELECT\n{columns}") == []
     long = f"SELECT\n{columns},\n    id\nFROM jobs"
     [text] = texts(long)
-    assert text.startswith(f"one has {MOST_LINES + 2} lines; the limit is {MOST_LINES}.")
+    assert text.startswith(f"one has {MAX_LINES + 2} lines; the limit is {MAX_LINES}.")
     assert texts(f"-- one statement because: the locks must be taken together.\n{long}") == []
     assert texts(f"-- one statement because:\n{long}") != []
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.wire.worker.protocol import CompleteRequest, FailRequest, RequeueRequest, RunEnd
-from callsheet.wire.worker.traces import LONGEST_NODE_ID, MOST_NODES, MOST_PHASES, UnreadableTrace
+from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH, MAX_NODES, MAX_PHASES, UnreadableTrace
 from callsheet.worker.agent.run_trace import RunTrace
 
 LEASE = {"dispatch_id": 1, "lease_token": str(uuid4())}
@@ -46,8 +46,8 @@ def test_each_end_of_a_run_may_carry_a_trace(model: type[RunEnd]) -> None:
         ({"nodes": [{**NODE, "node_id": None}]}, "trace.nodes.0.node_id"),
         ({"phases": [{**PHASE, "name": "<b>"}]}, "trace.phases.0.name"),
         ({"nodes_left_out": -1}, "trace.nodes_left_out"),
-        ({"nodes": [NODE] * (MOST_NODES + 1)}, "trace.nodes"),
-        ({"phases": [PHASE] * (MOST_PHASES + 1)}, "trace.phases"),
+        ({"nodes": [NODE] * (MAX_NODES + 1)}, "trace.nodes"),
+        ({"phases": [PHASE] * (MAX_PHASES + 1)}, "trace.phases"),
     ],
     ids=str,
 )
@@ -58,14 +58,14 @@ def test_a_trace_that_cannot_be_read_is_dropped_with_the_name_of_its_field(trace
 
 
 def test_the_page_names_the_limits() -> None:
-    assert f"| `trace` | {MOST_PHASES} phases, {MOST_NODES:,} nodes;" in PAGE
-    assert not isinstance(read({"nodes": [NODE] * MOST_NODES, "phases": [PHASE] * MOST_PHASES}), UnreadableTrace)
+    assert f"| `trace` | {MAX_PHASES} phases, {MAX_NODES:,} nodes;" in PAGE
+    assert not isinstance(read({"nodes": [NODE] * MAX_NODES, "phases": [PHASE] * MAX_PHASES}), UnreadableTrace)
 
 
 def test_ids_of_nodes_become_texts_that_a_database_can_hold() -> None:
     ids = [17, "57:3", "a\0b\n", "x" * 500]
     trace = read({"nodes": [{**NODE, "node_id": each} for each in ids], "unknown": 1})
-    assert [node.node_id for node in trace.nodes] == ["17", "57:3", "a\ufffdb\ufffd", "x" * LONGEST_NODE_ID]
+    assert [node.node_id for node in trace.nodes] == ["17", "57:3", "a\ufffdb\ufffd", "x" * MAX_NODE_ID_LENGTH]
 
 
 class Seconds:
@@ -105,12 +105,12 @@ def test_the_agent_measures_phases_and_nodes_from_its_lease() -> None:
 
 def test_a_graph_of_any_size_makes_a_report_of_bounded_size() -> None:
     trace = RunTrace(Seconds())
-    for number in range(MOST_NODES + 500):
+    for number in range(MAX_NODES + 500):
         trace.at_node(str(number), "started")
         trace.at_node(str(number), "finished")
-    for _ in range(MOST_PHASES + 5):
+    for _ in range(MAX_PHASES + 5):
         with trace.phase("upload"):
             pass
     report = trace.as_report()
-    assert (len(report["nodes"]), report["nodes_left_out"], len(report["phases"])) == (MOST_NODES, 500, MOST_PHASES)
+    assert (len(report["nodes"]), report["nodes_left_out"], len(report["phases"])) == (MAX_NODES, 500, MAX_PHASES)
     assert not isinstance(read(report), UnreadableTrace)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.operate.statistics.histogram import BUCKETS, GROWTH, SHORTEST_SECONDS, quantile
+from callsheet.operate.statistics.histogram import BUCKETS, GROWTH, MIN_SECONDS, quantile
 from callsheet.operate.statistics.keeper import OLDEST, CountingProgress, first_minute
 from callsheet.operate.statistics.series import FinishedRow, FleetSampleRow, QueueRow, points, step_starts
 
@@ -21,7 +21,7 @@ def counts_of(durations: list[float]) -> list[int]:
     counts = [0] * BUCKETS
     for seconds in durations:
         bucket = 0
-        while bucket < BUCKETS - 1 and SHORTEST_SECONDS * GROWTH ** (bucket + 1) <= seconds:
+        while bucket < BUCKETS - 1 and MIN_SECONDS * GROWTH ** (bucket + 1) <= seconds:
             bucket += 1
         counts[bucket] += 1
     return counts
@@ -75,7 +75,7 @@ def test_points_have_no_gaps_and_a_missing_sample_differs_from_an_empty_queue() 
     assert [(point.completed, point.failed) for point in found] == [(0, 0), (4, 1), (0, 0), (0, 0)]
     assert [(point.queued, point.running) for point in found] == [(None, None), (7, 2), (0, 0), (None, None)]
     assert [point.tokens_held for point in found] == [None, 5, 5, None]
-    assert found[1].wait_p50_seconds == pytest.approx(SHORTEST_SECONDS * GROWTH**10.5)
+    assert found[1].wait_p50_seconds == pytest.approx(MIN_SECONDS * GROWTH**10.5)
     assert found[2].wait_p50_seconds is None
 
 

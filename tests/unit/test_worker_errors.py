@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from callsheet.fleet.protocol.worker_errors import FALLBACK, failure_of, sanitize_worker_error
 from callsheet.jobs.lease.report import retry_delay
-from callsheet.toolbox.redaction.sanitizing import LONGEST_MESSAGE, clean_line
+from callsheet.toolbox.redaction.sanitizing import MAX_MESSAGE_LENGTH, clean_line
 from callsheet.wire.worker.protocol import FailRequest
 
 PROMPT_REFUSED = {
@@ -102,14 +102,14 @@ def test_details_of_the_machine_are_hidden_from_users(text: str, shown: str) -> 
 @given(st.one_of(st.text(), st.dictionaries(st.text(), st.text())))
 def test_users_get_one_short_printable_line_for_any_error(raw: str | dict[str, str]) -> None:
     shown = sanitize_worker_error(raw)
-    assert 0 < len(shown) <= LONGEST_MESSAGE
+    assert 0 < len(shown) <= MAX_MESSAGE_LENGTH
     assert "\n" not in shown
     assert not any(ord(character) < 32 for character in shown)
 
 
 def test_a_long_message_is_cut() -> None:
     shown = sanitize_worker_error("word " * 1000)
-    assert len(shown) <= LONGEST_MESSAGE
+    assert len(shown) <= MAX_MESSAGE_LENGTH
     assert shown.endswith("…")
 
 

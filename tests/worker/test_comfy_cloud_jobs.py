@@ -15,7 +15,7 @@ from PIL import Image
 from callsheet.app.control_plane import ControlPlane
 from callsheet.cli.fleet.worker_engines import engines_of
 from callsheet.settings import load_settings
-from callsheet.wire.worker.protocol import MOST_ANNOUNCED
+from callsheet.wire.worker.protocol import MAX_ANNOUNCED
 from callsheet.worker.agent.agent import Agent
 from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi
@@ -142,7 +142,7 @@ async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(
 async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
     cloud_setup: CloudSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = MOST_ANNOUNCED + 30
+    count = MAX_ANNOUNCED + 30
     graph = {
         "1": node("LoadImage", image="__INPUT_PATH__"),
         "3": node("RepeatImageBatch", image=["1", 0], amount=count),

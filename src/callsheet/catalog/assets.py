@@ -26,7 +26,7 @@ from callsheet.wire.plurals import counted
 SQL = statements("callsheet.catalog")
 FOLDER = "catalog/assets"
 # Maximum number of workflows and effects that an error names.
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 class AssetRow(NamedTuple):
@@ -147,8 +147,8 @@ class Assets:
                 raise _no_asset()
             uses = (await uses_of(connection, [asset_id])).get(asset_id, [])
             if uses:
-                listed = ", ".join(f"{use.type} {use.slug}" for use in uses[:MOST_NAMED])
-                more = f" and {len(uses) - MOST_NAMED} more" if len(uses) > MOST_NAMED else ""
+                listed = ", ".join(f"{use.type} {use.slug}" for use in uses[:MAX_NAMED])
+                more = f" and {len(uses) - MAX_NAMED} more" if len(uses) > MAX_NAMED else ""
                 raise InUse(f"The asset is used by {listed}{more}. Choose another asset there first.")
             await SQL["mark_asset_deleted"].run(connection, id=asset_id)
             await record(connection, actor, "asset.delete", "asset", asset_id, name=row.name)

@@ -13,7 +13,7 @@ from callsheet.wire.errors import NotFound, Unavailable
 
 FOLDER = "catalog/workflows"
 # Four times the default limit of a request body. A graph of a thousand nodes has half a megabyte.
-LARGEST_GRAPH = 4 * 1024 * 1024
+MAX_GRAPH_BYTES = 4 * 1024 * 1024
 KEPT_GRAPHS = 64
 
 
@@ -47,7 +47,7 @@ class GraphStore:
         found = self._kept.get(key)
         if found is None:
             try:
-                found = json.loads(await self._storage.read(key, LARGEST_GRAPH))
+                found = json.loads(await self._storage.read(key, MAX_GRAPH_BYTES))
             except NotFound:
                 return None
             self._kept[key] = found

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callsheet.catalog.proposing.known_nodes import MOST_OUTPUTS, OUTPUTS
+from callsheet.catalog.proposing.known_nodes import MAX_OUTPUTS, OUTPUTS
 from callsheet.providers.comfy.file_inputs import LINK_LENGTH, is_link
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.plurals import counted
 
 Graph = Mapping[str, Any]
 # ComfyUI 0.7 fails on a chain of 1000 nodes ("maximum recursion depth exceeded", or its executor dies); 600 passed.
-DEEPEST_CHAIN = 500
-DEEPEST_VALUE = 30
+MAX_CHAIN_DEPTH = 500
+MAX_VALUE_DEPTH = 30
 # Several times the size of the largest graphs that people share.
-MOST_NODES = 5000
+MAX_NODES = 5000
 # The input of audio nodes for the player in ComfyUI's pages. No node reads it.
 PLAYER = "audioUI"
 UI_FORMAT = (
@@ -53,8 +53,8 @@ def check_graph(graph: Graph) -> list[FieldProblem]:
         return [FieldProblem("graph", "This is a whole request to ComfyUI. Send only the value of its `prompt`.")]
     if not graph:
         return [FieldProblem("graph", "The graph has no nodes.")]
-    if len(graph) > MOST_NODES:
-        return [FieldProblem("graph", f"The graph has {counted(len(graph), 'node')}. The limit is {MOST_NODES}.")]
+    if len(graph) > MAX_NODES:
+        return [FieldProblem("graph", f"The graph has {counted(len(graph), 'node')}. The limit is {MAX_NODES}.")]
     problems = [problem for node_id, node in graph.items() for problem in _check_node(node_id, node)]
     return problems or _check_links(graph)
 
@@ -69,8 +69,8 @@ def _check_node(node_id: str, node: Any) -> Iterator[FieldProblem]:
     # A node without inputs, or with a list, ends the executor of ComfyUI 0.7: nothing runs again until a restart.
     if not isinstance(node.get("inputs"), dict):
         yield FieldProblem(f"{where}.inputs", "The value must be an object.")
-    elif _depth(node) > DEEPEST_VALUE:
-        yield FieldProblem(f"{where}.inputs", f"The value has more than {DEEPEST_VALUE} levels.")
+    elif _depth(node) > MAX_VALUE_DEPTH:
+        yield FieldProblem(f"{where}.inputs", f"The value has more than {MAX_VALUE_DEPTH} levels.")
 
 
 def _depth(value: Any) -> int:
@@ -109,8 +109,8 @@ def _wrong_link(graph: Graph, source: str, output: float) -> str | None:
     class_type = graph[source]["class_type"]
     node = f"node {source[:100]!r} ({class_type[:100]})"
     # The number is not in the message, because Python refuses to write numbers of thousands of digits.
-    if not -MOST_OUTPUTS < output < MOST_OUTPUTS:
-        return f"The input is linked to an output of {node}, and its number is too large. The limit is {MOST_OUTPUTS}."
+    if not -MAX_OUTPUTS < output < MAX_OUTPUTS:
+        return f"The input is linked to an output of {node}, and its number is too large. The limit is {MAX_OUTPUTS}."
     if isinstance(output, bool) or not isinstance(output, int) or output < 0:
         return f"The input is linked to output {output} of {node}. Outputs are numbered 0, 1, 2, …."
     count = OUTPUTS.get(class_type)
@@ -128,8 +128,8 @@ def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
             nodes = ", ".join(sorted(before)[:5])
             return [FieldProblem("graph", f"The graph has a cycle. These nodes wait for one another: {nodes[:200]}.")]
         length += 1
-        if length > DEEPEST_CHAIN:
-            return [FieldProblem("graph", f"The graph has a chain of more than {DEEPEST_CHAIN} nodes.")]
+        if length > MAX_CHAIN_DEPTH:
+            return [FieldProblem("graph", f"The graph has a chain of more than {MAX_CHAIN_DEPTH} nodes.")]
         before = {node_id: sources - ready for node_id, sources in before.items() if node_id not in ready}
     return []
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from callsheet.catalog.graphs import Graph, Text, texts_of
 from callsheet.catalog.placeholders import overlapping
 from callsheet.providers.comfy.file_inputs import nodes_that_name_files, takes_file
-from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
+from callsheet.wire.catalog import FILES, MAX_TEXT_LENGTH, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.plurals import counted
 
@@ -69,7 +69,7 @@ def fit(wanted: Property, value: object) -> Value:
 def _fit_text(value: object, limits: Limits) -> Value:
     if not isinstance(value, str):
         raise Unfit("The value must be a text.")
-    longest = limits.max_length or LONGEST_TEXT
+    longest = limits.max_length or MAX_TEXT_LENGTH
     if len(value) > longest:
         raise Unfit(f"The text must have at most {counted(longest, 'character')}.")
     return value

@@ -11,7 +11,7 @@ import asyncpg
 from callsheet.catalog.assets import check_assets
 from callsheet.catalog.engines.environments import judge
 from callsheet.catalog.engines.requirements import loaded_by, required_of
-from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
+from callsheet.catalog.graph_store import MAX_GRAPH_BYTES, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
 from callsheet.catalog.proposing.reachable_nodes import check_reach
@@ -32,7 +32,7 @@ from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest,
 from callsheet.wire.worker.environment import Required, Requirements
 
 SQL = statements("callsheet.catalog")
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 # The fields of a row beside the name of its graph.
 COLUMNS = (
     "name",
@@ -233,8 +233,8 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
         output = values["output_node_id"], values["output_extension"], values["output_mime_type"]
         problems = [*check_properties(properties, graph), *check_output(graph, *output)]
         problems += check_reach(graph, values["output_node_id"])
-        if len(encoded(graph)) > LARGEST_GRAPH:
-            problems.append(FieldProblem("graph", f"The graph must have at most {LARGEST_GRAPH} bytes as JSON."))
+        if len(encoded(graph)) > MAX_GRAPH_BYTES:
+            problems.append(FieldProblem("graph", f"The graph must have at most {MAX_GRAPH_BYTES} bytes as JSON."))
     refuse(problems)
     return dict(graph)
 
@@ -242,7 +242,7 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
 def refuse(problems: Sequence[FieldProblem]) -> None:
     """Raises InvalidRequest if there are problems."""
     if problems:
-        raise InvalidRequest.of(problems[:MOST_PROBLEMS])
+        raise InvalidRequest.of(problems[:MAX_PROBLEMS])
 
 
 async def _require_assets(connection: Connection, properties: Sequence[Property]) -> None:

@@ -24,11 +24,11 @@ SQL = statements("callsheet.dispatch")
 # Rows that are read in addition to the wanted rows, because other processes may be taking the first rows at this
 # moment.
 SPARE_ROWS = 8
-MOST_SPARE_ROWS = 2000
+MAX_SPARE_ROWS = 2000
 UNBOUNDED = 1_000_000_000
 # Each round finds lanes that are empty or bounds that are reached. After this many rounds, the remaining pollers wait
 # for the next lease.
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 # How often lanes with work are read from the database, in case a notification was lost.
 STALE_SECONDS = 10.0
 # Reading the jobs in flight takes at most this share of the time, for any number of jobs.
@@ -117,7 +117,7 @@ class Leasing:
         self._used[criteria] = time.monotonic()
         leases: dict[int, Lease] = {}
         spare, has_read_lanes, rounds = SPARE_ROWS, False, 0
-        while spare <= MOST_SPARE_ROWS and rounds < MOST_ROUNDS:
+        while spare <= MAX_SPARE_ROWS and rounds < MAX_ROUNDS:
             rounds += 1
             left = [place for place in range(len(pollers)) if place not in leases]
             try:

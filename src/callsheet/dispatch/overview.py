@@ -23,11 +23,11 @@ from callsheet.wire.operate.operations import ConcurrencyLimit, Dispatch, Dispat
 SQL = statements("callsheet.dispatch", "overview_statements.sql")
 
 # Positions are exact up to a thousand; 1001 means "more than a thousand".
-MOST_AHEAD = 1001
+MAX_AHEAD = 1001
 # This is enough to estimate the wait of a new job for fifty effects at once.
-MOST_COUNTED = 200
+MAX_COUNTED = 200
 # Maximum number of rows that a filtered list reads per request.
-MOST_LOOKED_AT = 5000
+MAX_INSPECTED = 5000
 
 
 class QueuePosition(NamedTuple):
@@ -68,7 +68,7 @@ class RouteLoad(NamedTuple):
     place: int
     now: datetime
     average_seconds: float | None
-    # About how many jobs would be leased before the new job, at most MOST_COUNTED.
+    # About how many jobs would be leased before the new job, at most MAX_COUNTED.
     ahead: int
 
 
@@ -132,7 +132,7 @@ class Overview:
                 connection,
                 QueuePosition,
                 **_keys(keys),
-                most=MOST_AHEAD,
+                most=MAX_AHEAD,
                 running_per_tenant=self._queue.leasing.default_terms.max_running,
                 running_per_user=self._queue.leasing.default_terms.max_running_per_user,
             )
@@ -150,7 +150,7 @@ class Overview:
                 tenant_id=tenant_id,
                 user_id=user_id,
                 is_fair=self._queue.leasing.is_fair,
-                most=MOST_COUNTED,
+                most=MAX_COUNTED,
             )
         return {routes[row.place - 1]: row for row in rows}
 
@@ -297,7 +297,7 @@ async def _filtered(
     """
     finished = wanted.finished
     window = await SQL["window_of_history" if finished else "window_of_queue"].row(
-        connection, ListWindow, before=filters["before"], most=MOST_LOOKED_AT
+        connection, ListWindow, before=filters["before"], most=MAX_INSPECTED
     )
     if window is None or window.smallest_id is None:
         return Page(items=[], next_cursor=None)
@@ -307,7 +307,7 @@ async def _filtered(
         )
     else:
         rows = await SQL["list_queue"].rows(connection, Dispatch, **filters, from_id=window.smallest_id)
-    return _page(rows, limit, window.smallest_id if window.rows >= MOST_LOOKED_AT else None)
+    return _page(rows, limit, window.smallest_id if window.rows >= MAX_INSPECTED else None)
 
 
 def _page(rows: Sequence[Dispatch], limit: int, next_id: int | None) -> Page[Dispatch]:

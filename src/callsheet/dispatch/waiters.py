@@ -15,7 +15,7 @@ from callsheet.dispatch.queue_notifications import Arrival
 # Two, because the first poller may have disconnected, or a poller of another process may be faster.
 WOKEN_PER_ARRIVAL = 2
 # How many waiting pollers are checked for the models of a job.
-MOST_COMPARED = 64
+MAX_COMPARED = 64
 
 
 class WakeUp:
@@ -112,7 +112,7 @@ class Waiters:
         job: the woken poller asks the queue at once.
         """
         queue = self._waiting[criteria]
-        for wake_up in islice(queue, MOST_COMPARED):
+        for wake_up in islice(queue, MAX_COMPARED):
             if wake_up.is_warm_for(workflow_id):
                 queue.move_to_end(wake_up, last=False)
                 return

@@ -16,7 +16,7 @@ from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.media.storage.responses import content_disposition
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.library import MOST_JOBS, JobOutcomes, ManyJobs
+from callsheet.wire.library import MAX_JOBS, JobOutcomes, ManyJobs
 
 ZIP = "application/zip"
 ARCHIVE: dict[int | str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ def library_action_router(
     @router.get("/download", response_class=StreamingResponse, responses=ARCHIVE)
     async def download_jobs(
         job_id: list[UUID] = Query(
-            min_length=1, max_length=MOST_JOBS, description="Ids of your jobs. The zip has this order."
+            min_length=1, max_length=MAX_JOBS, description="Ids of your jobs. The zip has this order."
         ),
         principal: Principal = Depends(authentication.user),
     ) -> StreamingResponse:

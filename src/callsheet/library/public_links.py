@@ -41,7 +41,7 @@ PREFIX = "csp"
 _TOKEN = re.compile(rf"{PREFIX}_[0-9A-Za-z]{{43}}")
 # No user needs more links, and each link is a line in the audit log.
 LINKS_PER_USER, NEW_LINKS_PER_HOUR = 1000, 100
-MOST_FILES = 20
+MAX_FILES = 20
 BEFORE, AFTER, POSTER = "before", "after", "-poster"
 
 
@@ -218,7 +218,7 @@ class Shares:
         pool = await self._databases.pool(pool_name)
         async with pool.ordinary() as connection:
             rows = await POOL["shared_job"].rows(
-                connection, SharedFileRow, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MOST_FILES
+                connection, SharedFileRow, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MAX_FILES
             )
         found = [row for row in rows if row.disk == self._files.disk]
         return found if any(row.place > 0 for row in found) else []

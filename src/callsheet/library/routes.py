@@ -21,7 +21,7 @@ from callsheet.wire.library import JobCounts, JobSummary, Medium
 from callsheet.wire.tasks import ActorName
 
 Kind = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
-MOST_VALUES = 50
+MAX_VALUES = 50
 
 
 def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> APIRouter:
@@ -33,13 +33,13 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
             description="Words that must all be in the prompt, the name of the input or the name of the effect. Upper "
             "and lower case are the same, and a part of a word is enough.",
         ),
-        status: list[JobStatus] = Query([], max_length=MOST_VALUES, description="Only jobs of these statuses."),
-        effect: list[Slug] = Query([], max_length=MOST_VALUES, description="Only jobs of these effects: ids or slugs."),
-        kind: list[Kind] = Query([], max_length=MOST_VALUES, description="Only jobs of these kinds: effect, task, …"),
+        status: list[JobStatus] = Query([], max_length=MAX_VALUES, description="Only jobs of these statuses."),
+        effect: list[Slug] = Query([], max_length=MAX_VALUES, description="Only jobs of these effects: ids or slugs."),
+        kind: list[Kind] = Query([], max_length=MAX_VALUES, description="Only jobs of these kinds: effect, task, …"),
         medium: list[Medium] = Query(
-            [], max_length=MOST_VALUES, description="Only jobs whose main output is of this type."
+            [], max_length=MAX_VALUES, description="Only jobs whose main output is of this type."
         ),
-        actor: list[ActorName] = Query([], max_length=MOST_VALUES, description="Only tasks of these actors."),
+        actor: list[ActorName] = Query([], max_length=MAX_VALUES, description="Only tasks of these actors."),
         run_id: UUID | None = Query(None, description="Only jobs of this run of a pipeline."),
         created_from: Moment | None = Query(None, description="Only jobs submitted at this time or later."),
         created_to: Moment | None = Query(None, description="Only jobs submitted before this time."),

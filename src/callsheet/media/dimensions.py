@@ -15,7 +15,7 @@ Read = Callable[[int, int], Awaitable[bytes]]
 
 BLOCK_BYTES = 64 * 1024
 # A photograph has its color profile and previews before its size: some dozens of segments of up to 64 KiB.
-MOST_SEGMENTS = 500
+MAX_SEGMENTS = 500
 _START_OF_FRAME = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 _WIDTH, _HEIGHT = 256, 257
@@ -83,7 +83,7 @@ def _webp(head: bytes) -> Dimensions | None:
 async def _jpeg(source: _Blocks) -> Dimensions | None:
     """The size is in the first segment that starts a frame."""
     at = 2
-    for _ in range(MOST_SEGMENTS):
+    for _ in range(MAX_SEGMENTS):
         mark, kind, length = struct.unpack(">BBH", await source.at(at, 4))
         if mark != 0xFF:
             return None

@@ -13,7 +13,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.media.files import SQL, FileRow, Files, listed_files
 from callsheet.media.uploads import Uploads
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
 from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
@@ -178,7 +178,7 @@ async def _with_outputs(connection: Connection, rows: Sequence[VideoRow]) -> lis
         tenant_id=rows[0].tenant_id,
         job_ids=[row.result_job_id for row in rows],
         output_bytes=OUTPUT_BYTES,
-        most_bytes=MOST_PAGE_BYTES,
+        most_bytes=MAX_PAGE_BYTES,
     )
     return [row._replace(outputs=outputs) for row, outputs in zip(rows, found, strict=False)]
 

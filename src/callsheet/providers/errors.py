@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # A longer id of a run at a provider would refuse the whole report.
-LONGEST_KEPT_ID = 200
+MAX_KEPT_ID_LENGTH = 200
 
 
 class ProviderError(Exception):

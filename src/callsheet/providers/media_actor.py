@@ -39,7 +39,7 @@ NO_SOURCE_DATA: Final = (
 )
 FIELD: Final = "payload"
 # Engines and services have their own limits. This limit is for tables and pages.
-LONGEST_PROMPT: Final = 100_000
+MAX_PROMPT_LENGTH: Final = 100_000
 NOTHING: Final = "none"
 CHOSEN: Final = {"provider": "Provider", "action_type": "Action"}
 
@@ -140,7 +140,7 @@ def _schema(values: Mapping[str, str], params: dict[str, Any]) -> dict[str, Any]
     return object_schema(
         {
             **{name: {**each, **({"const": values[name]} if values else {})} for name, each in chosen.items()},
-            "prompt": {"type": "string", "title": "Prompt", "maxLength": LONGEST_PROMPT, "default": ""},
+            "prompt": {"type": "string", "title": "Prompt", "maxLength": MAX_PROMPT_LENGTH, "default": ""},
             "params": {"title": "Parameters", **(params or {"type": "object", "additionalProperties": True})},
         },
         CHOSEN,
@@ -156,8 +156,8 @@ def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
     prompt = payload.get("prompt")
     if prompt is not None and not isinstance(prompt, str):
         yield FieldProblem(f"{FIELD}.prompt", "The value must be a text.")
-    elif prompt and len(prompt) > LONGEST_PROMPT:
-        yield FieldProblem(f"{FIELD}.prompt", f"The prompt must have at most {LONGEST_PROMPT} characters.")
+    elif prompt and len(prompt) > MAX_PROMPT_LENGTH:
+        yield FieldProblem(f"{FIELD}.prompt", f"The prompt must have at most {MAX_PROMPT_LENGTH} characters.")
     if not isinstance(payload.get("params"), Mapping | None):
         yield FieldProblem(f"{FIELD}.params", "The value must be an object.")
     for name in ("workflow_run_id", "interaction_id", "prompt_id"):

@@ -12,9 +12,9 @@ from callsheet.toolbox.sections import Section
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.reasons import REQUIRED
 
-LONGEST_TEXT: Final = 10_000
+MAX_TEXT_LENGTH: Final = 10_000
 # Most programs that read JSON change larger numbers.
-LARGEST_INTEGER: Final = 2**53
+MAX_INTEGER: Final = 2**53
 
 _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "text": ((str,), "a text"),
@@ -55,12 +55,12 @@ def unfit(parameter: Parameter, value: object) -> str | None:
         case bool():
             return None
         case str():
-            most = LONGEST_TEXT if parameter.most is None else parameter.most
+            most = MAX_TEXT_LENGTH if parameter.most is None else parameter.most
             return _outside(len(value), parameter.least, most, " characters")
         case float() if not math.isfinite(value):
             return "The value must be a finite number."
-        case int() if abs(value) > LARGEST_INTEGER:
-            return f"The value must be a number up to {LARGEST_INTEGER}."
+        case int() if abs(value) > MAX_INTEGER:
+            return f"The value must be a number up to {MAX_INTEGER}."
         case int() | float():
             return _outside(value, parameter.least, parameter.most, "")
     return None

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from callsheet.providers.actor import Actor
-from callsheet.providers.parameters import LONGEST_TEXT, Parameter, Parameters
+from callsheet.providers.parameters import MAX_TEXT_LENGTH, Parameter, Parameters
 
 Schema = dict[str, Any]
 _TYPES: Final = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
@@ -76,7 +76,7 @@ def object_schema(properties: Mapping[str, Schema], required: Iterable[str]) -> 
 def _parameter_schema(name: str, each: Parameter) -> Schema:
     schema: Schema = {"type": _TYPES[each.type], "title": name.replace("_", " ").capitalize()}
     least, most = ("minLength", "maxLength") if each.type == "text" else ("minimum", "maximum")
-    limit = LONGEST_TEXT if each.type == "text" and each.most is None else each.most
+    limit = MAX_TEXT_LENGTH if each.type == "text" and each.most is None else each.most
     bounds = {least: each.least, most: limit}
     schema |= {
         key: int(value) if float(value).is_integer() else value for key, value in bounds.items() if value is not None

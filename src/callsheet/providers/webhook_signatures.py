@@ -14,7 +14,7 @@ from callsheet.wire.plurals import counted
 # In both directions: a clock may also be ahead.
 TOLERANCE_SECONDS = 300.0
 # A service that rotates its secret signs with the old and the new one. No service has twenty.
-MOST_SIGNATURES = 20
+MAX_SIGNATURES = 20
 _PREFIX = "whsec_"
 
 
@@ -46,7 +46,7 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> N
     if not re.fullmatch(r"[0-9]{1,12}", timestamp):
         raise CallbackRefused("its timestamp is not one")
     signatures = given.split()
-    if len(signatures) > MOST_SIGNATURES:
+    if len(signatures) > MAX_SIGNATURES:
         raise CallbackRefused("it has too many signatures")
     expected = signature_of(key, message_id, timestamp, body).encode()
     # Every item is compared in constant time, so that the duration reveals nothing.

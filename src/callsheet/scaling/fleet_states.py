@@ -21,7 +21,7 @@ from callsheet.wire.worker.environment import Lack
 
 SQL = statements("callsheet.scaling")
 # More jobs of one route are not counted: this many are minutes of work for a thousand workers.
-MOST_COUNTED = 20_000
+MAX_COUNTED = 20_000
 # A fleet whose driver failed this often in a row gets no share of a queue that another fleet serves too.
 FAILS = 3
 # A fleet without workers, whose last workers could not run the jobs that wait, tries one worker after this time.
@@ -199,7 +199,7 @@ def _environments(kept: Iterable[str], reported: Iterable[str | None]) -> tuple[
 
 
 async def _waiting_routes(connection: Connection) -> list[WaitingRoute]:
-    counted = await SQL["waiting_routes"].rows(connection, CountedRoute, most=MOST_COUNTED)
+    counted = await SQL["waiting_routes"].rows(connection, CountedRoute, most=MAX_COUNTED)
     free = await SQL["free_slots_elsewhere"].rows(
         connection,
         FreeSlots,

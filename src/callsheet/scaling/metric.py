@@ -9,8 +9,8 @@ from typing import NamedTuple
 from callsheet.fleet.registry.registry import DEFAULT_PROVIDERS
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
-from callsheet.scaling.fleet_states import MOST_COUNTED
-from callsheet.scaling.policy import MOST_WORKERS, Policy, PolicyWorker, Situation, needed_workers
+from callsheet.scaling.fleet_states import MAX_COUNTED
+from callsheet.scaling.policy import MAX_WORKERS, Policy, PolicyWorker, Situation, needed_workers
 from callsheet.scaling.queue_split import UNMEASURED_SECONDS
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric
@@ -45,13 +45,13 @@ class FleetMetrics:
                 fleet_id=fleet_id,
                 providers=DEFAULT_PROVIDERS,
                 unmeasured=UNMEASURED_SECONDS,
-                most=MOST_COUNTED,
+                most=MAX_COUNTED,
             )
         if row is None:
             raise NotFound("There is no such fleet.")
         busy = PolicyWorker("all of them", row.busy_slots, row.busy_slots, False, False, 0.0, None)
         situation = Situation(0.0, row.queued_jobs, row.queued_seconds, workers=[busy], coming=0)
-        policy = Policy(maximum=MOST_WORKERS, target_seconds=target_seconds)
+        policy = Policy(maximum=MAX_WORKERS, target_seconds=target_seconds)
         return FleetMetric(
             fleet_slug=row.slug,
             stage=row.stage,

@@ -9,7 +9,7 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.plumbing.http.routing import Router
 from callsheet.scaling.metric import FleetMetrics
-from callsheet.scaling.policy import MOST_SECONDS
+from callsheet.scaling.policy import MAX_SECONDS
 from callsheet.wire.fleet import FleetMetric
 
 
@@ -24,7 +24,7 @@ def metric_router(metrics: FleetMetrics, authentication: Authentication) -> APIR
     async def get_fleet_metric(
         fleet_id: FleetId,
         target_seconds: float = Query(
-            120.0, ge=1, le=MOST_SECONDS, description="Seconds of queued work that each slot of a worker may have."
+            120.0, ge=1, le=MAX_SECONDS, description="Seconds of queued work that each slot of a worker may have."
         ),
     ) -> FleetMetric:
         """How many workers the work of a fleet needs now, for an autoscaler such as KEDA."""

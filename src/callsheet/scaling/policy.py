@@ -12,8 +12,8 @@ from typing import Literal
 
 from callsheet.wire.plurals import counted
 
-MOST_WORKERS = 1000
-MOST_SECONDS = 7 * 86_400.0
+MAX_WORKERS = 1000
+MAX_SECONDS = 7 * 86_400.0
 # 10 * (1 - 0.7) is 3.0000000000000004, which must not be rounded up to 4.
 ROUNDING = 1e-9
 # Sums of moments, in seconds since 1970, are exact to some microseconds.
@@ -65,8 +65,8 @@ class Policy:
     spot_share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.maximum <= MOST_WORKERS:
-            raise PolicyError("maximum", f"The maximum must be between 1 and {MOST_WORKERS}.")
+        if not 1 <= self.maximum <= MAX_WORKERS:
+            raise PolicyError("maximum", f"The maximum must be between 1 and {MAX_WORKERS}.")
         if not 0 <= self.minimum <= self.maximum:
             raise PolicyError("minimum", f"The minimum must be between 0 and the maximum of {self.maximum}.")
         if not 0 <= self.on_demand_minimum <= self.maximum:
@@ -83,8 +83,8 @@ class Policy:
             "idle_seconds",
         ):
             least = 1 if name == "target_seconds" else 0
-            if not least <= getattr(self, name) <= MOST_SECONDS:
-                raise PolicyError(name, f"The value must be between {least} and {MOST_SECONDS:.0f} seconds.")
+            if not least <= getattr(self, name) <= MAX_SECONDS:
+                raise PolicyError(name, f"The value must be between {least} and {MAX_SECONDS:.0f} seconds.")
 
     def on_demand(self, wanted: int) -> int:
         """How many of `wanted` workers are on-demand. Fractions are rounded up."""

@@ -8,7 +8,7 @@ from callsheet.dispatch.overview import Overview
 
 # The same limit is not sent again for this time.
 FRESH_SECONDS = 5.0
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class TaskLimits:
@@ -23,6 +23,6 @@ class TaskLimits:
         if declared == limit and now - declared_at < FRESH_SECONDS:
             return
         await self._overview.declare_limit(identifier, limit)
-        if len(self._declared) >= MOST_REMEMBERED:
+        if len(self._declared) >= MAX_REMEMBERED:
             self._declared.clear()
         self._declared[identifier] = (limit, now)

@@ -27,8 +27,8 @@ log = get_logger(__name__)
 FIELD = "payload"
 # Key of the payload that the user sent, inside the payload of an effect's job. The other keys are for the engine.
 SENT_PAYLOAD = "task_payload"
-LONGEST_IDENTIFIER = 200
-LARGEST_NUMBER = 2**31 - 1
+MAX_IDENTIFIER_LENGTH = 200
+MAX_NUMBER = 2**31 - 1
 _LINE: TypeAdapter[str] = TypeAdapter(Line)
 
 
@@ -143,12 +143,12 @@ def _check(plan: Plan) -> None:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_IDENTIFIER and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= MAX_IDENTIFIER_LENGTH and value.isprintable()
 
 
 def _is_whole(value: object, least: int) -> bool:
     """Whether the value is an integer that fits into a column."""
-    return isinstance(value, int) and least <= value <= LARGEST_NUMBER
+    return isinstance(value, int) and least <= value <= MAX_NUMBER
 
 
 def workflow_run_id(payload: Mapping[str, Any]) -> str | None:

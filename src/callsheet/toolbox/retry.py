@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 # 2**64 times any base exceeds every maximum; without this limit, attempt 1100 overflows a float.
-_MOST_DOUBLINGS = 64
+_MAX_DOUBLINGS = 64
 
 
 def backoff_seconds(attempt: int, base: float, cap: float, random: Random) -> float:
@@ -16,4 +16,4 @@ def backoff_seconds(attempt: int, base: float, cap: float, random: Random) -> fl
     """
     if attempt < 1:
         raise ValueError("attempts count from 1")
-    return random.uniform(0.0, min(cap, base * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS)))
+    return random.uniform(0.0, min(cap, base * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)))

@@ -19,7 +19,7 @@ from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
 from callsheet.wire.plurals import counted
-from callsheet.wire.wallet import MOST_TOKENS, Hold, Transaction
+from callsheet.wire.wallet import MAX_TOKENS, Hold, Transaction
 
 SQL = statements("callsheet.wallet")
 
@@ -78,10 +78,10 @@ async def credit(
 
 
 def no_room(wallet: Holdings) -> InvalidRequest:
-    room = max(0, MOST_TOKENS - wallet.balance - wallet.held)
+    room = max(0, MAX_TOKENS - wallet.balance - wallet.held)
     reason = (
         f"The amount is too large: this wallet can take {counted(room, 'more token')}. It has {wallet.balance}, "
-        f"active jobs hold {wallet.held}, and both together may be at most {MOST_TOKENS}."
+        f"active jobs hold {wallet.held}, and both together may be at most {MAX_TOKENS}."
     )
     return InvalidRequest.field("amount", reason)
 

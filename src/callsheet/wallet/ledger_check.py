@@ -20,7 +20,7 @@ RULES = MappingProxyType(
     }
 )
 # The audit reads whole tables. The timeout of the connection is for statements of requests.
-LONGEST_SECONDS = 24 * 3600.0
+MAX_SECONDS = 24 * 3600.0
 ROWS_AT_ONCE = 100
 
 
@@ -86,7 +86,7 @@ async def _totals(connection: Connection) -> Totals:
 
 async def _stream(connection: Connection, statement: Statement) -> AsyncIterator[Row]:
     """Yields the rows one by one, so that a damaged ledger does not fill the memory of the process."""
-    async for row in connection.cursor(statement.text, prefetch=ROWS_AT_ONCE, timeout=LONGEST_SECONDS):
+    async for row in connection.cursor(statement.text, prefetch=ROWS_AT_ONCE, timeout=MAX_SECONDS):
         yield row
 
 

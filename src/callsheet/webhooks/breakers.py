@@ -33,7 +33,7 @@ TRIAL_SECONDS = 60.0
 # While another call tests the provider, its jobs are not leased for this time. The watch reads the state more often.
 TRIED_SECONDS = 5.0
 # The longest delay of a job whose tenant is paused: the pause may end early.
-LONGEST_DELAY_SECONDS = 60.0
+MAX_DELAY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Breakers:
         only_for = await SQL["paused_tenant"].value(connection, provider=call.provider)
         self._pause(call.provider, seconds, is_tried=is_tried, tenant_id=only_for)
         # Jobs of other tenants are still leased. The delay keeps this job from being the next one again at once.
-        return ProviderPaused(call.provider, 0.0 if only_for is None else min(seconds, LONGEST_DELAY_SECONDS))
+        return ProviderPaused(call.provider, 0.0 if only_for is None else min(seconds, MAX_DELAY_SECONDS))
 
     @staticmethod
     async def _take_trial(connection: Connection, call: Call) -> bool:

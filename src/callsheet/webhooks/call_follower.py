@@ -31,7 +31,7 @@ PAUSED_SECONDS = 10.0
 CANCEL_BASE_SECONDS = 5.0
 CANCEL_CAP_SECONDS = 600.0
 # More than an hour in total. Outputs that are made later are not downloaded in any case.
-MOST_CANCELS = 12
+MAX_CANCELS = 12
 
 
 class CallFollower:
@@ -152,7 +152,7 @@ class CallFollower:
         return self._urls.url_of(call.provider, call.cycle, call.callback_hash)
 
     async def _cancel_later(self, call: ClaimedCall, error: ProviderUnavailable) -> None:
-        if call.failures + 1 >= MOST_CANCELS:
+        if call.failures + 1 >= MAX_CANCELS:
             log.error("webhook.cancel_given_up", provider=call.provider, job_id=str(call.job_id), reason=str(error))
             await self._worklist.end(call, f"Not canceled: {error}")
             return

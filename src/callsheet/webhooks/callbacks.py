@@ -28,7 +28,7 @@ from callsheet.wire.errors import NotFound, Unavailable
 
 SQL = statements("callsheet.webhooks")
 log = get_logger(__name__)
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 # Enough characters to distinguish callbacks in a log, and too few to send one.
 SHOWN_OF_ID = 6
 
@@ -151,11 +151,13 @@ class Callbacks:
 
     async def _record_refusal(self, call_id: int, reason: str) -> None:
         async with self._databases.central.connection() as connection:
-            await SQL["record_refusal"].run(connection, call_id=call_id, reason=reason[:LONGEST_REASON])
+            await SQL["record_refusal"].run(connection, call_id=call_id, reason=reason[:MAX_REASON_LENGTH])
 
     def _refused(self, provider: str, shown: str, reason: str, **known: str) -> NotFound:
         self._metrics.callback(provider if provider in self._providers else "unknown", "refused")
-        log.warning("webhook.refused", provider=provider[:64], callback=shown, reason=reason[:LONGEST_REASON], **known)
+        log.warning(
+            "webhook.refused", provider=provider[:64], callback=shown, reason=reason[:MAX_REASON_LENGTH], **known
+        )
         return NotFound()
 
 

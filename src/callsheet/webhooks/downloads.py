@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 # Outputs of one job.
-MOST_OUTPUTS = 100
+MAX_OUTPUTS = 100
 
 
 class Unusable(Exception):
@@ -51,8 +51,8 @@ class OutputDownloads:
 
     async def fetch(self, job: JobKey, urls: Sequence[str]) -> list[JobOutputFile]:
         """Copies all outputs or none: if one fails, the others are deleted. Raises Unusable or TryLater."""
-        if len(urls) > MOST_OUTPUTS:
-            raise Unusable(f"The provider made {counted(len(urls), 'file')}, but at most {MOST_OUTPUTS} are accepted.")
+        if len(urls) > MAX_OUTPUTS:
+            raise Unusable(f"The provider made {counted(len(urls), 'file')}, but at most {MAX_OUTPUTS} are accepted.")
         fetched: list[JobOutputFile] = []
         try:
             for place, url in enumerate(urls, 1):

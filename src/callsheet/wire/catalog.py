@@ -14,11 +14,11 @@ from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, 
 from callsheet.wire.media import MediaPreviews, UploadRequest
 from callsheet.wire.worker.environment import Required, Requirements
 
-LONGEST_TEXT = 20_000
+MAX_TEXT_LENGTH = 20_000
 # Seeds of engines are unsigned numbers of 64 bits.
-LARGEST_NUMBER = 2**64
-MOST_PROPERTIES = 100
-MOST_CHOICES = 200
+MAX_NUMBER = 2**64
+MAX_PROPERTIES = 100
+MAX_CHOICES = 200
 
 
 def _storable_text(text: str) -> str:
@@ -36,12 +36,12 @@ def _value(value: object) -> bool | int | float | str:
         case bool():
             return value
         # NaN is not smaller than anything, and an int may be too large for a float.
-        case int() | float() if not abs(value) <= LARGEST_NUMBER:
+        case int() | float() if not abs(value) <= MAX_NUMBER:
             raise ValueError("The value must be a number between -2^64 and 2^64.")
         case int() | float():
             return value
-        case str() if len(value) > LONGEST_TEXT:
-            raise ValueError(f"The text must have at most {LONGEST_TEXT} characters.")
+        case str() if len(value) > MAX_TEXT_LENGTH:
+            raise ValueError(f"The text must have at most {MAX_TEXT_LENGTH} characters.")
         case str():
             return _storable_text(value)
     raise ValueError("The value must be a text, a number, true or false.")
@@ -54,14 +54,14 @@ PropertyValue = Annotated[
         {
             "anyOf": [
                 {"type": "boolean"},
-                {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
-                {"type": "string", "maxLength": LONGEST_TEXT, "pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"},
+                {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER},
+                {"type": "string", "maxLength": MAX_TEXT_LENGTH, "pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"},
             ]
         }
     ),
 ]
 # Any key is accepted here; a key that is not a property is refused by its name.
-Values = Annotated[dict[str, PropertyValue], Field(max_length=MOST_PROPERTIES)]
+Values = Annotated[dict[str, PropertyValue], Field(max_length=MAX_PROPERTIES)]
 Paragraph = Annotated[
     str,
     StringConstraints(max_length=2000),
@@ -69,7 +69,7 @@ Paragraph = Annotated[
     Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"}),
 ]
 
-Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:.-]{1,100}$")]
 MimeType = Annotated[
     str,
@@ -103,14 +103,14 @@ class Limits(UserRequest):
 
     min: Number | None = None
     max: Number | None = None
-    step: Annotated[float, Field(gt=0, le=LARGEST_NUMBER)] | None = Field(
+    step: Annotated[float, Field(gt=0, le=MAX_NUMBER)] | None = Field(
         None, description="A number must be `min` (or 0) plus a multiple of this step."
     )
     integer: Switch = Field(False, description="Whether numbers must be whole.")
-    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(
+    max_length: Annotated[int, Field(ge=1, le=MAX_TEXT_LENGTH), WHOLE] | None = Field(
         None, description="Largest number of characters of a text."
     )
-    choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
+    choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MAX_CHOICES)] | None = None
     max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(
         None, description="Largest size of a user's file, in bytes."
     )
@@ -143,7 +143,7 @@ class Property(UserRequest):
     limits: Limits = Field(default_factory=Limits)
 
 
-Properties = Annotated[list[Property], Field(max_length=MOST_PROPERTIES)]
+Properties = Annotated[list[Property], Field(max_length=MAX_PROPERTIES)]
 Graph = Annotated[
     Document,
     Field(description="ComfyUI's API format: node ids, each with `class_type` and `inputs`."),

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from callsheet.wire.plurals import counted
 
-MOST_SENTENCES = 3
+MAX_SENTENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FieldProblem:
 
 def sentences(problems: Sequence[FieldProblem]) -> str:
     """The first problems as one text. The rest are in the list of errors."""
-    return " ".join(str(problem) for problem in problems[:MOST_SENTENCES])
+    return " ".join(str(problem) for problem in problems[:MAX_SENTENCES])
 
 
 class Refusal(Exception):

@@ -19,7 +19,7 @@ WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 
 OVERLAP_SECONDS = 86_400
-LONGEST_OVERLAP_SECONDS = 90 * 86_400
+MAX_OVERLAP_SECONDS = 90 * 86_400
 Count = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
@@ -352,7 +352,7 @@ class CreateFleetTokenRequest(UserRequest):
 
 
 class RotateFleetTokenRequest(UserRequest):
-    overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_SECONDS), WHOLE] = Field(
+    overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_SECONDS), WHOLE] = Field(
         OVERLAP_SECONDS, description="How long the old token is still accepted, in seconds. Default: a day."
     )
 

@@ -22,12 +22,12 @@ from pydantic import (
 
 from callsheet.wire.base import WHOLE, KeyedRequest, Line, ResponseModel, UserRequest, printable
 
-LONGEST_ADDRESS = 2_000
-LONGEST_TITLE = 300
-LONGEST_TEXT = 20_000
-LONGEST_SPOKEN = 5_000
-LONGEST_PRICE = 40
-MOST_IMAGES = 20
+MAX_URL_LENGTH = 2_000
+MAX_TITLE_LENGTH = 300
+MAX_TEXT_LENGTH = 20_000
+MAX_SPEECH_LENGTH = 5_000
+MAX_PRICE_LENGTH = 40
+MAX_IMAGES = 20
 
 
 def _text(value: object) -> object:
@@ -61,7 +61,7 @@ def _web_address(value: str) -> str:
 
 Address = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, max_length=LONGEST_ADDRESS),
+    StringConstraints(strip_whitespace=True, max_length=MAX_URL_LENGTH),
     BeforeValidator(printable),
     AfterValidator(_web_address),
     Field(json_schema_extra={"format": "uri", "pattern": r"^https?://[^\s/?#@]+[^\s@]*$"}),
@@ -70,15 +70,15 @@ Address = Annotated[
 _DOCUMENTED = Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"})
 _CHECKED = BeforeValidator(_text)
 Title = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TITLE), _CHECKED, _DOCUMENTED
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TITLE_LENGTH), _CHECKED, _DOCUMENTED
 ]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=LONGEST_TEXT), _CHECKED, _DOCUMENTED]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_TEXT_LENGTH), _CHECKED, _DOCUMENTED]
 Spoken = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_SPOKEN), _CHECKED, _DOCUMENTED
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SPEECH_LENGTH), _CHECKED, _DOCUMENTED
 ]
 Price = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PRICE),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_PRICE_LENGTH),
     BeforeValidator(printable),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}),
 ]
@@ -95,7 +95,7 @@ class ProductFields(UserRequest):
     price: Price | None = Field(None, description="Price as a number with a decimal point, for example `19.99`.")
     currency: Currency | None = Field(None, description="ISO 4217 code of the currency, for example `EUR`.")
     images: list[Address] = Field(
-        default_factory=list, max_length=MOST_IMAGES, description="URLs of images of the product, the best one first."
+        default_factory=list, max_length=MAX_IMAGES, description="URLs of images of the product, the best one first."
     )
     text: Text = Field("", description="The whole text of the product's page.")
     url: Address | None = Field(None, description="URL of the product's page.")

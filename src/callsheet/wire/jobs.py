@@ -13,7 +13,7 @@ from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, Us
 from callsheet.wire.media import MediaPreviews
 
 # Users choose a priority from 0 down to this.
-LOWEST_USER_PRIORITY = -3
+MIN_USER_PRIORITY = -3
 
 
 class JobStatus(StrEnum):

@@ -14,8 +14,8 @@ from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.media import MediaPreviews
 
 # Jobs of one request: each is a transaction of its own.
-MOST_JOBS = 100
-JobIds = Annotated[list[UUID], Field(min_length=1, max_length=MOST_JOBS, description="Ids of jobs of yours.")]
+MAX_JOBS = 100
+JobIds = Annotated[list[UUID], Field(min_length=1, max_length=MAX_JOBS, description="Ids of jobs of yours.")]
 
 
 class Medium(StrEnum):

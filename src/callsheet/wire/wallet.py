@@ -13,7 +13,7 @@ from callsheet.wire.jobs import JobStatus
 
 # The maximum number of tokens of a wallet, including the tokens that its active jobs hold: the largest number that
 # every reader of JSON can hold. The database enforces it (migration 0010 of the pools).
-MOST_TOKENS: Final = 2**53
+MAX_TOKENS: Final = 2**53
 
 
 class Wallet(ResponseModel):
@@ -59,7 +59,7 @@ class Transaction(ResponseModel):
 
 
 class Credit(UserRequest):
-    amount: Annotated[int, Field(gt=0, le=MOST_TOKENS), WHOLE]
+    amount: Annotated[int, Field(gt=0, le=MAX_TOKENS), WHOLE]
     provider_transaction_id: Line | None = Field(
         None,
         description="Id of the payment at the payment provider. It is unique per tenant. Without it, the header "

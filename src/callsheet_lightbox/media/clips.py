@@ -26,7 +26,7 @@ UNSPECIFIED = 2
 # FFmpeg's quick conversion darkens an image by 1.3 of 255 each time; this one by 0.1 at most.
 ROUNDING = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 # Maximum length of a gap in a damaged file that is filled, in seconds.
-LONGEST_GAP = 10
+MAX_GAP = 10
 AAC_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000)
 OPUS_RATE = 48000
 # No camera has a higher rate: the value of the container is wrong.
@@ -128,7 +128,7 @@ def _decoded(path: Path, rate: Fraction) -> Iterator[Frame]:
             if position < shown:
                 continue
             if last is not None:
-                for _ in range(min(position - shown, round(LONGEST_GAP * rate))):
+                for _ in range(min(position - shown, round(MAX_GAP * rate))):
                     yield last
             last = _image(frame)
             shown = position + 1

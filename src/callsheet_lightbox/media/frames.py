@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Enough for every camera, and for three frames of 8K; 360 MB as bytes, of which a node may need several.
-MOST_PIXELS = 120_000_000
+MAX_PIXELS = 120_000_000
 # Rows, columns and three channels of an image; only rows and columns of a mask.
 Frame = NDArray[np.uint8]
 Transform = Callable[[Frame], Frame]
@@ -24,8 +24,8 @@ def check_size(width: int, height: int) -> None:
     """Checks the size before the memory is allocated: otherwise the system would end the engine, not the graph that
     needs too much.
     """
-    if width * height > MOST_PIXELS:
-        raise ValueError(f"an image of {width}x{height} is too large; use at most {MOST_PIXELS:,} pixels")
+    if width * height > MAX_PIXELS:
+        raise ValueError(f"an image of {width}x{height} is too large; use at most {MAX_PIXELS:,} pixels")
 
 
 @dataclass(frozen=True)

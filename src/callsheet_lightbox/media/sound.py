@@ -20,7 +20,7 @@ TEMPO_RANGE = (0.5, 2.0)
 SILENCE_SAMPLES = 1024
 # A gap in the sound of a file, in seconds, that is filled with silence so that the rest stays with the image. Shorter
 # gaps come from encoders; longer ones are damage.
-SHORTEST_GAP, LONGEST_GAP = 0.05, 600.0
+MIN_GAP, MAX_GAP = 0.05, 600.0
 # A WAV file often states only the number of its channels.
 USUAL_LAYOUTS = {1: "mono", 2: "stereo", 4: "quad", 6: "5.1", 8: "7.1"}
 
@@ -123,7 +123,7 @@ def _decoded(path: Path) -> Iterator[AudioFrame]:
             if frame.time is not None:
                 start = frame.time if start is None else start
                 gap = frame.time - start - position / rate
-                if SHORTEST_GAP < gap < LONGEST_GAP:
+                if MIN_GAP < gap < MAX_GAP:
                     position += round(gap * rate)
                     yield from _silence(round(gap * rate), rate, layout, channels)
             frame.pts = None

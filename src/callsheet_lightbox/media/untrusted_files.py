@@ -11,7 +11,7 @@ import av
 from av.container import InputContainer
 from PIL import Image
 
-from callsheet_lightbox.media.frames import MOST_PIXELS, check_size
+from callsheet_lightbox.media.frames import MAX_PIXELS, check_size
 
 # FFmpeg also supports playlists (HLS, concat, DASH, SDP …): files that name others on this machine or in the network,
 # which would be read.
@@ -25,8 +25,8 @@ PICTURES = (
     "PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "DIB", "TIFF", "ICO", "JPEG2000", "PPM", "TGA", "PSD", "DDS", "QOI",
 )  # fmt: skip
 # Pillow's own limit behind ours, which is a sentence and not a warning.
-Image.MAX_IMAGE_PIXELS = 2 * MOST_PIXELS
-_DECODING = {"max_pixels": str(MOST_PIXELS)}
+Image.MAX_IMAGE_PIXELS = 2 * MAX_PIXELS
+_DECODING = {"max_pixels": str(MAX_PIXELS)}
 _OPENING = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file", **_DECODING}
 
 

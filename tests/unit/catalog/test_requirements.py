@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callsheet.catalog.engines.requirements import MOST_LACKS, ReportedInventory, lacks, missing_text, required_of
+from callsheet.catalog.engines.requirements import MAX_MISSING, ReportedInventory, lacks, missing_text, required_of
 from callsheet.wire.catalog import Property
 from callsheet.wire.worker.environment import Environment, Lack, Required, Requirements
 
@@ -119,7 +119,7 @@ def test_conditions_that_cannot_be_read_are_refused(text: str) -> None:
 
 def test_only_the_first_few_missing_requirements_are_kept() -> None:
     wanted = required(from_graph=False, node_classes=[f"Node{number}" for number in range(100)])
-    assert len(missing(wanted, node_classes=[])) == MOST_LACKS
+    assert len(missing(wanted, node_classes=[])) == MAX_MISSING
 
 
 def test_custom_nodes_are_named_first_and_the_rest_is_counted() -> None:

@@ -46,7 +46,7 @@ def test_a_folder_that_was_removed_is_created_again_by_the_next_attempt(tmp_path
 
 
 def test_folders_in_use_stay_open_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "MOST_OPEN", 3)
+    monkeypatch.setattr(folders, "MAX_OPEN", 3)
     before = descriptors()
     with OpenFolders(tmp_path) as shared:
         with shared.folder("used", create=True) as used:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from callsheet.media.previews.program import LARGE, LARGE_SIDE, MOST_PIXELS, SMALL, SMALL_SIDE, NoPreview, previews_of
+from callsheet.media.previews.program import LARGE, LARGE_SIDE, MAX_PIXELS, SMALL, SMALL_SIDE, NoPreview, previews_of
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -64,7 +64,7 @@ def test_a_rotated_image_is_made_upright_and_loses_its_camera_metadata() -> None
 
 
 def test_an_image_with_too_many_pixels_is_refused_by_its_header_before_decoding() -> None:
-    side = int(MOST_PIXELS**0.5) + 1
+    side = int(MAX_PIXELS**0.5) + 1
     with pytest.raises(NoPreview, match="pixels"):
         small(encoded(Image.new("1", (side, side))))
 

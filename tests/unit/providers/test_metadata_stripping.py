@@ -183,17 +183,17 @@ def test_a_graph_is_found_across_two_blocks() -> None:
 
 
 def test_reading_stops_in_a_file_with_too_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MOST_STEPS", 1000)
+    monkeypatch.setattr(pieces, "MAX_STEPS", 1000)
     path = tmp_path / "result.png"
     dropped = struct.pack(">I4sI", 0, b"tEXt", 0)
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + dropped * 2000 + struct.pack(">I4sI", 0, b"IEND", 0))
     assert stripped(path) is None
-    monkeypatch.setattr(pieces, "MOST_STEPS", 5000)
+    monkeypatch.setattr(pieces, "MAX_STEPS", 5000)
     assert stripped(path) is not None
 
 
 def test_a_file_with_too_many_pieces_is_not_assembled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MOST_PIECES", 100)
+    monkeypatch.setattr(pieces, "MAX_PIECES", 100)
     path = tmp_path / "result.png"
     pair = struct.pack(">I4sI", 0, b"tEXt", 0) + struct.pack(">I4sI", 0, b"tIME", 0)
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + pair * 200 + struct.pack(">I4sI", 0, b"IEND", 0))

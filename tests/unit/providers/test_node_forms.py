@@ -20,7 +20,7 @@ from callsheet.providers.comfy.node_forms import (
     packed,
     unpacked,
 )
-from callsheet.wire.worker.environment import LARGEST_NODE_FORMS
+from callsheet.wire.worker.environment import MAX_NODE_FORMS_LENGTH
 from callsheet_lightbox.folders import Folders
 from callsheet_lightbox.nodes import build_registry
 
@@ -93,7 +93,7 @@ def test_choices_are_left_out_if_a_report_would_be_too_large_with_them() -> None
         forms[f"Node{number}"] = NodeForm({"a": InputForm("choice", choices=own), "b": InputForm("boolean")})
     sent = packed(forms)
     assert sent is not None
-    assert len(sent) < LARGEST_NODE_FORMS
+    assert len(sent) < MAX_NODE_FORMS_LENGTH
     assert unpacked(base64.b64decode(sent), ["Node7"])["Node7"].inputs == {
         "a": InputForm("choice"),
         "b": InputForm("boolean"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.providers.comfy.packages import LONGEST_VERSION, versions_of_installed
+from callsheet.providers.comfy.packages import MAX_VERSION_LENGTH, versions_of_installed
 
 COMMIT = "63d21361e08440a8836edc23dca4fb0d6c616c05"
 
@@ -27,7 +27,7 @@ def test_versions_are_those_of_the_registry_or_commits() -> None:
         {"ver": 3},
         {"ver": " "},
         {"ver": "1.0\n2.0"},
-        {"ver": "x" * (LONGEST_VERSION + 1)},
+        {"ver": "x" * (MAX_VERSION_LENGTH + 1)},
         {"version": "1.0"},
         "1.0",
         None,

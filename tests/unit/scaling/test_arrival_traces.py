@@ -11,7 +11,7 @@ import pytest
 from callsheet.toolbox.errors import OperatorError
 from callsheet_simulation.arrivals import CURVES, Arrivals, make_trace, read_curve
 from callsheet_simulation.trace import QueueTrace, TraceLane
-from callsheet_simulation.trace_files import LONGEST_LINE, TraceError, read_trace, write_trace
+from callsheet_simulation.trace_files import MAX_LINE_LENGTH, TraceError, read_trace, write_trace
 
 JOB = '{"seconds": 1, "run_seconds": 2}'
 
@@ -92,7 +92,7 @@ HEADER = "seconds,run_seconds,priority,tenant\n"
         (HEADER + f"1,2,0,{'a' * 201}\n", 2, "tenant has 201 characters: it should have at most 200."),
         (HEADER + '1,2,0,"a\n', 2, "the row is not CSV"),
         (HEADER + "1,2,0,\0\n", 2, "the line has a NUL character."),
-        (HEADER + "x" * (LONGEST_LINE + 2), 2, f"the line is longer than {LONGEST_LINE} bytes."),
+        (HEADER + "x" * (MAX_LINE_LENGTH + 2), 2, f"the line is longer than {MAX_LINE_LENGTH} bytes."),
         (HEADER.encode() + b"1,2,0,\xff\n", 2, "the line is not text in UTF-8."),
         ("submitted_at,run_seconds\n31.3.2026,1\n", 2, "submitted_at is '31.3.2026': it should be like 2026-03-31T"),
         ("submitted_at,run_seconds\n,1\n", 2, "submitted_at is missing."),

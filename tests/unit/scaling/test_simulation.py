@@ -15,7 +15,7 @@ from callsheet.settings import ScalingSettings
 from callsheet.toolbox.errors import OperatorError
 from callsheet_simulation.arrivals import Arrivals, make_trace
 from callsheet_simulation.conditions import Conditions
-from callsheet_simulation.replay import MOST_INTERRUPTIONS, ReplayOutcome, TraceReplay
+from callsheet_simulation.replay import MAX_INTERRUPTIONS, ReplayOutcome, TraceReplay
 from callsheet_simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
 from callsheet_simulation.trace import QueueTrace, TraceLane
 from tests.support.naive_simulation import NaiveSimulation
@@ -233,7 +233,7 @@ def test_no_workers_cost_nothing_and_the_minimum_always_costs() -> None:
 
 def test_a_job_that_runs_longer_than_spot_workers_live_is_reported() -> None:
     trace = trace_of([(0.0, 8 * HOUR, TraceLane())])
-    with pytest.raises(OperatorError, match=rf"A job that runs for 28800 s was interrupted {MOST_INTERRUPTIONS} times"):
+    with pytest.raises(OperatorError, match=rf"A job that runs for 28800 s was interrupted {MAX_INTERRUPTIONS} times"):
         TraceReplay(trace, Policy(maximum=1), Conditions(interruptions_per_hour=60.0)).run()
 
 

@@ -14,7 +14,7 @@ from callsheet.scaling.policy import Policy
 from callsheet.toolbox.errors import OperatorError
 from callsheet_simulation.conditions import Conditions
 from callsheet_simulation.display import duration
-from callsheet_simulation.policies import MOST_POLICIES, NamedPolicy, read_policy, variants
+from callsheet_simulation.policies import MAX_POLICIES, NamedPolicy, read_policy, variants
 from callsheet_simulation.replay import ReplayOutcome
 from callsheet_simulation.report import MachinePrices, percentile, report
 
@@ -92,7 +92,7 @@ def test_every_combination_of_changed_rules_is_compared() -> None:
     assert [each.name for each in variants([NamedPolicy("", Policy())], {})] == ["default"]
     with pytest.raises(OperatorError, match=r"max 1, min 2: The minimum must be between 0 and the maximum of 1\."):
         variants([NamedPolicy("", Policy())], {"maximum": [1], "minimum": [2]})
-    with pytest.raises(OperatorError, match=f"compare at most {MOST_POLICIES} at once"):
+    with pytest.raises(OperatorError, match=f"compare at most {MAX_POLICIES} at once"):
         variants(base, {"maximum": range(1, 100)})
 
 

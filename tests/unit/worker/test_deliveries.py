@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from callsheet.providers.engine import EngineError
-from callsheet.wire.worker.protocol import MOST_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
+from callsheet.wire.worker.protocol import MAX_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
 from callsheet.worker.agent import uploads as deliveries
 from callsheet.worker.agent.lease_keeper import LeaseKeeper
 from callsheet.worker.agent.transfers import TransferFailed, Transfers
@@ -61,9 +61,9 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_many_files_are_announced_in_messages_of_the_maximum_size() -> None:
     store = Store()
-    keeper, found = await delivered(2 * MOST_ANNOUNCED + 5, store)
-    assert keeper.announced == [MOST_ANNOUNCED, MOST_ANNOUNCED, 5]
-    assert len(found) == len(set(store.taken)) == 2 * MOST_ANNOUNCED + 5
+    keeper, found = await delivered(2 * MAX_ANNOUNCED + 5, store)
+    assert keeper.announced == [MAX_ANNOUNCED, MAX_ANNOUNCED, 5]
+    assert len(found) == len(set(store.taken)) == 2 * MAX_ANNOUNCED + 5
 
 
 async def test_uploads_are_retried_until_storage_is_back_and_only_for_missing_files() -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
-from callsheet.wire.worker.environment import MOST_MODELS, CannotRun, Environment, EnvironmentResponse, Lack
+from callsheet.wire.worker.environment import MAX_MODELS, CannotRun, Environment, EnvironmentResponse, Lack
 from callsheet.worker.agent.control_plane import ControlPlaneClient
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 from callsheet.worker.engines import environment
@@ -45,7 +45,7 @@ def test_a_worker_reports_no_environment_if_an_engine_reports_none() -> None:
 
 
 def test_a_list_that_is_too_long_is_omitted_completely() -> None:
-    models = frozenset(f"{number}.pt" for number in range(MOST_MODELS + 1))
+    models = frozenset(f"{number}.pt" for number in range(MAX_MODELS + 1))
     found = environment_of([("self_hosted", Inventory(frozenset({"A"}), models))], {})
     assert found is not None
     assert (found.node_classes, found.models) == (["A"], None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.wire.worker.protocol import MOST_ACTIVE_LEASES, PollRequest, most_leases
+from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, PollRequest, most_leases
 from callsheet.worker.agent.offer import WorkerOffer, named_leases, offer_of
 
 ONE = {"self_hosted": 1}
@@ -70,5 +70,5 @@ def test_no_more_jobs_wait_for_a_providers_engines_than_these_have_places(
 
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_a_poll_names_all_leases_or_none(beyond: int) -> None:
-    tokens = [uuid4() for _ in range(MOST_ACTIVE_LEASES + beyond)]
+    tokens = [uuid4() for _ in range(MAX_ACTIVE_LEASES + beyond)]
     assert PollRequest(active_leases=named_leases(tokens)).active_leases == (None if beyond else tokens)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.providers.comfy.graphs import (
-    LONGEST_CHAIN,
+    MAX_CHAIN_LENGTH,
     checked_extra_data,
     checked_graph,
     marked_nodes,
@@ -105,11 +105,11 @@ def chain(length: int) -> dict[str, Any]:
 
 
 def test_a_chain_too_long_for_the_engines_recursion_is_refused_also_where_no_output_reaches_it() -> None:
-    checked_graph(chain(LONGEST_CHAIN))
+    checked_graph(chain(MAX_CHAIN_LENGTH))
     with pytest.raises(EngineError):
-        checked_graph(chain(LONGEST_CHAIN + 1))
+        checked_graph(chain(MAX_CHAIN_LENGTH + 1))
     with pytest.raises(EngineError):
-        checked_graph(dict(reversed(chain(LONGEST_CHAIN + 1).items())))
+        checked_graph(dict(reversed(chain(MAX_CHAIN_LENGTH + 1).items())))
 
 
 def test_a_circle_is_refused_with_its_nodes() -> None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from callsheet.catalog.engines.requirements import MOST_LACKS, ReportedInventory, lacks
+from callsheet.catalog.engines.requirements import MAX_MISSING, ReportedInventory, lacks
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.worker.environment import Environment, Lack, Required
 
@@ -50,12 +50,12 @@ async def enter_refusing(
     """Stores the environment of a worker whose engine refused a workflow although the environment has everything that
     the workflow requires. A change of the workflow ends the refusal, and so does the next report of the worker.
     """
-    lacking = [lack.model_dump() for lack in missing[:MOST_LACKS]]
+    lacking = [lack.model_dump() for lack in missing[:MAX_MISSING]]
     inventory: Mapping[str, Any] = known.inventory or {}
     refused = {**inventory.get(REFUSED, {}), str(workflow_id): lacking}
     digest = await _store(connection, {**inventory, REFUSED: refused}, known.node_forms)
     # If the environment is older than the last change of the workflow, that change deleted this.
-    await _write(connection, [digest], [workflow_id], [missing[:MOST_LACKS]])
+    await _write(connection, [digest], [workflow_id], [missing[:MAX_MISSING]])
     return digest
 
 

@@ -11,7 +11,7 @@ from callsheet.catalog.engines.environments import SQL
 from callsheet.catalog.engines.requirements import ReportedInventory, all_lacks, importance, named
 from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.comfy.node_forms import NodeForms, agreed, unpacked
-from callsheet.wire.worker.environment import MOST_SHOWN, Environment, Lack, Required
+from callsheet.wire.worker.environment import MAX_SHOWN, Environment, Lack, Required
 
 # A worker counts as online for this time after its last request.
 ALIVE_SECONDS = 90
@@ -19,7 +19,7 @@ ALIVE_SECONDS = 90
 PROVIDER = "self_hosted"
 WAITING = "Its jobs wait until a worker can run it."
 # Workers of one image share an environment, so few installations have more.
-MOST_ENVIRONMENTS = 20
+MAX_ENVIRONMENTS = 20
 
 
 class EnvironmentRow(NamedTuple):
@@ -55,9 +55,9 @@ class LiveEngines:
 
 
 def _listed(lacks: Sequence[Lack]) -> str:
-    shown = [named(lack) for lack in sorted(lacks, key=importance)[:MOST_SHOWN]]
-    if len(lacks) > MOST_SHOWN:
-        shown.append(f"{len(lacks) - MOST_SHOWN} more")
+    shown = [named(lack) for lack in sorted(lacks, key=importance)[:MAX_SHOWN]]
+    if len(lacks) > MAX_SHOWN:
+        shown.append(f"{len(lacks) - MAX_SHOWN} more")
     return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
@@ -69,7 +69,7 @@ class EngineRegister:
         """What is known about these node classes, and what the engines have."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["live_environments"].rows(
-                connection, EnvironmentRow, provider=PROVIDER, alive_seconds=ALIVE_SECONDS, limit=MOST_ENVIRONMENTS
+                connection, EnvironmentRow, provider=PROVIDER, alive_seconds=ALIVE_SECONDS, limit=MAX_ENVIRONMENTS
             )
         # Decompressing and parsing megabytes would delay other requests.
         return await asyncio.to_thread(_known, rows, sorted(set(classes)))

@@ -21,9 +21,9 @@ from callsheet.wire.plurals import counted
 from callsheet.wire.worker.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
 
 # Maximum number of missing things that are stored for an environment and a workflow.
-MOST_LACKS = 20
+MAX_MISSING = 20
 # Maximum number of missing things that a sentence names. It counts the others.
-MOST_NAMED = 5
+MAX_NAMED = 5
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
@@ -74,7 +74,7 @@ def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
 
 def lacks(required: Required, inventory: ReportedInventory) -> list[Lack]:
     """The first things that the engines lack."""
-    return list(islice(all_lacks(required, inventory), MOST_LACKS))
+    return list(islice(all_lacks(required, inventory), MAX_MISSING))
 
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
@@ -88,10 +88,10 @@ def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
 
 
 def _listed(parts: Sequence[str], conjunction: str) -> str:
-    if len(parts) > MOST_NAMED:
+    if len(parts) > MAX_NAMED:
         # More may be missing than is stored.
-        least = "at least " if len(parts) >= MOST_LACKS else ""
-        return f"{', '.join(parts[:MOST_NAMED])} and {least}{len(parts) - MOST_NAMED} more"
+        least = "at least " if len(parts) >= MAX_MISSING else ""
+        return f"{', '.join(parts[:MAX_NAMED])} and {least}{len(parts) - MAX_NAMED} more"
     *others, last = parts
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 

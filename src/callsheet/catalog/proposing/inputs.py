@@ -15,9 +15,9 @@ from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, fit
 from callsheet.providers.comfy.node_forms import InputForm, NodeForm
 from callsheet.wire.catalog import (
     FILES,
-    LARGEST_NUMBER,
-    LONGEST_TEXT,
-    MOST_CHOICES,
+    MAX_CHOICES,
+    MAX_NUMBER,
+    MAX_TEXT_LENGTH,
     Limits,
     Property,
     PropertyType,
@@ -26,12 +26,12 @@ from callsheet.wire.catalog import (
 SEEDS = ("seed", "noise_seed")
 WHOLE = (*SEEDS, "steps")
 # A maximum of 2^64 - 1 is 2^64 as a float, which engines refuse.
-_BELOW_LARGEST = math.nextafter(float(LARGEST_NUMBER), 0)
+_BELOW_LARGEST = math.nextafter(float(MAX_NUMBER), 0)
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _LETTERS = re.compile(r"[\W_]+")
 _NOT_KEY = re.compile(r"[^a-z0-9]+")
-LONGEST_KEY = 50
-LONGEST_LABEL = 200
+MAX_KEY_LENGTH = 50
+MAX_LABEL_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def declared_type(form: InputForm | None) -> PropertyType | None:
 def takes_value(kind: PropertyType, value: object) -> bool:
     """Whether a value of the graph can be the default of a property of this type."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_usable_number = is_number and abs(value) <= LARGEST_NUMBER  # type: ignore[arg-type]
-    is_usable_text = isinstance(value, str) and len(value) <= LONGEST_TEXT and not CONTROL.search(value)
+    is_usable_number = is_number and abs(value) <= MAX_NUMBER  # type: ignore[arg-type]
+    is_usable_text = isinstance(value, str) and len(value) <= MAX_TEXT_LENGTH and not CONTROL.search(value)
     match kind:
         case PropertyType.NUMBER:
             return is_usable_number
@@ -104,7 +104,7 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
     if kind is PropertyType.CHOICE:
         choices = [*(form.choices or ())] if form is not None else []
         known = [each for each in (choices if value in choices else [value, *choices]) if takes_value(kind, each)]
-        return Limits(choices=known[:MOST_CHOICES]) if known else Limits()
+        return Limits(choices=known[:MAX_CHOICES]) if known else Limits()
     if kind is not PropertyType.NUMBER:
         return Limits()
     if form is None or form.kind not in ("integer", "number"):
@@ -112,12 +112,12 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
         if not source.is_seed:
             return Limits(integer=is_whole)
         # Some nodes use -1 for "any".
-        return Limits(integer=is_whole, min=min(0, value or 0), max=LARGEST_NUMBER - 1)
+        return Limits(integer=is_whole, min=min(0, value or 0), max=MAX_NUMBER - 1)
     is_whole = form.kind == "integer" and (value is None or float(value).is_integer())
     low, high = _widened(form.min, value, min), _widened(form.max, value, max)
     if low is not None and high is not None and low > high:
         low = high = None
-    has_step = form.step is not None and 0 < form.step <= LARGEST_NUMBER
+    has_step = form.step is not None and 0 < form.step <= MAX_NUMBER
     # Every whole number is a multiple of 1.
     step = None if not has_step or (is_whole and form.step == 1) else form.step
     limits = Limits(integer=is_whole, min=low, max=high, step=step)
@@ -125,10 +125,10 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
 
 
 def _widened(limit: float | None, value: float | None, outermost: Any) -> float | None:
-    if limit is None or abs(limit) > LARGEST_NUMBER:
+    if limit is None or abs(limit) > MAX_NUMBER:
         return None
     known = limit if value is None else outermost(limit, value)
-    is_below = limit == LARGEST_NUMBER - 1 and (value is None or value <= _BELOW_LARGEST)
+    is_below = limit == MAX_NUMBER - 1 and (value is None or value <= _BELOW_LARGEST)
     return _BELOW_LARGEST if is_below else float(known)
 
 
@@ -147,7 +147,7 @@ def words(key: str) -> str:
 
 def key_of(name: str) -> str:
     """The name of an input as the key of a property."""
-    clean = _NOT_KEY.sub("_", name.lower()).strip("_")[:LONGEST_KEY].strip("_")
+    clean = _NOT_KEY.sub("_", name.lower()).strip("_")[:MAX_KEY_LENGTH].strip("_")
     return clean if clean[:1].isalpha() else f"value_{clean}".strip("_")
 
 
@@ -157,7 +157,7 @@ def own_title(node: Mapping[str, Any], form: NodeForm | None) -> str | None:
     title = about.get("title") if isinstance(about, Mapping) else None
     if not isinstance(title, str):
         return None
-    shown = " ".join("".join(each if each.isprintable() else " " for each in title).split())[:LONGEST_LABEL]
+    shown = " ".join("".join(each if each.isprintable() else " " for each in title).split())[:MAX_LABEL_LENGTH]
     plain, of_class = _letters(shown), _letters(str(node["class_type"]))
     if form is not None and form.title is not None:
         is_usual = plain in (_letters(form.title), of_class)

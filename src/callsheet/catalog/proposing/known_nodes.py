@@ -23,4 +23,4 @@ OUTPUTS: Mapping[str, int] = MappingProxyType(
     {class_type: count for count, names in _BY_COUNT.items() for class_type in names.split()}
 )
 # Highest number of outputs of a node that is not listed above. The largest known nodes have some dozens.
-MOST_OUTPUTS = 500
+MAX_OUTPUTS = 500

@@ -13,7 +13,7 @@ from callsheet.catalog.graphs import Graph
 from callsheet.catalog.proposing.chosen import ChosenProperty
 from callsheet.catalog.proposing.draft import Proposal
 from callsheet.catalog.proposing.inputs import (
-    LONGEST_LABEL,
+    MAX_LABEL_LENGTH,
     NodeInput,
     declared_type,
     key_of,
@@ -88,7 +88,7 @@ def inputs_of(graph: Graph, forms: NodeForms | None = None) -> Iterator[Proposed
             title = own_title(graph[source.node_id], proposal.forms.get(source.class_type))
             label = words(key_of(source.name))
             if title:
-                label = title if types[0] in FILES else f"{title}: {label}"[:LONGEST_LABEL]
+                label = title if types[0] in FILES else f"{title}: {label}"[:MAX_LABEL_LENGTH]
             limits = limits_of(types[0], source)
             yield ProposedInput(source.node_id, source.name, source.value, types, label, limits)
 

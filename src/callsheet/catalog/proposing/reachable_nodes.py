@@ -13,7 +13,7 @@ from callsheet.providers.comfy.file_inputs import is_link
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.plurals import counted
 
-MOST_UNUSED = 100
+MAX_UNUSED = 100
 # Only the engine knows which classes produce results. The names of most of them contain these words.
 _OUTPUT = re.compile(r"save|preview|combine|output|export|upload|display|show|print|send|write", re.IGNORECASE)
 
@@ -21,13 +21,13 @@ _OUTPUT = re.compile(r"save|preview|combine|output|export|upload|display|show|pr
 def check_reach(graph: Graph, output_node_id: str | None) -> list[FieldProblem]:
     """Problems of a checked graph. Without an output node, every output counts."""
     unused = graph.keys() - _needed(graph, output_node_id)
-    if len(unused) <= MOST_UNUSED:
+    if len(unused) <= MAX_UNUSED:
         return []
     some = ", ".join(sorted(unused, key=lambda node_id: (len(node_id), node_id))[:5])
     reason = (
         f"The graph has {counted(len(unused), 'node that leads', 'nodes that lead')} to no output, for example "
         f"{some[:200]}. "
-        f"The limit is {MOST_UNUSED}. Remove them from the graph."
+        f"The limit is {MAX_UNUSED}. Remove them from the graph."
     )
     return [FieldProblem("graph", reason)]
 

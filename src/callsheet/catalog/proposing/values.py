@@ -13,7 +13,7 @@ from typing import Any
 from callsheet.catalog.proposing.chosen import ChosenProperty, Unusable
 from callsheet.catalog.proposing.draft import Proposal
 from callsheet.catalog.proposing.inputs import (
-    LONGEST_LABEL,
+    MAX_LABEL_LENGTH,
     WHOLE,
     NodeInput,
     declared_type,
@@ -24,7 +24,7 @@ from callsheet.catalog.proposing.inputs import (
 )
 from callsheet.providers.comfy.file_inputs import nodes_that_name_files, takes_file
 from callsheet.providers.comfy.models import is_model_file
-from callsheet.wire.catalog import FILES, LARGEST_NUMBER, MOST_PROPERTIES, PropertyType
+from callsheet.wire.catalog import FILES, MAX_NUMBER, MAX_PROPERTIES, PropertyType
 
 WRITTEN = re.compile(r"\{\{([a-z][a-z0-9_]{0,62})\}\}")
 _NUMBERS = (*WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model", "strength_clip")
@@ -87,7 +87,7 @@ def propose_values(
             types = types_of(source, source.node_id in of_files)
             _add_chosen(proposal, source, chosen.type or next(iter(types), None), chosen)
         elif everything and (kind := _value_type(source)) is not None:
-            if len(proposal.properties) >= MOST_PROPERTIES:
+            if len(proposal.properties) >= MAX_PROPERTIES:
                 proposal.left_out += 1
                 continue
             key = proposal.key(key_of(source.name))
@@ -114,9 +114,7 @@ def _value_type(source: NodeInput) -> PropertyType | None:
         return kind if value in (form.choices or ()) and not is_model_file(value) else None
     usual = (PropertyType.BOOLEAN, PropertyType.NUMBER)
     found = next((each for each in usual if takes_value(each, value)), None)
-    return (
-        found if kind in (None, found) and (found is not PropertyType.NUMBER or abs(value) < LARGEST_NUMBER) else None
-    )
+    return found if kind in (None, found) and (found is not PropertyType.NUMBER or abs(value) < MAX_NUMBER) else None
 
 
 def use_titles(proposal: Proposal) -> None:
@@ -129,5 +127,5 @@ def use_titles(proposal: Proposal) -> None:
         node = proposal.graph[node_id]
         title = own_title(node, proposal.forms.get(node["class_type"]))
         if title is not None:
-            label = f"{title}: {each.label}"[:LONGEST_LABEL] if count[node_id] > 1 else title
+            label = f"{title}: {each.label}"[:MAX_LABEL_LENGTH] if count[node_id] > 1 else title
             proposal.properties[place] = each.model_copy(update={"label": label})

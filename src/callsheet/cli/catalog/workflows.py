@@ -13,7 +13,7 @@ from callsheet.cli.catalog.catalog import AS_JSON, LISTED, with_catalog
 from callsheet.cli.catalog.workflow_properties import PROPERTY, chosen_properties, limits_text
 from callsheet.cli.shared.console import agrees, checked, err, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import MOST_PROPERTIES, CreateWorkflow, UpdateWorkflow, WorkflowDetail
+from callsheet.wire.catalog import MAX_PROPERTIES, CreateWorkflow, UpdateWorkflow, WorkflowDetail
 from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ REQUIREMENTS = typer.Option(
     help='What an engine must have, as JSON, for example {"ignore": ["a.safetensors"]}. Default {}: what the graph '
     "names.",
 )
-LARGEST_FILE = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 @workflows.command("import")
@@ -157,7 +157,7 @@ def _read_graph(file: Path) -> dict[str, Any]:
     from callsheet.catalog.graphs import bare_graph, check_graph
 
     try:
-        if file.stat().st_size > LARGEST_FILE:
+        if file.stat().st_size > MAX_FILE_BYTES:
             raise OperatorError(f"{file} is too large to be a workflow.")
         # Of bytes, `loads` finds the encoding: editors on Windows start a file with a byte order mark.
         graph = json.loads(file.read_bytes())
@@ -241,7 +241,7 @@ def _show_proposal(proposal: Proposal, output: ProposedOutput, *, all_outputs: b
     if proposal.left_out:
         out.print(
             f"{counted(proposal.left_out, 'more input')} could be properties, but a workflow has at most "
-            f"{counted(MOST_PROPERTIES, 'property', 'properties')}. "
+            f"{counted(MAX_PROPERTIES, 'property', 'properties')}. "
             "Choose some with --property."
         )
     if not proposal.forms:

@@ -30,7 +30,7 @@ from callsheet.worker.engines.ports import HOST
 
 ANSWER_SECONDS = 5.0
 # For the files of one job and its result.
-LEAST_FREE_BYTES = 2 * GIBIBYTE
+MIN_FREE_BYTES = 2 * GIBIBYTE
 ADVICE = "Run `callsheet fleets tokens create FLEET` on the control plane, and set FLEET_SECRET here to what it prints."
 
 
@@ -167,7 +167,7 @@ def _directory(settings: Settings) -> SettingsFinding:
     if not _is_writable(place):
         message, advice = f"{settings.home} cannot be written to.", "Set CALLSHEET_HOME to a directory of this user."
         return SettingsFinding("disk", "problem", message, advice)
-    wanted = settings.worker.cache_bytes + LEAST_FREE_BYTES
+    wanted = settings.worker.cache_bytes + MIN_FREE_BYTES
     message = f"{gibibytes(free)} are free at {place}."
     if free < wanted:
         return SettingsFinding(

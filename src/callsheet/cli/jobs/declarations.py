@@ -13,7 +13,7 @@ from callsheet.cli.shared.console import checked
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.pipelines.pipelines import CreatePipeline, NewStep, Pipeline, Step
 
-LARGEST_FILE = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 # Fields that distinguish steps, and fields that the control plane sets.
 IDENTITY = {"id", "name", "position"}
 # Fields that are derived from the name and the workflow unless the file sets them: a new step has nothing to compare.
@@ -37,7 +37,7 @@ class Change:
 
 def read_declaration(file: Path) -> CreatePipeline:
     try:
-        if file.stat().st_size > LARGEST_FILE:
+        if file.stat().st_size > MAX_FILE_BYTES:
             raise OperatorError(f"{file} is too large for the declaration of a pipeline.")
         # Editors on Windows start a text with a byte order mark.
         declared = tomllib.loads(file.read_text("utf-8-sig"))

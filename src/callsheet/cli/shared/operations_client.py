@@ -23,7 +23,7 @@ from callsheet.wire.operate.scaling import FleetScaling
 Result = TypeVar("Result")
 PAGE = 100
 # For lists that are read completely.
-LARGEST_PAGE = 200
+MAX_PAGE = 200
 
 
 def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitable[Result]]) -> Result:
@@ -75,7 +75,7 @@ class OperationsClient(Client):
         cursor: str | None = None
         while True:
             after = f"&cursor={cursor}" if cursor else ""
-            path = f"/api/admin/dispatches?finished=true&limit={LARGEST_PAGE}{after}"
+            path = f"/api/admin/dispatches?finished=true&limit={MAX_PAGE}{after}"
             page = await self._ask(Page[Dispatch], "GET", path)
             yield page.items
             cursor = page.next_cursor

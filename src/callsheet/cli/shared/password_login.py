@@ -10,7 +10,7 @@ import socket
 from callsheet.cli.shared.client import Client
 from callsheet.wire.identity import CreatedKey, Me
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 def key_for(url: str, email: str, password: str) -> str:
@@ -19,7 +19,7 @@ def key_for(url: str, email: str, password: str) -> str:
 
 async def _key_for(url: str, email: str, password: str) -> str:
     async with SessionClient(url) as client:
-        return await client.create_key(email, password, f"callsheet login on {socket.gethostname()}"[:LONGEST_NAME])
+        return await client.create_key(email, password, f"callsheet login on {socket.gethostname()}"[:MAX_NAME_LENGTH])
 
 
 class SessionClient(Client):

@@ -26,7 +26,7 @@ from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import Task, job_id_of, response_of
 
 # Maximum in bytes. A file name has 255, and the slug of an effect up to 100.
-LONGEST_STEM = 130
+MAX_STEM_LENGTH = 130
 # If a job waits, the reason is requested after this time, and again at this interval.
 EXPLAIN_SECONDS = 3.0
 
@@ -244,7 +244,7 @@ async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list
 def shortened(stem: str) -> str:
     """Shortens a name so that effect, number and extension fit into a file name."""
     name = os.fsencode(stem)
-    return stem if len(name) <= LONGEST_STEM else name[:LONGEST_STEM].decode("utf-8", "ignore")
+    return stem if len(name) <= MAX_STEM_LENGTH else name[:MAX_STEM_LENGTH].decode("utf-8", "ignore")
 
 
 def free_name(path: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from callsheet.cli.shared.client import media_type
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import FILES, LARGEST_NUMBER, Effect, EffectProperty, PropertyType
+from callsheet.wire.catalog import FILES, MAX_NUMBER, Effect, EffectProperty, PropertyType
 from callsheet.wire.plurals import counted
 
 
@@ -124,7 +124,7 @@ def _number(each: EffectProperty, text: str) -> int | float:
     except (ValueError, RecursionError):
         value = None
     # NaN is within no limits.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
         raise OperatorError(f"{each.key}: {text!r} is not a number.")
     low, high = each.limits.min, each.limits.max
     if low is not None and value < low:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import asyncpg
 
 from callsheet.fleet.fleets.placement import find_workflows
-from callsheet.fleet.operate.metrics import MOST_QUEUED
+from callsheet.fleet.operate.metrics import MAX_QUEUED
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit_log import record
@@ -70,7 +70,7 @@ class Fleets:
                 FleetWorkflow,
                 fleet_id=fleet_id,
                 alive_seconds=ALIVE_SECONDS,
-                most=MOST_QUEUED,
+                most=MAX_QUEUED,
                 most_groups=SHOWN_GROUPS,
             )
 

@@ -15,8 +15,8 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.operate.operations import LoopMetrics, Metrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 
-MOST_QUEUED = 1000
-MOST_FINISHED = 50_000
+MAX_QUEUED = 1000
+MAX_FINISHED = 50_000
 
 
 class WorkflowQueue(NamedTuple):
@@ -138,7 +138,7 @@ class FleetOverview:
 
     async def _queues(self) -> tuple[list[WorkflowQueue], list[QueueHead], WorkerCounts]:
         async with self._databases.central.ordinary() as connection:
-            queues = await OVERVIEW_SQL["queue_depth"].rows(connection, WorkflowQueue, most=MOST_QUEUED)
+            queues = await OVERVIEW_SQL["queue_depth"].rows(connection, WorkflowQueue, most=MAX_QUEUED)
             heads = await OVERVIEW_SQL["queue_heads"].rows(connection, QueueHead)
             workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
@@ -152,7 +152,7 @@ class FleetOverview:
 
     async def _finished(self) -> list[FinishedJobs]:
         async with self._databases.central.ordinary() as connection:
-            return await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MOST_FINISHED)
+            return await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MAX_FINISHED)
 
     def loops(self) -> list[LoopMetrics]:
         """The background loops of this process."""
@@ -214,6 +214,6 @@ def _workflow(
 
 
 def _since(finished: Sequence[FinishedJobs], now: datetime) -> datetime:
-    if finished and finished[0].looked_at == MOST_FINISHED:
+    if finished and finished[0].looked_at == MAX_FINISHED:
         return finished[0].since
     return now - timedelta(hours=1)

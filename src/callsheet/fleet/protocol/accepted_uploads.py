@@ -10,9 +10,9 @@ from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.loops import Loop
 
 # The number of objects that S3 deletes with one request.
-MOST_AT_ONCE = 1000
+MAX_AT_ONCE = 1000
 # Maximum number of uploads that wait for deletion. The sweep of the job's folder deletes further uploads.
-MOST_WAITING = 100_000
+MAX_WAITING = 100_000
 
 
 class AcceptedUploads(Loop):
@@ -30,11 +30,11 @@ class AcceptedUploads(Loop):
         self._keys: list[str] = []
 
     def add(self, keys: Iterable[str]) -> None:
-        if len(self._keys) < MOST_WAITING:
+        if len(self._keys) < MAX_WAITING:
             self._keys.extend(keys)
 
     async def tick(self, now: datetime) -> bool:
-        batch, self._keys = self._keys[:MOST_AT_ONCE], self._keys[MOST_AT_ONCE:]
+        batch, self._keys = self._keys[:MAX_AT_ONCE], self._keys[MAX_AT_ONCE:]
         await discard(self._storage, batch)
         return bool(self._keys)
 

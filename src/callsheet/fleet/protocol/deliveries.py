@@ -15,7 +15,7 @@ from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.submit.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
-from callsheet.media.storage.port import LONGEST_URL_SECONDS
+from callsheet.media.storage.port import MAX_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.protocol import (
@@ -29,7 +29,7 @@ from callsheet.wire.worker.protocol import (
 )
 
 # Maximum number of cached jobs that workers hold. Each entry takes some hundred bytes.
-MOST_REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 # Minimum time for a service to read a URL that it got.
 SERVICE_SECONDS = 3600
 
@@ -160,13 +160,13 @@ class Deliveries:
 
     def _remember(self, started: StartedLease) -> ExpectedOutput:
         expected = self._expected[started.lease.tenant_id, started.lease.job_id] = ExpectedOutput.of(started)
-        if len(self._expected) > MOST_REMEMBERED:
+        if len(self._expected) > MAX_REMEMBERED:
             self._expected.popitem(last=False)
         return expected
 
 
 def url_seconds(ttl_seconds: float) -> int:
-    return min(LONGEST_URL_SECONDS, max(1, math.ceil(ttl_seconds)))
+    return min(MAX_URL_SECONDS, max(1, math.ceil(ttl_seconds)))
 
 
 def stored_assets(payload: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any], str]]:

@@ -19,7 +19,7 @@ from callsheet.fleet.registry.worker_log import Event, write
 from callsheet.fleet.sql import CAPACITY_SQL, REGISTRATION_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.comfy.models import is_model_file
-from callsheet.wire.worker.environment import LONGEST_NAME, Lack
+from callsheet.wire.worker.environment import MAX_NAME_LENGTH, Lack
 from callsheet.wire.worker.protocol import RefusedInput
 
 
@@ -96,7 +96,7 @@ def missing_for(
     classes = {node["class_type"] for node in graph.values()}
     for refused in inputs:
         if refused.input_name is None:
-            if refused.node_class in classes and len(refused.node_class) <= LONGEST_NAME:
+            if refused.node_class in classes and len(refused.node_class) <= MAX_NAME_LENGTH:
                 yield Lack(kind="node_class", name=refused.node_class)
             continue
         named = graph.get(refused.node_id, {}).get("inputs", {}).get(refused.input_name)
@@ -105,7 +105,7 @@ def missing_for(
         if any(placeholder in refused.value for placeholder in placeholders):
             continue
         if is_model_file(refused.value):
-            yield Lack(kind="model", name=refused.value[:LONGEST_NAME])
+            yield Lack(kind="model", name=refused.value[:MAX_NAME_LENGTH])
         else:
             choice = f"{refused.value} of {refused.node_class}.{refused.input_name}"
-            yield Lack(kind="choice", name=choice[:LONGEST_NAME])
+            yield Lack(kind="choice", name=choice[:MAX_NAME_LENGTH])

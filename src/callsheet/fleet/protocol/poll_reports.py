@@ -20,7 +20,7 @@ from callsheet.toolbox.loops import Loop
 from callsheet.wire.worker.protocol import PollRequest, ReportedDisk, ReportedEngine
 
 # The most series of /metrics with a worker's name. Of more workers, those with the least free space are shown.
-MOST_SERIES = 1000
+MAX_SERIES = 1000
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class PollReports(Loop):
             raise
         async with self._databases.central.ordinary() as connection:
             self.disks = await PROTOCOL_SQL["disks_of_workers"].rows(
-                connection, FreeDisk, alive_seconds=ALIVE_SECONDS, limit=MOST_SERIES
+                connection, FreeDisk, alive_seconds=ALIVE_SECONDS, limit=MAX_SERIES
             )
 
     async def _write(self, reported: dict[str, _Reported]) -> None:

@@ -39,7 +39,7 @@ HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 
 # Maximum number of open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and
 # a waiter entry.
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 # If a worker does not know its lease after this time, the response was lost.
 UNKNOWN_AFTER_SECONDS = 60.0
 # A worker that waited longer may have been revoked, reassigned or given another job meanwhile.
@@ -89,7 +89,7 @@ class WorkerPolls:
     async def response(self, header: str | None, request: PollRequest, receive: Receive) -> PollResponse:
         token = token_in(header)
         polls_of_token = self._open_polls.setdefault(token, [])
-        if len(polls_of_token) >= MOST_AT_ONCE:
+        if len(polls_of_token) >= MAX_AT_ONCE:
             raise RateLimited(1)
         open_poll = _OpenPoll(time.monotonic(), is_alone=not polls_of_token, poll_id=request.poll_id)
         predecessors = [

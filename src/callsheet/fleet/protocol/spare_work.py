@@ -10,7 +10,7 @@ from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database.databases import Databases
 
 # Maximum number of jobs that are counted per lane. A fleet with more free slots than this does not need to prefetch.
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 
 
 class RouteQueue(NamedTuple):
@@ -33,7 +33,7 @@ class SpareWork:
                 workflow_ids=list(criteria.workflow_ids),
                 stage=criteria.stage,
                 providers=list(criteria.providers),
-                most=MOST_COUNTED,
+                most=MAX_COUNTED,
             )
         queued = {(row.workflow_id, criteria.stage, row.provider): row.queued for row in rows if row.queued}
         crews = await self._capacity.of(list(queued))

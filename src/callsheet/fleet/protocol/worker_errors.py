@@ -20,7 +20,7 @@ from callsheet.wire.worker.protocol import TRACEBACK, FailRequest, WorkerError
 FALLBACK = "Processing failed."
 # One less than the limit of the protocol: a text with the length of the limit was cut, perhaps in the middle of a
 # secret.
-LONGEST_RAW = TRACEBACK - 1
+MAX_RAW_LENGTH = TRACEBACK - 1
 DEFAULT_TYPE = "worker_error"
 TIMES_ENCODED = 2
 
@@ -106,7 +106,7 @@ def _parsed(raw: JsonValue) -> JsonValue:
             raw = json.loads(raw)
         except (ValueError, RecursionError):
             break
-    return redact_start(raw, LONGEST_RAW) if isinstance(raw, str) else redact_json(raw)
+    return redact_start(raw, MAX_RAW_LENGTH) if isinstance(raw, str) else redact_json(raw)
 
 
 def _message_in(engine: Mapping[str, Any]) -> str:
@@ -151,9 +151,9 @@ def _type_of(*candidates: object) -> str:
 def _details(error: WorkerError, raw: JsonValue) -> dict[str, Any] | None:
     details: dict[str, Any] = dict(error.details or {})
     if error.message and error.message != raw:
-        details["message"] = cut(error.message, LONGEST_RAW)
+        details["message"] = cut(error.message, MAX_RAW_LENGTH)
     if raw:
-        details["reported"] = cut(raw, LONGEST_RAW) if isinstance(raw, str) else raw
+        details["reported"] = cut(raw, MAX_RAW_LENGTH) if isinstance(raw, str) else raw
     return details or None
 
 
@@ -163,4 +163,4 @@ def _text_of(traceback: object) -> str | None:
     if not isinstance(traceback, str) or not traceback:
         return None
     # PostgreSQL cannot store every character, and JSON inside JSON may contain any.
-    return cut(traceback, LONGEST_RAW).replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return cut(traceback, MAX_RAW_LENGTH).replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -27,7 +27,7 @@ from callsheet.toolbox.redaction.sanitizing import clean_line
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from callsheet.wire.plurals import counted
-from callsheet.wire.worker.environment import MOST_SHOWN, CannotRun, Environment
+from callsheet.wire.worker.environment import MAX_SHOWN, CannotRun, Environment
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -38,7 +38,7 @@ ALIVE_SECONDS = live_engines.ALIVE_SECONDS
 # Minimum time between two reports of a worker. A restarted engine may have other nodes, but engines do not restart more
 # often than this.
 REPORT_SECONDS = 1.0
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class LockedWorkerRow(NamedTuple):
@@ -126,7 +126,7 @@ class WorkerRegistry:
     def _check_pace(self, worker_id: str) -> None:
         """Limits the rate: each environment is a row of up to a megabyte, and one worker must not fill the database."""
         now = time.monotonic()
-        if len(self._reported) > MOST_REMEMBERED:
+        if len(self._reported) > MAX_REMEMBERED:
             self._reported = {name: at for name, at in self._reported.items() if now - at < REPORT_SECONDS}
         if now - self._reported.get(worker_id, -REPORT_SECONDS) < REPORT_SECONDS:
             raise RateLimited(math.ceil(REPORT_SECONDS))
@@ -261,7 +261,7 @@ class WorkerRegistry:
 
 async def workflows_it_cannot_run(connection: Connection, worker_id: str) -> list[CannotRun]:
     """The assigned workflows for which the worker lacks something."""
-    return await REGISTRATION_SQL["cannot_run"].rows(connection, CannotRun, worker_id=worker_id, limit=MOST_SHOWN)
+    return await REGISTRATION_SQL["cannot_run"].rows(connection, CannotRun, worker_id=worker_id, limit=MAX_SHOWN)
 
 
 async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int, ...]) -> None:

@@ -26,7 +26,7 @@ BATCH = 100
 # During this time, the response to a removed worker's token says to register again. After that, the token is unknown.
 TOKEN_DAYS = 30
 # During a pause this long, no worker could send a request, so last_seen_at means nothing.
-LONGEST_PAUSE_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 60.0
 
 
 class StaleWorker(NamedTuple):
@@ -112,7 +112,7 @@ class WorkerSweeper(Loop):
         """Whether this process could see workers for at least `stale_seconds`. After a restart or a database outage all
         workers look stale, although all of them are about to send requests."""
         moment = self._clock.monotonic()
-        if self._last_look is None or moment - self._last_look > LONGEST_PAUSE_SECONDS:
+        if self._last_look is None or moment - self._last_look > MAX_PAUSE_SECONDS:
             self._watching_since = moment
         self._last_look = moment
         assert self._watching_since is not None

@@ -29,7 +29,7 @@ log = get_logger(__name__)
 SQL = statements("callsheet.identity")
 PREFIX = "cs"
 SHOWN_CHARACTERS = 11
-LONGEST_LIFE = timedelta(days=3653)
+MAX_LIFETIME = timedelta(days=3653)
 KEYS_PER_HOUR = 100
 RATE_SECONDS = 3600
 
@@ -51,7 +51,7 @@ def chosen_scopes(role: Role, wanted: Sequence[KeyScope] | None) -> Sequence[str
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:
-    if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
+    if expires_at is not None and not now < expires_at <= now + MAX_LIFETIME:
         raise InvalidRequest.field("expires_at", "The time must be in the future, and at most ten years from now.")
 
 

@@ -27,7 +27,7 @@ UNKNOWN_FAILURES = 50
 # Details of the line that is written once per window if there were more failures.
 OF_A_WINDOW = {"window_seconds": WINDOW_SECONDS}
 # A proxy may write any text as a network address.
-LONGEST_ADDRESS = 64
+MAX_ADDRESS_LENGTH = 64
 
 
 class LoginAudit:
@@ -38,7 +38,7 @@ class LoginAudit:
     async def succeeded(self, connection: Connection, user_id: UUID, tenant_id: UUID, address: str) -> None:
         """Records a login, in the transaction that creates the session."""
         if await self._count(connection, "logins listed", str(user_id)) <= LOGINS:
-            details = {"address": address[:LONGEST_ADDRESS]}
+            details = {"address": address[:MAX_ADDRESS_LENGTH]}
             await record(connection, user_actor(user_id), LOGIN, "user", user_id, tenant_id, **details)
 
     async def failed(self, user: tuple[UUID, UUID] | None, address: str, where: str = "login") -> None:
@@ -60,7 +60,7 @@ class LoginAudit:
             elif own > limit:
                 await record(connection, ANONYMOUS, UNLISTED, "user", user_id, tenant_id, **OF_A_WINDOW)
             else:
-                details = {"address": address[:LONGEST_ADDRESS], "where": where}
+                details = {"address": address[:MAX_ADDRESS_LENGTH], "where": where}
                 await record(connection, ANONYMOUS, FAILED, "user", user_id, tenant_id, **details)
 
     async def _count(self, connection: Connection, kind: str, value: str) -> int:

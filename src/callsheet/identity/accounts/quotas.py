@@ -21,7 +21,7 @@ NAMES = tuple(QuotaLimits.model_fields)
 # The limits are cached for this time, because every upload and every job needs them. A change applies in every process
 # after this time.
 FRESH_SECONDS = 5.0
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class QuotaRow(NamedTuple):
@@ -112,7 +112,7 @@ class Quotas:
         return QuotaLimits(**{**self._defaults, **own})
 
     def _remember(self, tenant_id: UUID, own: Mapping[str, int]) -> QuotaLimits:
-        if len(self._remembered) >= MOST_REMEMBERED:
+        if len(self._remembered) >= MAX_REMEMBERED:
             self._remembered.clear()
         limits = self.limits(own) if own else self._usual
         self._remembered[tenant_id] = self._clock.monotonic(), limits

@@ -21,13 +21,13 @@ from callsheet.wire.identity import Mail
 
 log = get_logger(__name__)
 # The delay doubles each time, up to an hour: the last attempt is about six hours after the first.
-MOST_ATTEMPTS = 12
+MAX_ATTEMPTS = 12
 # Normally a mail is sent within seconds. After this time, three attempts have failed.
 LATE_SECONDS = 600
 # A mail that was given up causes an alert for this time.
 FAILED_SECONDS = 86_400
-MOST_COUNTED = 1000
-LONGEST_ERROR = 500
+MAX_COUNTED = 1000
+MAX_ERROR_LENGTH = 500
 
 INVITATION = """You are invited to {tenant} on Callsheet, as {role}.
 
@@ -129,7 +129,7 @@ class MailSender(Loop):
     async def unsent(self) -> UnsentMails:
         async with self._databases.central.ordinary() as connection:
             unsent = await SQL["count_unsent_mails"].row(
-                connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MOST_COUNTED
+                connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MAX_COUNTED
             )
         assert unsent is not None
         return unsent
@@ -158,12 +158,12 @@ class MailSender(Loop):
         try:
             await self._mailer.send(to, subject, text)
         except (OSError, smtplib.SMTPException, MailRefused) as error:
-            give_up = isinstance(error, MailRefused) or mail.attempts >= MOST_ATTEMPTS
+            give_up = isinstance(error, MailRefused) or mail.attempts >= MAX_ATTEMPTS
             # The recipient is not logged: more people read logs than the list of mails.
             log.warning("mail.not_sent", mail=mail.id, attempt=mail.attempts, given_up=give_up, error=str(error))
             async with self._databases.central.transaction() as connection:
                 await SQL["mail_was_not_sent"].run(
-                    connection, id=mail.id, error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR], give_up=give_up
+                    connection, id=mail.id, error=f"{type(error).__name__}: {error}"[:MAX_ERROR_LENGTH], give_up=give_up
                 )
             return False
         return True

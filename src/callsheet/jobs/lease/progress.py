@@ -27,15 +27,15 @@ from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.wire.jobs import JobPreview, JobProgress
-from callsheet.wire.worker.traces import LONGEST_NODE_ID
+from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH
 
-MOST_PREVIEW_BYTES = 65_536
+MAX_PREVIEW_BYTES = 65_536
 # Image types that a browser shows in an <img> but does not execute.
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
-LONGEST_MESSAGE = 500
-LONGEST_ELAPSED_MS = 2**53
+MAX_MESSAGE_LENGTH = 500
+MAX_ELAPSED_MS = 2**53
 # Maximum number of a user's jobs that a stream shows at once. Other jobs are shown after these have ended.
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 
 
 class ProgressRow(NamedTuple):
@@ -102,15 +102,15 @@ class ProgressReport:
         percent = self.percent if self.percent is not None and math.isfinite(self.percent) else None
         elapsed = self.elapsed_ms if self.elapsed_ms is not None and math.isfinite(self.elapsed_ms) else None
         preview, kind = self.preview, self.preview_type
-        if not preview or len(preview) > MOST_PREVIEW_BYTES or kind not in PREVIEW_TYPES:
+        if not preview or len(preview) > MAX_PREVIEW_BYTES or kind not in PREVIEW_TYPES:
             preview = kind = None
         return ProgressReport(
             percent=None if percent is None else min(100.0, max(0.0, float(percent))),
             message=None if self.message is None else _one_line(self.message),
-            elapsed_ms=None if elapsed is None else min(LONGEST_ELAPSED_MS, max(0, round(elapsed))),
+            elapsed_ms=None if elapsed is None else min(MAX_ELAPSED_MS, max(0, round(elapsed))),
             preview=preview,
             preview_type=kind,
-            node_id=None if self.node_id is None else _one_line(self.node_id)[:LONGEST_NODE_ID],
+            node_id=None if self.node_id is None else _one_line(self.node_id)[:MAX_NODE_ID_LENGTH],
         )
 
     def after(self, earlier: ProgressReport) -> ProgressReport:
@@ -229,7 +229,7 @@ class Watch:
 
     async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
         rows = await PROGRESS_SQL["progress_of_user"].rows(
-            connection, ProgressRow, tenant_id=self._tenant_id, user_id=user_id, limit=MOST_AT_ONCE
+            connection, ProgressRow, tenant_id=self._tenant_id, user_id=user_id, limit=MAX_AT_ONCE
         )
         return await self._news(connection, rows)
 
@@ -301,5 +301,5 @@ def _latest(batch: Sequence[ReportOfRun]) -> list[ReportOfRun]:
 
 def _one_line(text: str) -> str:
     # PostgreSQL text cannot hold NUL or half of a surrogate pair.
-    shown = redact_start(text, LONGEST_MESSAGE).encode("utf-8", "replace").decode("utf-8")
+    shown = redact_start(text, MAX_MESSAGE_LENGTH).encode("utf-8", "replace").decode("utf-8")
     return "".join(character if character.isprintable() else " " for character in shown).strip()

@@ -10,7 +10,7 @@ from typing import Any
 from callsheet.wire.job_errors import reported_message
 
 # Number of characters of a message that are compared. The rest is often the output of another program.
-LONGEST_MESSAGE = 2000
+MAX_MESSAGE_LENGTH = 2000
 FINGERPRINT = r"^[0-9a-f]{16}$"
 _EXTENSIONS = "png|jpe?g|webp|gif|bmp|tiff?|mp4|webm|mov|mkv|avi|wav|mp3|flac|ogg|json|safetensors|ckpt|pt|pth|bin|py"
 # The order matters: a URL contains a path, and a path contains numbers.
@@ -34,7 +34,7 @@ _REPLACED = [
 
 def normalized(message: str) -> str:
     """The message as it is compared."""
-    text = " ".join(message[:LONGEST_MESSAGE].lower().split())
+    text = " ".join(message[:MAX_MESSAGE_LENGTH].lower().split())
     for pattern, instead in _REPLACED:
         text = pattern.sub(instead, text)
     return text

@@ -14,7 +14,7 @@ from callsheet.wire.jobs import JobStatus
 log = get_logger(__name__)
 CHANNEL = "job_events"
 # A job may make a thousand files.
-MOST_SIZES = 20
+MAX_SIZES = 20
 
 
 class Journal:
@@ -61,7 +61,7 @@ def _outputs(request: TransitionRequest) -> dict[str, Any]:
     return {
         "count": len(made),
         "types": sorted({each.mime_type for each in made}),
-        "sizes": [each.size for each in made[:MOST_SIZES]],
+        "sizes": [each.size for each in made[:MAX_SIZES]],
         "bytes": sum(each.size for each in made),
     }
 

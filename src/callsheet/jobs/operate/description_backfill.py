@@ -21,7 +21,7 @@ from callsheet.wire.catalog import PropertyType
 BATCH = 100
 # Maximum stored, compressed size of a payload. A graph has some kilobytes; a hundred of the largest payloads would not
 # fit into memory.
-MOST_PAYLOAD_BYTES = 65_536
+MAX_PAYLOAD_BYTES = 65_536
 
 
 class JobToDescribe(NamedTuple):
@@ -50,7 +50,7 @@ class DescriptionBackfill(Backfill):
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
             rows = await BACKFILL_SQL["jobs_to_describe"].rows(
-                connection, JobToDescribe, **after._asdict(), limit=self.batch, most_bytes=MOST_PAYLOAD_BYTES
+                connection, JobToDescribe, **after._asdict(), limit=self.batch, most_bytes=MAX_PAYLOAD_BYTES
             )
         described = await self._described([row for row in rows if row.is_bare])
         await hit(Failpoint.BACKFILL_READ_BEFORE_WRITE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.jobs.machine.fingerprints import LONGEST_MESSAGE, fingerprint_of
+from callsheet.jobs.machine.fingerprints import MAX_MESSAGE_LENGTH, fingerprint_of
 from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.backfills import Backfill, BackfillPlace
 from callsheet.plumbing.database.database import Database
@@ -36,7 +36,7 @@ class FingerprintBackfill(Backfill):
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
             rows = await BACKFILL_SQL["jobs_to_fingerprint"].rows(
-                connection, JobToFingerprint, **after._asdict(), limit=self.batch, longest=LONGEST_MESSAGE
+                connection, JobToFingerprint, **after._asdict(), limit=self.batch, longest=MAX_MESSAGE_LENGTH
             )
         found = [
             {

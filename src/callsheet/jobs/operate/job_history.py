@@ -26,10 +26,10 @@ from callsheet.wire.operate.waterfall import OperatorEvent, Waterfall
 from callsheet.wire.wallet import Transaction
 
 # An operator may retry a job any number of times. Only the newest attempts are shown.
-MOST_EVENTS = 1000
-MOST_TRACES = 20
-MOST_CALLS = 200
-MOST_TRANSACTIONS = 200
+MAX_EVENTS = 1000
+MAX_TRACES = 20
+MAX_CALLS = 200
+MAX_TRANSACTIONS = 200
 
 
 class TraceRow(NamedTuple):
@@ -72,7 +72,7 @@ class JobHistory:
         names = {"tenant_id": tenant_id, "job_id": job_id}
         async with self._central.ordinary() as connection:
             calls = await PROVIDER_CALL_SQL["provider_calls_of_job"].rows(
-                connection, ProviderCall, **names, limit=MOST_CALLS
+                connection, ProviderCall, **names, limit=MAX_CALLS
             )
         pool = await self._routing.pool_of_tenant(tenant_id)
         # All reads share one snapshot, so that the status matches the last event.
@@ -80,9 +80,9 @@ class JobHistory:
             job = await SQL["get_job"].row(connection, JobRow, **names)
             if job is None:
                 raise NotFound("There is no such job.")
-            events = await WATERFALL_SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MOST_EVENTS)
-            traces = await WATERFALL_SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MOST_TRACES)
-            transactions = await transactions_of_job(connection, tenant_id, job_id, MOST_TRANSACTIONS)
+            events = await WATERFALL_SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MAX_EVENTS)
+            traces = await WATERFALL_SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MAX_TRACES)
+            transactions = await transactions_of_job(connection, tenant_id, job_id, MAX_TRANSACTIONS)
             progress = await progress_of(connection, tenant_id, [job_id])
             now = await WATERFALL_SQL["now"].value(connection)
         async with self._central.ordinary() as connection:

@@ -29,7 +29,7 @@ from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operate.operations import AdminJob, Dispatch
 
 # Maximum number of rows that a filtered list reads per request.
-MOST_LOOKED_AT = 2000
+MAX_INSPECTED = 2000
 
 
 class DispatchOperations:
@@ -128,7 +128,7 @@ class JobOperations:
         pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
             window = await ADMIN_SQL["window_of_tenant"].row(
-                connection, JobWindow, tenant_id=tenant_id, before=before, most=MOST_LOOKED_AT
+                connection, JobWindow, tenant_id=tenant_id, before=before, most=MAX_INSPECTED
             )
             if window is None or window.smallest_id is None:
                 return Page(items=[], next_cursor=None)
@@ -146,7 +146,7 @@ class JobOperations:
         shown = await self._presenter.many(tenant_id, [admin_job_view(*job) for job in jobs])
         if is_cut:
             return Page(items=shown, next_cursor=str(shown[-1].id))
-        more = window.rows >= MOST_LOOKED_AT
+        more = window.rows >= MAX_INSPECTED
         return Page(items=shown, next_cursor=str(window.smallest_id) if more else None)
 
     async def list_of_user(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 # Maximum size of a job's search text: its index holds no more (migration 0020 of the pools).
-MOST_SEARCH_BYTES = 2000
-LONGEST_PROMPT = 2000
-LONGEST_TITLE = 200
+MAX_SEARCH_BYTES = 2000
+MAX_PROMPT_LENGTH = 2000
+MAX_TITLE_LENGTH = 200
 # Names of payload fields that may hold the prompt, the best first.
 PROMPTS = ("prompt", "positive_prompt", "text", "script", "message", "brief", "description", "url")
 _MEDIA = ("image", "video", "audio", "text")
@@ -32,16 +32,16 @@ class JobDescription:
         texts = self.texts or {}
         named = next((texts[name] for name in PROMPTS if texts.get(name)), None)
         found = named or max(texts.values(), key=len, default="")
-        return found[:LONGEST_PROMPT] or None
+        return found[:MAX_PROMPT_LENGTH] or None
 
     @property
     def search_text(self) -> str:
         parts = (self.title, *self.input_names, *(self.texts or {}).values())
-        return folded(" ".join(parts)).encode()[:MOST_SEARCH_BYTES].decode(errors="ignore")
+        return folded(" ".join(parts)).encode()[:MAX_SEARCH_BYTES].decode(errors="ignore")
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "title": self.title[:LONGEST_TITLE],
+            "title": self.title[:MAX_TITLE_LENGTH],
             "input_name": self.input_names[0] if self.input_names else None,
             "prompt": self.prompt,
             "medium": self.medium,

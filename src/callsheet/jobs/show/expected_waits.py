@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from callsheet.dispatch.overview import MOST_COUNTED, Overview, RouteLoad
+from callsheet.dispatch.overview import MAX_COUNTED, Overview, RouteLoad
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts, Outlook, Route, outlook
@@ -56,7 +56,7 @@ def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource) -> EffectWai
 def _ahead(jobs: int) -> str:
     if jobs == 0:
         return "All workers are busy"
-    return f"{jobs}{'+' if jobs == MOST_COUNTED else ''} {choose(jobs, 'job is', 'jobs are')} ahead"
+    return f"{jobs}{'+' if jobs == MAX_COUNTED else ''} {choose(jobs, 'job is', 'jobs are')} ahead"
 
 
 def _duration(seconds: int) -> str:

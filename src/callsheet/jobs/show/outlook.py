@@ -20,7 +20,7 @@ TELLING_PERCENT = 5.0
 OVERTIME = 0.1
 
 # Estimate for a worker start that should be finished by now.
-LEAST_START_SECONDS = 5
+MIN_START_SECONDS = 5
 
 PAUSED = "Jobs of this provider are paused."
 
@@ -136,7 +136,7 @@ def _left_to_wait_and_run(facts: Facts, capacity: CapacitySource) -> float | Non
     if facts.average_seconds is None or facts.pause is not None or not facts.is_active:
         return None
     if capacity.slots <= 0 and facts.ahead == 0 and capacity.starts_in_seconds is not None:
-        return max(LEAST_START_SECONDS, capacity.starts_in_seconds) + facts.average_seconds
+        return max(MIN_START_SECONDS, capacity.starts_in_seconds) + facts.average_seconds
     if slots <= 0:
         return None
     in_front = max(0, facts.ahead + 1 - max(0, free))
@@ -190,7 +190,7 @@ def _without_workers(capacity: CapacitySource) -> WhyWaiting:
     if capacity.scaling_up:
         if capacity.starts_in_seconds is None:
             return WhyWaiting(code="scaling_up", message="Workers that can run this job are starting.")
-        seconds = max(LEAST_START_SECONDS, math.ceil(capacity.starts_in_seconds / 5) * 5)
+        seconds = max(MIN_START_SECONDS, math.ceil(capacity.starts_in_seconds / 5) * 5)
         return WhyWaiting(
             code="scaling_up", message=f"A worker that can run this job starts in about {counted(seconds, 'second')}."
         )

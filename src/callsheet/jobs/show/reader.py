@@ -11,7 +11,7 @@ from callsheet.jobs.machine.rows import JobPayload, JobRow, ListedJob, OutcomeRo
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
@@ -55,7 +55,7 @@ async def with_outcomes(
         OutcomeRow,
         tenant_id=tenant_id,
         job_ids=[row.id for row in rows[:limit]],
-        most_bytes=MOST_PAGE_BYTES,
+        most_bytes=MAX_PAGE_BYTES,
     )
     page = list(zip(rows, outcomes, strict=False))
     return page, len(page) < len(rows)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from callsheet.jobs.show.descriptions import folded
 
-MOST_WORDS = 10
+MAX_WORDS = 10
 _SPECIAL = re.compile(r"[\\%_]")
 # Maximum difference of two clocks: ids use the clock of the control plane that made them, `created_at` uses the clock
 # of the database.
@@ -18,7 +18,7 @@ FIRST, BEHIND_LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 def patterns(text: str) -> list[str]:
     """Patterns for LIKE: every word must occur, in any order, also as a part of another word."""
-    words = folded(text).split()[:MOST_WORDS]
+    words = folded(text).split()[:MAX_WORDS]
     return ["%" + _SPECIAL.sub(lambda sign: f"\\{sign[0]}", word) + "%" for word in words]
 
 

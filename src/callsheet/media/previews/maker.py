@@ -27,11 +27,11 @@ TENANTS_PER_TURN = 20
 # one may try.
 CLAIM_SECONDS = 360
 # Number of attempts for a preview whose process dies each time.
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 # Delay before the next attempt if storage does not respond.
 POSTPONE_SECONDS = 30
 # Maximum size of an image for a preview. A larger image is shown without a preview.
-LARGEST_IMAGE_BYTES = 64 * 1024 * 1024
+MAX_IMAGE_BYTES = 64 * 1024 * 1024
 CONTENT_TYPES = {SMALL: "image/webp", LARGE: "image/webp", CLIP: "video/mp4"}
 FIRST = UUID(int=0)
 
@@ -55,7 +55,7 @@ async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind,
     """Makes the previews of an object. Raises NoPreview; NotFound if there is no object; OutOfTime or Unavailable if
     a later attempt may succeed.
     """
-    if kind == "image" and size > LARGEST_IMAGE_BYTES:
+    if kind == "image" and size > MAX_IMAGE_BYTES:
         raise NoPreview(f"the file has {counted(size, 'byte')}")
 
     async def read(start: int, length: int) -> bytes:
@@ -170,7 +170,7 @@ class PreviewMaker(Loop):
             await SQL["postpone_preview"].run(connection, **names, seconds=seconds)
 
     async def _render(self, due: DuePreview) -> Previews:
-        if due.attempts >= MOST_ATTEMPTS:
+        if due.attempts >= MAX_ATTEMPTS:
             raise NoPreview(f"the preview was tried {counted(due.attempts, 'time')}")
         if due.path is None or due.size is None or due.disk != self._disk:
             raise NoPreview("the object is in another storage backend")

@@ -38,9 +38,9 @@ SMALL_SIDE, LARGE_SIDE = 384, 1280
 QUALITY = 78
 # Decoding an image needs four bytes of memory per pixel. The number is read from the header, before anything is
 # decoded.
-MOST_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000
 # 8K. A decoder keeps up to sixteen frames, so large frames reach the memory limit.
-MOST_VIDEO_PIXELS = 36_000_000
+MAX_VIDEO_PIXELS = 36_000_000
 # Only small and common readers get untrusted files.
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 # Modes whose pixels can be blended directly. Other modes have another number of bytes per color, or a palette.
@@ -49,20 +49,20 @@ DECODERS = frozenset(
     {"h264", "hevc", "vp8", "vp9", "libvpx", "libvpx-vp9", "av1", "libdav1d", "mpeg4", "mpeg2video", "mpeg1video"}
     | {"mjpeg", "prores", "theora", "gif", "h263", "flv"}
 )
-MOST_STREAMS = 32
-MOST_DURATION_SECONDS = 10_000_000.0
+MAX_STREAMS = 32
+MAX_DURATION_SECONDS = 10_000_000.0
 # Maximum number of packets that are read for the few seconds of a clip, and how many of them may be broken.
-MOST_PACKETS = 5_000
-MOST_BROKEN = 100
+MAX_PACKETS = 5_000
+MAX_BROKEN = 100
 # Frames per second of a clip.
 FRAME_RATE = 15
 # A frame with less contrast is black, white or empty, and does not show the video.
-LEAST_CONTRAST = 8.0
+MIN_CONTRAST = 8.0
 
 BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 8
 # Twice the memory of the largest image, plus the memory of the interpreter.
-MOST_MEMORY = 1024 * 1024 * 1024
+MAX_MEMORY = 1024 * 1024 * 1024
 
 
 class NoPreview(Exception):
@@ -131,7 +131,7 @@ def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, An
     try:
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
             width, height = image.size
-            if width * height > MOST_PIXELS:
+            if width * height > MAX_PIXELS:
                 raise NoPreview(f"the image has too many pixels ({width} x {height})")
             # A JPEG is decoded at an eighth of its size if that is enough.
             image.draft("RGB", (LARGE_SIDE * 2, LARGE_SIDE * 2))
@@ -172,13 +172,13 @@ def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dic
     options = {
         "probesize": "4194304",
         "analyzeduration": "3000000",
-        "max_streams": str(MOST_STREAMS),
+        "max_streams": str(MAX_STREAMS),
         "protocol_whitelist": "none",
     }
     av.logging.set_level(None)
     with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
         # Not every reader respects the option.
-        if len(container.streams) > MOST_STREAMS:
+        if len(container.streams) > MAX_STREAMS:
             raise NoPreview(f"the file has too many streams ({len(container.streams)})")
         stream = next(iter(container.streams.video), None)
         if stream is None:
@@ -235,7 +235,7 @@ def _format_of(source: io.RawIOBase) -> str:
 
 
 def _require_few_pixels(width: int, height: int) -> None:
-    if width * height > MOST_VIDEO_PIXELS:
+    if width * height > MAX_VIDEO_PIXELS:
         raise NoPreview(f"the video has too many pixels ({width} x {height})")
 
 
@@ -250,7 +250,7 @@ def _duration(container: InputContainer, stream: VideoStream) -> float | None:
         seconds = float(stream.duration * stream.time_base)
     else:
         seconds = (container.duration or 0) / 1_000_000
-    return round(seconds, 3) if 0 < seconds < MOST_DURATION_SECONDS else None
+    return round(seconds, 3) if 0 < seconds < MAX_DURATION_SECONDS else None
 
 
 def _sampled(container: InputContainer, stream: VideoStream, seconds: float) -> Iterator[tuple[VideoFrame, int]]:
@@ -262,7 +262,7 @@ def _sampled(container: InputContainer, stream: VideoStream, seconds: float) -> 
         moment = number / FRAME_RATE if frame.pts is None else frame.time
         first = moment if first is None else first
         place = math.floor((moment - first) * FRAME_RATE + 0.001)
-        if place >= seconds * FRAME_RATE or number > MOST_PACKETS:
+        if place >= seconds * FRAME_RATE or number > MAX_PACKETS:
             return
         if place > last:
             last = place
@@ -278,7 +278,7 @@ def _frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFra
             yield from packet.decode()
         except av.FFmpegError:
             broken += 1
-        if packets > MOST_PACKETS or broken > MOST_BROKEN:
+        if packets > MAX_PACKETS or broken > MAX_BROKEN:
             return
 
 
@@ -341,7 +341,7 @@ def _even(length: float) -> int:
 
 
 def _says_something(image: Image.Image) -> bool:
-    return ImageStat.Stat(image.convert("L")).stddev[0] >= LEAST_CONTRAST
+    return ImageStat.Stat(image.convert("L")).stddev[0] >= MIN_CONTRAST
 
 
 def _limit(cpu_seconds: int, niceness: int) -> None:
@@ -353,7 +353,7 @@ def _limit(cpu_seconds: int, niceness: int) -> None:
         os.nice(niceness)
         # SIGXCPU comes first and shows why the process ended. A process that ignores it is killed a second later.
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
         # The process writes no files.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

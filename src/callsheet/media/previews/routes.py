@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from callsheet.media.previews.maker import CONTENT_TYPES
-from callsheet.media.previews.sandbox import MOST_BYTES
+from callsheet.media.previews.sandbox import MAX_BYTES
 from callsheet.media.previews.urls import PATH, PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import plan_response, response_headers
@@ -42,7 +42,7 @@ def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
         urls.require(folder, expires, signature)
         if name not in CONTENT_TYPES:
             raise SignatureInvalid()
-        found = await storage.peek(key, MOST_BYTES[name])
+        found = await storage.peek(key, MAX_BYTES[name])
         if found is None:
             raise NotFound("There is no such preview.")
         info, content = found

@@ -28,10 +28,10 @@ Kind = Literal["image", "video", "audio"]
 Read = Callable[[int, int], Awaitable[bytes]]
 
 # Maximum number of bytes that are read of one file. A decoder may read the same bytes several times.
-MOST_READ_BYTES = 256 * 1024 * 1024
+MAX_READ_BYTES = 256 * 1024 * 1024
 # Maximum size of a preview of each kind. A larger preview is refused.
-MOST_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
-LONGEST_REASON = 200
+MAX_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
+MAX_REASON_LENGTH = 200
 # How long to wait for the end of a process that has closed its output.
 ENDING_SECONDS = 5.0
 
@@ -156,7 +156,7 @@ class _Conversation:
         self.target.write(json.dumps(task).encode() + b"\n")
         while True:
             letter, length = FRAME.unpack(await self.source.readexactly(FRAME.size))
-            if length > max(MOST_BYTES.values()) + 100:
+            if length > max(MAX_BYTES.values()) + 100:
                 raise NoPreview("the preview is too large")
             payload = await self.source.readexactly(length)
             match letter:
@@ -167,14 +167,14 @@ class _Conversation:
                 case b"I":
                     return self._finished(payload)
                 case b"N":
-                    raise NoPreview(payload.decode("utf-8", "replace")[:LONGEST_REASON])
+                    raise NoPreview(payload.decode("utf-8", "replace")[:MAX_REASON_LENGTH])
                 case _:
                     raise NoPreview("the decoder crashed")
 
     async def _response(self, start: int, length: int) -> None:
         self.read_bytes += length
-        if length > BLOCK_BYTES or self.read_bytes > MOST_READ_BYTES:
-            raise NoPreview(f"the preview needs more than {MOST_READ_BYTES} bytes of the file")
+        if length > BLOCK_BYTES or self.read_bytes > MAX_READ_BYTES:
+            raise NoPreview(f"the preview needs more than {MAX_READ_BYTES} bytes of the file")
         content = await self.read(start, length)
         self.target.write(LENGTH.pack(len(content)) + content)
         await self.target.drain()
@@ -182,7 +182,7 @@ class _Conversation:
     def _keep(self, payload: bytes) -> None:
         name, _, content = payload.partition(b"\0")
         named = name.decode("ascii", "replace")
-        if len(content) > MOST_BYTES.get(named, 0):
+        if len(content) > MAX_BYTES.get(named, 0):
             raise NoPreview("the preview is too large")
         self.files[named] = content
 

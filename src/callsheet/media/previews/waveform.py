@@ -21,14 +21,14 @@ DECODERS = frozenset(
     | {"pcm_s16le", "pcm_s16be", "pcm_s24le", "pcm_s32le", "pcm_f32le", "pcm_f64le"}
 )
 # A longer sound is drawn up to here: a decoder needs about a second for each of these limits.
-MOST_SECONDS = 600.0
-MOST_BYTES = 128 * 1024 * 1024
-MOST_STREAMS = 32
-MOST_BROKEN = 100
-MOST_RATE = 768_000
+MAX_SECONDS = 600.0
+MAX_BYTES = 128 * 1024 * 1024
+MAX_STREAMS = 32
+MAX_BROKEN = 100
+MAX_RATE = 768_000
 LOUDEST = 32_767
 # A recording that is never louder than this part of the maximum is drawn as silence.
-LEAST_LOUDNESS = 0.01
+MIN_LOUDNESS = 0.01
 # The shape fits the row of a list and the place above a player. The color can be seen on light and on dark pages.
 BARS, PITCH, BAR, HEIGHT = 120, 10, 6, 400
 COLOR = (224, 98, 42, 255)
@@ -43,7 +43,7 @@ def waveform(source: io.RawIOBase) -> tuple[Image.Image, float | None]:
     import av
 
     # Only the reader that the first bytes name is used, which opens nothing else: a playlist would name other files.
-    options = {"probesize": "4194304", "max_streams": str(MOST_STREAMS), "protocol_whitelist": "none"}
+    options = {"probesize": "4194304", "max_streams": str(MAX_STREAMS), "protocol_whitelist": "none"}
     av.logging.set_level(None)
     with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
         stream = next(iter(container.streams.audio), None)
@@ -52,7 +52,7 @@ def waveform(source: io.RawIOBase) -> tuple[Image.Image, float | None]:
         context = stream.codec_context
         if context.codec.name not in DECODERS:
             raise NoSound(f"the codec {context.codec.name[:40]} is not supported")
-        if not 0 < context.sample_rate <= MOST_RATE:
+        if not 0 < context.sample_rate <= MAX_RATE:
             raise NoSound("its sampling rate is not supported")
         context.thread_count = 1
         peaks, seconds = _peaks(container, stream, source)
@@ -88,7 +88,7 @@ def _peaks(container: InputContainer, stream: AudioStream, source: io.RawIOBase)
         if samples:
             peaks.append(max(max(samples), -min(samples)))
         seconds += frame.samples / frame.sample_rate
-        if seconds >= MOST_SECONDS or source.tell() >= MOST_BYTES:
+        if seconds >= MAX_SECONDS or source.tell() >= MAX_BYTES:
             return peaks, _stated_seconds(container, stream)
     return peaks, max(0.001, round(seconds, 3)) if seconds > 0 else None
 
@@ -105,7 +105,7 @@ def _frames(container: InputContainer, stream: AudioStream) -> Iterator[AudioFra
                 yield from resampler.resample(frame)
         except av.FFmpegError:
             broken += 1
-        if broken > MOST_BROKEN:
+        if broken > MAX_BROKEN:
             return
 
 
@@ -115,13 +115,13 @@ def _stated_seconds(container: InputContainer, stream: AudioStream) -> float | N
     else:
         seconds = (container.duration or 0) / 1_000_000
     # The part that was read is at least this long.
-    return round(seconds, 3) if MOST_SECONDS <= seconds < 10_000_000 else None
+    return round(seconds, 3) if MAX_SECONDS <= seconds < 10_000_000 else None
 
 
 def _drawn(peaks: Sequence[int]) -> Image.Image:
     image = Image.new("RGBA", (BARS * PITCH, HEIGHT), (*COLOR[:3], 0))
     drawing = ImageDraw.Draw(image)
-    loudest = max(max(peaks), LOUDEST * LEAST_LOUDNESS)
+    loudest = max(max(peaks), LOUDEST * MIN_LOUDNESS)
     for number in range(BARS):
         start = number * len(peaks) // BARS
         end = max(start + 1, (number + 1) * len(peaks) // BARS)

@@ -15,7 +15,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER_ONLY = 0o700
 # Descriptors that `OpenFolders` holds. A batch has up to 64 operations with a few folders each.
-MOST_OPEN = 256
+MAX_OPEN = 256
 
 
 class EnterFolder(Protocol):
@@ -92,7 +92,7 @@ class OpenFolders:
         else:
             parent = self._enter(names[:-1], create)
             descriptor = _enter(parent.descriptor, names[-1], create)
-        if len(self._open) >= MOST_OPEN:
+        if len(self._open) >= MAX_OPEN:
             self._forget()
         entered = self._open[names] = _OpenFolder(descriptor)
         return entered

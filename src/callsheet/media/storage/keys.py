@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from callsheet.media.storage.port import LONGEST_URL_SECONDS
+from callsheet.media.storage.port import MAX_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest
 
 MAX_KEY_BYTES = 1024
@@ -70,6 +70,6 @@ def validate_size(size: int | None) -> int | None:
 
 
 def validate_seconds(seconds: int) -> int:
-    if not 1 <= seconds <= LONGEST_URL_SECONDS:
-        raise InvalidRequest.field("seconds", f"The value must be from 1 to {LONGEST_URL_SECONDS}.")
+    if not 1 <= seconds <= MAX_URL_SECONDS:
+        raise InvalidRequest.field("seconds", f"The value must be from 1 to {MAX_URL_SECONDS}.")
     return seconds

@@ -20,7 +20,7 @@ from callsheet.wire.errors import ContentMismatch, NotFound, Unavailable
 
 log = get_logger(__name__)
 KEY = "callsheet/installation.json"
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 # For how long a check is good: objects are deleted in bursts, and a bucket changes hands by a command.
 TRUSTED_SECONDS = 30.0
 
@@ -32,7 +32,7 @@ class Marker(ResponseModel):
 async def read_owner(storage: Storage) -> UUID | None:
     """The installation that may delete there; None if the storage has no marker yet."""
     try:
-        return Marker.model_validate_json(await storage.read(KEY, MOST_BYTES)).installation
+        return Marker.model_validate_json(await storage.read(KEY, MAX_BYTES)).installation
     except NotFound:
         return None
     except (ContentMismatch, ValidationError):

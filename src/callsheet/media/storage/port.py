@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from callsheet.media.storage.calls import StorageCalls
 
 # What S3 allows; the local backend keeps the same bound so that a backend can be changed without surprises.
-LONGEST_URL_SECONDS = 604_800
+MAX_URL_SECONDS = 604_800
 
 
 @dataclass(frozen=True, slots=True)

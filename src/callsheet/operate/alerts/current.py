@@ -26,18 +26,18 @@ from callsheet.wire.operate.operations import Alert
 
 FACTS_SQL = statements("callsheet.operate.alerts", "fact_statements.sql")
 SQL = statements("callsheet.operate.alerts")
-MOST_KILLERS = 20
-MOST_WORKERS = 20
+MAX_KILLERS = 20
+MAX_WORKERS = 20
 
 
 async def engine_killers(connection: Connection) -> list[EngineKiller]:
-    return await FACTS_SQL["engine_killers"].rows(connection, EngineKiller, limit=MOST_KILLERS)
+    return await FACTS_SQL["engine_killers"].rows(connection, EngineKiller, limit=MAX_KILLERS)
 
 
 async def low_worker_disks(connection: Connection, limits: DiskSettings) -> list[WorkerDisk]:
     """Live workers with less free space than the reserve, those with the least first."""
     return await FACTS_SQL["low_worker_disks"].rows(
-        connection, WorkerDisk, below=limits.reserve_bytes, alive_seconds=ALIVE_SECONDS, limit=MOST_WORKERS
+        connection, WorkerDisk, below=limits.reserve_bytes, alive_seconds=ALIVE_SECONDS, limit=MAX_WORKERS
     )
 
 

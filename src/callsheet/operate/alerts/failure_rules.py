@@ -8,8 +8,8 @@ from typing import NamedTuple
 from callsheet.wire.operate.operations import Alert, ProviderMetrics, RunsMetrics, StoppedRun, WorkflowMetrics
 from callsheet.wire.plurals import counted
 
-LONGEST_NAME = 80
-LONGEST_DETAIL = 400
+MAX_NAME_LENGTH = 80
+MAX_DETAIL_LENGTH = 400
 
 
 class FailureLimits(NamedTuple):
@@ -111,12 +111,12 @@ def run_alerts(pools: Iterable[RunsMetrics], limits: FailureLimits, public_url: 
 
 
 def _stopped(run: StoppedRun, public_url: str) -> Alert:
-    detail = (run.reason_detail or "Its jobs failed")[:LONGEST_DETAIL].rstrip(" .")
+    detail = (run.reason_detail or "Its jobs failed")[:MAX_DETAIL_LENGTH].rstrip(" .")
     return Alert(
         code="stopped_run",
         severity="warning",
         subject=str(run.id),
-        message=f"The run “{run.name[:LONGEST_NAME]}” ({run.id}) stopped because its jobs failed. {detail}.",
+        message=f"The run “{run.name[:MAX_NAME_LENGTH]}” ({run.id}) stopped because its jobs failed. {detail}.",
         action=f"Read the errors of its jobs: {public_url}/operate/jobs?status=failed&run={run.id}. When the cause "
         f"is fixed, its user resumes it on its page: {public_url}/runs/{run.id}.",
     )

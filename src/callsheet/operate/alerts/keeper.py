@@ -27,7 +27,7 @@ log = get_logger(__name__)
 INTERVAL_SECONDS = 15.0
 # After this time a process that keeps alerts about itself has ended.
 GONE_SECONDS = 5 * INTERVAL_SECONDS
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 WEBHOOK = "webhook"
 
 
@@ -175,7 +175,7 @@ class AlertKeeper(Loop):
 
     async def _kept(self) -> list[KeptAlert]:
         async with self._databases.central.ordinary() as connection:
-            return await SQL["list_alerts"].rows(connection, KeptAlert, limit=MOST_SHOWN)
+            return await SQL["list_alerts"].rows(connection, KeptAlert, limit=MAX_SHOWN)
 
 
 def recipients(settings: AlertSettings) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from callsheet.wire.operate.operations import Alert, AlertCode, Severity
 
 MessageEvent = Literal["started", "ended", "test"]
 WORDS: Mapping[MessageEvent, str] = {"started": "alert", "ended": "alert ended", "test": "test of alerts"}
-LONGEST_SUBJECT = 150
+MAX_SUBJECT_LENGTH = 150
 TEST_GUIDE = Guide("This is a test. Nothing is wrong.", "Nothing. Messages about alerts reach you.")
 
 
@@ -84,7 +84,7 @@ def email(content: Mapping[str, Any]) -> tuple[str, str]:
     severity = f"{content['severity']} " if "severity" in content else ""
     # A subject must be one line.
     summary = " ".join(str(content["message"]).split())
-    subject = f"Callsheet {severity}{WORDS[event]}: {summary}"[:LONGEST_SUBJECT]
+    subject = f"Callsheet {severity}{WORDS[event]}: {summary}"[:MAX_SUBJECT_LENGTH]
     parts = [str(content["message"])]
     if event == "started":
         parts += [f"What to do: {content['action']}", f"What it means: {content['meaning']} {content['steps']}"]

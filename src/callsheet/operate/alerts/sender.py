@@ -23,9 +23,9 @@ from callsheet.toolbox.loops import Loop
 
 log = get_logger(__name__)
 # The delay doubles each time, up to an hour: the last attempt is about six hours after the first.
-MOST_ATTEMPTS = 12
+MAX_ATTEMPTS = 12
 TIMEOUT_SECONDS = 10.0
-LONGEST_ERROR = 500
+MAX_ERROR_LENGTH = 500
 
 
 class NotAccepted(Exception):
@@ -64,7 +64,7 @@ class AlertSender(Loop):
             if error is None:
                 await SQL["delete_message"].run(connection, id=message.id)
             else:
-                give_up = message.attempts >= MOST_ATTEMPTS
+                give_up = message.attempts >= MAX_ATTEMPTS
                 await SQL["message_was_not_sent"].run(connection, id=message.id, error=error, give_up=give_up)
                 log.warning("alert.not_sent", message=message.id, attempt=message.attempts, error=error)
         return True
@@ -80,7 +80,7 @@ class AlertSender(Loop):
             # The text of the error may name the URL, and the URL is a secret.
             return f"The webhook is not reachable ({type(error).__name__})."
         except (OSError, smtplib.SMTPException, MailRefused, NotAccepted) as error:
-            return (str(error) or type(error).__name__)[:LONGEST_ERROR]
+            return (str(error) or type(error).__name__)[:MAX_ERROR_LENGTH]
         return None
 
     async def _post(self, number: int, content: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ LEASE_SECONDS = 30.0
 BATCH = 20
 AT_ONCE = 4
 # After this many batches, another action gets its turn.
-MOST_BATCHES = 10
+MAX_BATCHES = 10
 # How long the jobs of an action are kept after its end. Its counts stay.
 KEPT_DAYS = 7
 CLEARED_AT_ONCE = 5000
@@ -114,7 +114,7 @@ class BulkActionLoop(Loop):
     async def _work(self, action: ClaimedAction, token: UUID) -> None:
         """Runs some batches, then updates the counts, and ends the action if nothing is left."""
         is_complete = False
-        for _ in range(MOST_BATCHES):
+        for _ in range(MAX_BATCHES):
             if not await self._renew(action.id, token):
                 break
             if not action.is_collected:

@@ -21,8 +21,8 @@ from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operate.all_jobs import (
-    MOST_NAMED_JOBS,
-    MOST_VALUES,
+    MAX_NAMED_JOBS,
+    MAX_VALUES,
     ErrorGroup,
     ErrorGroups,
     Fingerprint,
@@ -39,18 +39,18 @@ _SAYS = {name: field.description for name, field in JobFilter.model_fields.items
 
 async def filter_of(
     q: OptionalLine | None = Query(None, description=_SAYS["q"]),
-    status: list[JobStatus] = Query([], max_length=MOST_VALUES, description=_SAYS["status"]),
+    status: list[JobStatus] = Query([], max_length=MAX_VALUES, description=_SAYS["status"]),
     tenant_id: UUID | None = Query(None, description=_SAYS["tenant_id"]),
     user_id: UUID | None = Query(None, description=_SAYS["user_id"]),
     run_id: UUID | None = Query(None, description=_SAYS["run_id"]),
-    workflow: list[WorkflowSlug] = Query([], max_length=MOST_VALUES, description=_SAYS["workflow"]),
-    effect: list[Slug] = Query([], max_length=MOST_VALUES, description=_SAYS["effect"]),
-    kind: list[JobKind] = Query([], max_length=MOST_VALUES, description=_SAYS["kind"]),
+    workflow: list[WorkflowSlug] = Query([], max_length=MAX_VALUES, description=_SAYS["workflow"]),
+    effect: list[Slug] = Query([], max_length=MAX_VALUES, description=_SAYS["effect"]),
+    kind: list[JobKind] = Query([], max_length=MAX_VALUES, description=_SAYS["kind"]),
     worker_id: OptionalLine | None = Query(None, description=_SAYS["worker_id"]),
     fingerprint: Fingerprint | None = Query(None, description=_SAYS["fingerprint"]),
     created_from: Moment | None = Query(None, description=_SAYS["created_from"]),
     created_to: Moment | None = Query(None, description=_SAYS["created_to"]),
-    job_id: list[JobOrTaskId] = Query([], max_length=MOST_NAMED_JOBS, description=_SAYS["job_id"]),
+    job_id: list[JobOrTaskId] = Query([], max_length=MAX_NAMED_JOBS, description=_SAYS["job_id"]),
 ) -> JobFilter:
     return JobFilter(
         q=q,
@@ -108,7 +108,7 @@ def job_errors_router(errors: JobErrors, authentication: Authentication) -> APIR
         ),
         until: Moment | None = Query(None, description="Only jobs that ended before this time. Default: now."),
         tenant_id: UUID | None = Query(None, description="Only jobs of this tenant."),
-        workflow: list[WorkflowSlug] = Query([], max_length=MOST_VALUES, description="Only jobs of these workflows."),
+        workflow: list[WorkflowSlug] = Query([], max_length=MAX_VALUES, description="Only jobs of these workflows."),
         limit: int = LIMIT,
         principal: Principal = see,
     ) -> ErrorGroups:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 BUCKETS = 64
 # The buckets grow by a quarter, from 0.05 seconds on.
-SHORTEST_SECONDS = 0.05
+MIN_SECONDS = 0.05
 GROWTH = 1.25
 
 
@@ -27,4 +27,4 @@ def quantile(counts: Sequence[int], share: float) -> float | None:
 
 
 def _start(bucket: int) -> float:
-    return SHORTEST_SECONDS * GROWTH**bucket
+    return MIN_SECONDS * GROWTH**bucket

@@ -26,9 +26,9 @@ POOL_SQL = statements("callsheet.operate.statistics", "pool_statements.sql")
 COUNTED_AGAIN = timedelta(minutes=3)
 # Maximum time span that one tick counts after all control planes were down, or after the upgrade that introduced the
 # charts.
-MOST_AT_ONCE = timedelta(hours=1)
+MAX_AT_ONCE = timedelta(hours=1)
 OLDEST = timedelta(days=30)
-MOST_QUEUED = 100_000
+MAX_QUEUED = 100_000
 ALIVE_SECONDS = 90.0
 # The leases of an older session without a sample are not those of one minute: no control plane ran, or the upgrade that
 # introduced these sums is new.
@@ -85,7 +85,7 @@ class StatisticsKeeper(Loop):
 
     async def _count(self, connection: Connection, since: datetime, now: datetime) -> datetime:
         """Counts from the last time on, at most one hour. Returns the new time."""
-        until = min(now, since + COUNTED_AGAIN + MOST_AT_ONCE)
+        until = min(now, since + COUNTED_AGAIN + MAX_AT_ONCE)
         await SQL["count_minutes"].run(connection, since=since, until=until)
         for shorter, step in pairwise((60, *LONGER_STEPS)):
             await SQL["combine_finished"].run(
@@ -100,7 +100,7 @@ class StatisticsKeeper(Loop):
         # the sum of all workflows does not include.
         if not await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
             return
-        await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
+        await SQL["sample_queues"].run(connection, now=now, most=MAX_QUEUED)
         await SQL["sample_workers"].run(
             connection, now=now, alive_seconds=ALIVE_SECONDS, new_seconds=NEW_SESSION_SECONDS
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from callsheet.operate.statistics.keeper import COUNTED_AGAIN, MOST_AT_ONCE, CountingProgress, first_minute
+from callsheet.operate.statistics.keeper import COUNTED_AGAIN, MAX_AT_ONCE, CountingProgress, first_minute
 from callsheet.plumbing.database.database import Database, unless_unavailable
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Statement, statements
@@ -77,7 +77,7 @@ async def _count(database: Database, steps: StepStatements) -> bool:
         progress = await steps.read_progress.row(connection, CountingProgress)
         assert progress is not None
         since = first_step(progress)
-        until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
+        until = min(progress.now, since + COUNTED_AGAIN + MAX_AT_ONCE)
         await steps.count_steps.run(connection, since=since, until=until, step_seconds=STEP_SECONDS)
         await steps.write_progress.run(connection, counted_until=until)
         await steps.delete_old_steps.run(connection, before=progress.now - KEPT)

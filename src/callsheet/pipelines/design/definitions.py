@@ -30,7 +30,7 @@ from callsheet.wire.pipelines.pipelines import CreatePipeline, NewStep, Pipeline
 from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.pipelines")
-LONGEST_SLUG = 63
+MAX_SLUG_LENGTH = 63
 # What a step of a version, or a run, takes in the database besides its JSON, with its indexes.
 ROW_BYTES = 500
 # The id of steps that are checked but not written.
@@ -256,7 +256,7 @@ def gates_behind(last: NewStep) -> list[FieldProblem]:
 def slug_of(text: str) -> str:
     """A slug from the letters and digits of a name, for a folder. Empty if the name has none."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:LONGEST_SLUG].strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_SLUG_LENGTH].strip("-")
 
 
 def slugs_of(steps: Sequence[NewStep]) -> list[str]:
@@ -270,7 +270,7 @@ def slugs_of(steps: Sequence[NewStep]) -> list[str]:
     for position, step in enumerate(steps, start=1):
         slug = step.slug or slug_of(step.name) or f"step-{position}"
         numbers = count(position)
-        plain = slug[: LONGEST_SLUG - 4].strip("-")
+        plain = slug[: MAX_SLUG_LENGTH - 4].strip("-")
         while step.slug is None and slug in taken:
             slug = f"{plain}-{next(numbers)}"
         taken.add(slug)

@@ -19,7 +19,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.pipelines.design import PipelineTemplate, PipelineVersion, PreviewRun, RunPreview, StepWorkflow
 
 # A version may have 50 steps, each with a payload.
-MOST_VERSIONS = 20
+MAX_VERSIONS = 20
 
 
 def design_router(
@@ -57,9 +57,7 @@ def design_router(
     async def list_versions_of_pipeline(
         pipeline: PipelineName,
         cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
-        limit: int = Query(
-            MOST_VERSIONS, ge=1, le=MOST_VERSIONS, description="Maximum number of versions on the page."
-        ),
+        limit: int = Query(MAX_VERSIONS, ge=1, le=MAX_VERSIONS, description="Maximum number of versions on the page."),
         principal: Principal = Depends(authentication.user),
     ) -> Page[PipelineVersion]:
         """The versions of a pipeline with their steps, newest first.

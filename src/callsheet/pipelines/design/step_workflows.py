@@ -14,7 +14,7 @@ from callsheet.wire.catalog import FILES, PropertyType
 from callsheet.wire.pipelines.design import StepWorkflow
 
 # Templates of pipelines use the newest effects, at most this number.
-MOST_EFFECTS = 200
+MAX_EFFECTS = 200
 
 
 class StepWorkflows:
@@ -30,7 +30,7 @@ class StepWorkflows:
         return Page(items=items, next_cursor=str(cursor) if cursor else None)
 
     async def newest(self) -> list[StepWorkflow]:
-        return (await self.page(None, MOST_EFFECTS)).items
+        return (await self.page(None, MAX_EFFECTS)).items
 
 
 def can_be_step(effect: ImageEffect) -> bool:

@@ -8,7 +8,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.pipelines.design.definitions import SQL, Pipelines, step_view
 from callsheet.pipelines.rows import VersionedStep
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
 from callsheet.toolbox.ids import time_of
 from callsheet.wire.base import Page
 from callsheet.wire.pipelines.design import PipelineVersion
@@ -38,7 +38,7 @@ class Versions:
                 pipeline_id=pipeline.id,
                 oldest=oldest,
                 newest=newest,
-                most_bytes=MOST_PAGE_BYTES,
+                most_bytes=MAX_PAGE_BYTES,
             )
         items = [_version(number, [*steps]) for number, steps in groupby(rows, key=lambda row: row.version)]
         is_cut = bool(items) and items[-1].version > 1

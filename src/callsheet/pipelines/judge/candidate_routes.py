@@ -37,13 +37,13 @@ from callsheet.wire.pipelines.candidates import (
     Spending,
     Vote,
 )
-from callsheet.wire.pipelines.pipelines import DEFAULT_LEAVES, LARGEST_SEED, Candidate, CandidateStatus
+from callsheet.wire.pipelines.pipelines import DEFAULT_LEAVES, MAX_SEED, Candidate, CandidateStatus
 
-LONGEST_SLUG = 100
-MOST_IDS = 100
-MOST_PAIRS = 20
-MOST_PARTS = 200
-STEP = Query(None, max_length=LONGEST_SLUG, description="Only candidates of the step with this slug.")
+MAX_SLUG_LENGTH = 100
+MAX_IDS = 100
+MAX_PAIRS = 20
+MAX_PARTS = 200
+STEP = Query(None, max_length=MAX_SLUG_LENGTH, description="Only candidates of the step with this slug.")
 STATUS = Query(None, description="Only candidates of this status.")
 ZIP = "application/zip"
 VOTED: dict[int | str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         parent_id: UUID | None = Query(None, description="Only candidates that were made from this candidate."),
         status: CandidateStatus | None = STATUS,
         candidate_id: list[UUID] = Query(
-            [], max_length=MOST_IDS, description="Only these candidates, in this order, on one page."
+            [], max_length=MAX_IDS, description="Only these candidates, in this order, on one page."
         ),
         cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
@@ -87,7 +87,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
     async def list_winners(
         run_id: UUID,
         step: str | None = Query(
-            None, max_length=LONGEST_SLUG, description="Slug of the step. Default: the last step."
+            None, max_length=MAX_SLUG_LENGTH, description="Slug of the step. Default: the last step."
         ),
         limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Maximum number of candidates."),
         principal: Principal = Depends(authentication.user),
@@ -118,7 +118,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         run_id: UUID,
         step: str | None = STEP,
         seed: int | None = Query(
-            None, ge=0, le=LARGEST_SEED, description="Random seed. Default: a new seed, which is returned."
+            None, ge=0, le=MAX_SEED, description="Random seed. Default: a new seed, which is returned."
         ),
         principal: Principal = Depends(authentication.user),
     ) -> Pair:
@@ -130,9 +130,9 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         run_id: UUID,
         step: str | None = STEP,
         seed: int | None = Query(
-            None, ge=0, le=LARGEST_SEED, description="Random seed. Default: a new seed, which is returned."
+            None, ge=0, le=MAX_SEED, description="Random seed. Default: a new seed, which is returned."
         ),
-        limit: int = Query(5, ge=1, le=MOST_PAIRS, description="Maximum number of pairs."),
+        limit: int = Query(5, ge=1, le=MAX_PAIRS, description="Maximum number of pairs."),
         principal: Principal = Depends(authentication.user),
     ) -> Pairs:
         """The next pairs to compare, so that a client can load their images before they are shown. Also the number of
@@ -169,7 +169,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     @router.post("/steps/{step}/approve")
     async def approve_step(
         run_id: UUID,
-        step: Annotated[str, Path(max_length=LONGEST_SLUG, description="Slug of the step.")],
+        step: Annotated[str, Path(max_length=MAX_SLUG_LENGTH, description="Slug of the step.")],
         principal: Principal = Depends(authentication.user),
     ) -> Approval:
         """Approves a step, so that its candidates become parents. A second approval returns the first one."""
@@ -191,7 +191,7 @@ def run_view_router(views: RunViews, authentication: Authentication) -> APIRoute
     @router.get("/spending")
     async def get_spending(
         run_id: UUID,
-        parts: int = Query(60, ge=1, le=MOST_PARTS, description="Number of equal parts of the time of the run."),
+        parts: int = Query(60, ge=1, le=MAX_PARTS, description="Number of equal parts of the time of the run."),
         principal: Principal = Depends(authentication.user),
     ) -> Spending:
         """The budget of a run, the tokens that its jobs have used and hold, and the tokens over time and by step."""

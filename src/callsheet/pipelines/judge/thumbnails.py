@@ -14,7 +14,7 @@ from uuid import UUID
 from callsheet.media.files import Files
 from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder, previews_of_object
 from callsheet.media.previews.program import SMALL, NoPreview
-from callsheet.media.previews.sandbox import MOST_BYTES, OutOfTime
+from callsheet.media.previews.sandbox import MAX_BYTES, OutOfTime
 from callsheet.pipelines.judge.gallery import SQL
 from callsheet.plumbing.database.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -134,7 +134,7 @@ class ThumbnailMaker(Loop):
         try:
             if row.preview_status == "ready":
                 key = f"{preview_folder(row.tenant_id, row.file_id)}/{SMALL}"
-                return await storage.read(key, MOST_BYTES[SMALL])
+                return await storage.read(key, MAX_BYTES[SMALL])
             return (await previews_of_object(storage, row.path, row.size, "image")).files[SMALL]
         except NotFound:
             return None

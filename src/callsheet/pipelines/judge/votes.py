@@ -17,7 +17,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.pipelines.candidates import CastVote, Pair, Pairs, Verdict, Vote
-from callsheet.wire.pipelines.pipelines import LARGEST_SEED, CandidateStatus
+from callsheet.wire.pipelines.pipelines import MAX_SEED, CandidateStatus
 
 # Maximum number of candidates of each step from which a pair is chosen: as many as a person could compare in an
 # afternoon.
@@ -26,7 +26,7 @@ NO_SUCH_VOTE = "There is no such vote."
 
 
 # Maximum number of votes of a run that are counted for the progress.
-MOST_JUDGED = 20_000
+MAX_JUDGED = 20_000
 
 
 class ActiveOfStep(NamedTuple):
@@ -60,7 +60,7 @@ class Votes:
         """The next pairs that a client may load in advance, and the number of all pairs."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
-        chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+        chosen = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             contenders = await SQL["contenders"].rows(
@@ -97,7 +97,7 @@ class Votes:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             judged = await VIEW_SQL["judged_pairs"].value(
-                connection, **names, user_id=principal.user_id, position=position, most=MOST_JUDGED
+                connection, **names, user_id=principal.user_id, position=position, most=MAX_JUDGED
             )
             counts = await VIEW_SQL["active_of_steps"].rows(connection, ActiveOfStep, **names)
         total = sum(number_of_pairs(each.active) for each in counts if position in (None, each.position))

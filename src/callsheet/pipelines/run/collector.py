@@ -38,7 +38,7 @@ REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 NOTHING_MADE = "The job completed, but made no image."
 # This number of tries takes about ten minutes. After that the collector gives up; the job keeps its files.
-MOST_TRIES = 8
+MAX_TRIES = 8
 CANNOT_BE_KEPT = "The job completed, but its result could not be stored. The log has the error."
 
 
@@ -202,7 +202,7 @@ class Collector(Loop):
         if job.job_status != JobStatus.COMPLETED:
             message = job.error_message or f"The job is {job.job_status}."
             return await self._give_up(pool, job, "failed", message)
-        if self._unwritten.attempts(job.job_id) >= MOST_TRIES - 1:
+        if self._unwritten.attempts(job.job_id) >= MAX_TRIES - 1:
             return await self._give_up(pool, job, "failed", CANNOT_BE_KEPT)
         images = await self._copied_images(pool, job)
         if not images:

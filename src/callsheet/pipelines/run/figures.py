@@ -15,12 +15,12 @@ from callsheet.wire.operate.operations import RunsMetrics, StoppedRun
 
 # Maximum counts, so that a request never reads a whole table. A count that reaches its maximum is shown as the maximum.
 MOST = 1000
-MOST_OPEN_JOBS = 50_000
+MAX_OPEN_JOBS = 50_000
 # This is enough to compute a rate. Counting ten times as many took 0.1 s of each request.
-MOST_SETTLED = 5000
+MAX_SETTLED = 5000
 # A run that its user has left alone for longer is not news.
 STOPPED_HOURS = 24
-MOST_STOPPED = 20
+MAX_STOPPED = 20
 # Buckets in seconds, from a fast provider to a long video.
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -66,10 +66,10 @@ class RunNumbers:
                 RunCounts,
                 window_seconds=self._window_seconds,
                 most=MOST,
-                most_open=MOST_OPEN_JOBS,
-                most_settled=MOST_SETTLED,
+                most_open=MAX_OPEN_JOBS,
+                most_settled=MAX_SETTLED,
             )
-            stopped = await SQL["stopped_runs"].rows(connection, StoppedRun, hours=STOPPED_HOURS, limit=MOST_STOPPED)
+            stopped = await SQL["stopped_runs"].rows(connection, StoppedRun, hours=STOPPED_HOURS, limit=MAX_STOPPED)
         assert row is not None, "the statement always returns one row"
         return numbers_view(pool.name, self._window_seconds, row, stopped)
 
@@ -79,7 +79,7 @@ def numbers_view(
 ) -> RunsMetrics:
     judged = row.completed + row.failed
     settled = judged + row.canceled
-    if settled >= MOST_SETTLED and row.settled_seconds is not None:
+    if settled >= MAX_SETTLED and row.settled_seconds is not None:
         # More jobs were probably settled than counted, and the counted ones ended within a shorter time.
         window_seconds = max(1, round(row.settled_seconds))
     return RunsMetrics(

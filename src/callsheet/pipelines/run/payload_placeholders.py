@@ -27,9 +27,9 @@ PARENT_FILE = "parent_file_id"
 # Names whose values come from the run or the scheduler. All other names are variables.
 RESERVED = frozenset({PROMPT, PARENT, PARENT_FILE, SEED})
 # Most services take seeds of at most 31 bits, and an actor does not declare its maximum.
-LARGEST_SEED = 2**31 - 1
+MAX_SEED = 2**31 - 1
 # Maximum number of texts with placeholders. Every text is compared with every problem that an actor reports.
-MOST_TEXTS = 1000
+MAX_TEXTS = 1000
 
 Placed = list[tuple[str, list[str]]]
 
@@ -97,8 +97,8 @@ def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> It
                 f"The whole text must be {placeholder(PARENT)}, because it is replaced by a URL.",
             )
     placed = placed_names(payload)
-    if len(placed) > MOST_TEXTS:
-        yield FieldProblem(FIELD, f"The payload has placeholders in {len(placed)} texts. The limit is {MOST_TEXTS}.")
+    if len(placed) > MAX_TEXTS:
+        yield FieldProblem(FIELD, f"The payload has placeholders in {len(placed)} texts. The limit is {MAX_TEXTS}.")
     names_there = {name for _, names in placed for name in names}
     if needs.prompt and PROMPT not in names_there:
         yield FieldProblem("needs_run_prompt", "The step needs the run's prompt, but its payload has no {{prompt}}.")

@@ -42,7 +42,7 @@ from callsheet.wire.errors import (
     sentences,
 )
 from callsheet.wire.pipelines.pipelines import (
-    LARGEST_SEED,
+    MAX_SEED,
     CreateRun,
     Run,
     RunReason,
@@ -64,9 +64,9 @@ RESUMED: Mapping[str, Any] = {
     "dead_branches": 0,
 }
 CHANGED = ("name", "budget", "target_leaves", *RESUMED)
-LONGEST_FOLDER = 63
+MAX_FOLDER_LENGTH = 63
 # Maximum number of leaves of a run that its summary counts.
-MOST_LEAVES = 10_000
+MAX_LEAVES = 10_000
 CANCELED_WITH_RUN = "The run was canceled."
 
 
@@ -148,7 +148,7 @@ class Runs:
                 target_folder=request.target_folder or folder_of(request.name, run_id),
                 strategy=request.strategy.value,
                 strikes=self._settings.strikes,
-                seed=secrets.randbelow(LARGEST_SEED + 1) if request.seed is None else request.seed,
+                seed=secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed,
                 idempotency_key=key.text,
                 request_hash=key.request_hash,
                 row_bytes=ROW_BYTES,
@@ -390,7 +390,7 @@ class Runs:
             RunProgress,
             tenant_id=rows[0].tenant_id,
             run_ids=[row.id for row in rows],
-            most=MOST_LEAVES,
+            most=MAX_LEAVES,
         )
         return {each.id: each for each in found}
 
@@ -398,7 +398,7 @@ class Runs:
 def folder_of(name: str, run_id: UUID) -> str:
     """A folder name from the name of the run and the end of its id, which makes the folder unique."""
     tail = run_id.hex[-12:]
-    return f"{slug_of(name)[: LONGEST_FOLDER - 13].strip('-')}-{tail}".strip("-")
+    return f"{slug_of(name)[: MAX_FOLDER_LENGTH - 13].strip('-')}-{tail}".strip("-")
 
 
 def _require(run: RunRow, *statuses: str) -> None:

@@ -36,7 +36,7 @@ log = get_logger(__name__)
 RUNS_PER_TICK = 100
 # The end of a job and every action of a user make a run due at once. If such an event is missed, the run is due after
 # this time.
-LONGEST_WAIT_SECONDS = 3600.0
+MAX_WAIT_SECONDS = 3600.0
 
 
 class FullTenant(NamedTuple):
@@ -259,7 +259,7 @@ class RunScheduler(Loop):
                 if state.is_gated and state.has_eligible
             )
             detail = f"The step {gate.name!r} waits for an approval."
-            await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, LONGEST_WAIT_SECONDS)
+            await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, MAX_WAIT_SECONDS)
         elif choice.idle is Idle.WAITING:
             await self._wait_for_jobs(pool, run)
         elif choice.idle is Idle.DONE:
@@ -301,7 +301,7 @@ class RunScheduler(Loop):
     async def _wait_for_jobs(self, pool: Database, run: ClaimedRun) -> None:
         """Postpones the run until one of its jobs ends. A thousand waiting runs cost nothing meanwhile."""
         async with pool.connection() as connection:
-            await SQL["leave_run"].run(connection, **_key(run), due_at=run.due_at, later_seconds=LONGEST_WAIT_SECONDS)
+            await SQL["leave_run"].run(connection, **_key(run), due_at=run.due_at, later_seconds=MAX_WAIT_SECONDS)
 
     async def _block(
         self, pool: Database, run: ClaimedRun, reason: RunReason, detail: str, later_seconds: float | None = None

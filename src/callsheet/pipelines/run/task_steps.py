@@ -14,7 +14,7 @@ from callsheet.jobs.submit.task_files import REPLAY, TaskFile, files_of, put_in,
 from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.run.payload_placeholders import (
     FIELD,
-    LARGEST_SEED,
+    MAX_SEED,
     PARENT_FILE,
     RESERVED,
     address_places,
@@ -36,7 +36,7 @@ SAMPLE_URL = "https://storage.invalid/parent.png"
 SAMPLE_ID = str(UUID(int=0))
 SAMPLE_TEXT = "text"
 # Maximum number of problems that are reported. Each problem is searched for in the payload.
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 
 
 class TaskPlans(Protocol):
@@ -100,7 +100,7 @@ class TaskSteps:
             await self._planned(step.workflow, payload, {**given, **_samples()})
         except InvalidRequest as refusal:
             placed = placed_names(payload)
-            found = [(each, names_behind(placed, each.field)) for each in refusal.errors[:MOST_PROBLEMS]]
+            found = [(each, names_behind(placed, each.field)) for each in refusal.errors[:MAX_PROBLEMS]]
             problems += [_explained(each, names) for each, names in found if not names - RESERVED]
         return problems
 
@@ -118,7 +118,7 @@ class TaskSteps:
             await self._planned(step.workflow, payload, given)
         except InvalidRequest as refusal:
             placed = placed_names(payload)
-            problems = refusal.errors[:MOST_PROBLEMS]
+            problems = refusal.errors[:MAX_PROBLEMS]
             found = [(each, _given_by_run(names_behind(placed, each.field), wanted, needs)) for each in problems]
             of_step = [each for each, field in found if field is None]
             if of_step:
@@ -185,7 +185,7 @@ def filled_payload(
     parent_id: UUID | None = None,
 ) -> tuple[dict[str, Any], int]:
     """The payload of a job, and the seed in it. The payload does not contain the URL of the parent's image yet."""
-    given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, variables)}
+    given: dict[str, Any] = {SEED: drawn % (MAX_SEED + 1), **_own(needs, variables)}
     seed = seed_used(given[SEED], drawn)
     if needs.prompt:
         given[PROMPT] = prompt or ""
@@ -208,7 +208,7 @@ def _own(needs: Needs, variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _samples() -> dict[str, Any]:
-    return {PROMPT: SAMPLE_TEXT, PARENT: SAMPLE_URL, PARENT_FILE: SAMPLE_ID, SEED: LARGEST_SEED}
+    return {PROMPT: SAMPLE_TEXT, PARENT: SAMPLE_URL, PARENT_FILE: SAMPLE_ID, SEED: MAX_SEED}
 
 
 def _foreign_fields(step: NewStep) -> list[FieldProblem]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 FIRST_SECONDS = 5.0
-LONGEST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class UnwrittenResults:
     def postpone(self, job_id: UUID, now: datetime) -> int:
         """Postpones a result. Returns how often writing it has failed."""
         count = self.attempts(job_id) + 1
-        seconds = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(count - 1, 20))
+        seconds = min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(count - 1, 20))
         self._by_job[job_id] = _Attempts(count, now + timedelta(seconds=seconds))
         return count
 

@@ -18,7 +18,7 @@ from callsheet.wire.pipelines.candidates import BranchPreview, Gate, Spending, S
 from callsheet.wire.pipelines.pipelines import Step
 
 # Maximum number of candidates that are counted: enough to decide, and read in about 50 ms.
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 
 
 class BranchSize(NamedTuple):
@@ -68,7 +68,7 @@ class RunViews:
         names = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            size = await VIEW_SQL["branch_size"].row(connection, BranchSize, **names, most=MOST_COUNTED)
+            size = await VIEW_SQL["branch_size"].row(connection, BranchSize, **names, most=MAX_COUNTED)
             jobs = await VIEW_SQL["branch_jobs"].row(connection, BranchJobs, **names, run_id=row.run_id)
         assert size is not None, "a count always returns a row"
         assert jobs is not None, "a count always returns a row"
@@ -89,7 +89,7 @@ class RunViews:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await VIEW_SQL["gates_of_run"].rows(
-                connection, GateRow, tenant_id=principal.tenant_id, run_id=run_id, most=MOST_COUNTED
+                connection, GateRow, tenant_id=principal.tenant_id, run_id=run_id, most=MAX_COUNTED
             )
         gates = []
         for row in rows:

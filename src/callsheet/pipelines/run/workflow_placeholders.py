@@ -16,9 +16,9 @@ from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph, texts_of
 from callsheet.catalog.placeholders import as_text
 from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
-from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
+from callsheet.wire.catalog import FILES, MAX_TEXT_LENGTH, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
-from callsheet.wire.pipelines.pipelines import LARGEST_SEED
+from callsheet.wire.pipelines.pipelines import MAX_SEED
 
 PROMPT, PARENT, SEED = "prompt", "parent_image_path", "seed"
 NAME = re.compile(r"\{\{([^{}]*)\}\}")
@@ -100,7 +100,7 @@ def completed(recipe: EffectRecipe, graph: Graph, given: Mapping[str, Any]) -> E
                 required=True,
                 user_configurable=True,
                 is_primary_input=is_parent,
-                limits=Limits(max_length=LONGEST_TEXT) if kind is PropertyType.TEXT else Limits(),
+                limits=Limits(max_length=MAX_TEXT_LENGTH) if kind is PropertyType.TEXT else Limits(),
             )
         )
     return replace(recipe, properties=(*recipe.properties, *added))
@@ -242,7 +242,7 @@ def given_values(
 def _within(limits: Limits, seed: int) -> int:
     """The seed within the limits of the engine."""
     low = math.ceil(limits.min or 0)
-    high = math.floor(limits.max) if limits.max is not None else LARGEST_SEED
+    high = math.floor(limits.max) if limits.max is not None else MAX_SEED
     return low + seed % max(1, high - low + 1)
 
 
@@ -262,6 +262,6 @@ def lacking_variables(needs: Needs, variables: Mapping[str, Any]) -> list[str]:
 
 def seed_used(value: object, drawn: int) -> int:
     """`value` if it is a valid seed, or else the drawn seed."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEED:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEED:
         return value
     return drawn

@@ -13,7 +13,7 @@ DEFAULT_LIMIT = 50
 MAXIMUM_LIMIT = 200
 # Maximum size of results, errors and outputs of one page. With the maximum number of items, each with the largest
 # result, a page would have hundreds of megabytes.
-MOST_PAGE_BYTES = 4 * 2**20
+MAX_PAGE_BYTES = 4 * 2**20
 
 CURSOR = Query(None, description="`next_cursor` of the page before.")
 LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Maximum number of items on the page.")

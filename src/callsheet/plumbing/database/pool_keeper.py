@@ -38,7 +38,7 @@ from callsheet.settings import DatabaseSettings
 CLAIM_SECONDS = 10.0
 RELEASE_SECONDS = 2.0
 # One failed renewal is tolerated. After the second one the pool is not served.
-MOST_FAILURES = 1
+MAX_FAILURES = 1
 # Another server that renewed its lease twice while this one was refused is alive. A restarted one would not renew it.
 RENEWALS_OF_A_RIVAL = 2
 
@@ -131,7 +131,7 @@ class PoolKeeper:
             await self._refused(error)
         except CANNOT_CONNECT as error:
             self._failures += 1
-            if self.database is None or self._failures > MOST_FAILURES or not is_away(error):
+            if self.database is None or self._failures > MAX_FAILURES or not is_away(error):
                 dsn = self.database.dsn if self.database is not None else address.dsn
                 self.problem = unreachable(self.name, dsn, error)
         else:

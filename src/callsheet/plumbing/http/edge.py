@@ -45,7 +45,7 @@ SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 # Number of bodies that are read to their end at once after a refusal. Each makes the server hold about 100 kB. If
 # strangers send more of them, other clients may lose the response with the reason.
-MOST_DISCARDED = 100
+MAX_DISCARDED = 100
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -138,7 +138,7 @@ class Edge:
             await self._discard(body)
 
     async def _discard(self, body: RequestBody) -> None:
-        if self._discarding >= MOST_DISCARDED:
+        if self._discarding >= MAX_DISCARDED:
             return
         self._discarding += 1
         try:

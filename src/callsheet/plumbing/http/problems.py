@@ -37,8 +37,8 @@ from callsheet.wire.reasons import reason_of
 log = get_logger(__name__)
 
 # The client chooses the fields and their names: a body of one megabyte must not cause a response of ten.
-MOST_ERRORS = 50
-LONGEST_FIELD = 200
+MAX_ERRORS = 50
+MAX_FIELD_LENGTH = 200
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 UNAVAILABLE = (*DATABASE_AWAY, DatabaseError)
@@ -106,8 +106,8 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
     if refusal.detail:
         body["detail"] = refusal.detail
     if refusal.errors:
-        shown = refusal.errors[:MOST_ERRORS]
-        body["errors"] = [{"field": error.field[:LONGEST_FIELD], "reason": error.reason} for error in shown]
+        shown = refusal.errors[:MAX_ERRORS]
+        body["errors"] = [{"field": error.field[:MAX_FIELD_LENGTH], "reason": error.reason} for error in shown]
     if request_id:
         body["request_id"] = request_id
     return Response(
@@ -208,7 +208,7 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
         # FastAPI parses a body only if its content type is JSON, and otherwise passes the bytes on.
         reason = "The content-type must be application/json."
         return UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
-    problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MOST_ERRORS]]
+    problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MAX_ERRORS]]
     return InvalidRequest.of(problems)
 
 
@@ -224,7 +224,7 @@ def _place_of(error: Mapping[str, Any]) -> str:
 def _field(location: Sequence[str | int]) -> str:
     # FastAPI starts with the origin of the value; "body" is the usual one and adds nothing.
     parts = location[1:] if location and location[0] == "body" and len(location) > 1 else location
-    return ".".join(str(part) for part in parts)[:LONGEST_FIELD]
+    return ".".join(str(part) for part in parts)[:MAX_FIELD_LENGTH]
 
 
 def _refusal_of_status(error: HTTPException) -> Refusal:

@@ -16,7 +16,7 @@ from callsheet.wire.plurals import counted
 
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
 SECOND_FILE = "second_secret_key"
-LEAST_BYTES = 32
+MIN_BYTES = 32
 # Purpose of the key that encrypts the DSNs of pools.
 SEAL = "pool dsn"
 
@@ -59,7 +59,7 @@ def _kept(file: Path, *, create: bool) -> bytes:
             f"The secret key {file} cannot be used ({error.strerror}). Run as the user it belongs to, name another "
             "data directory with CALLSHEET_HOME, or set CALLSHEET_SECRET_KEY."
         ) from error
-    if len(secret) < LEAST_BYTES:
+    if len(secret) < MIN_BYTES:
         # Keys derived from an empty file could be guessed.
         raise OperatorError(
             f"The secret key in {file} is damaged: it has {counted(len(secret), 'byte')}. Put it back from a "

@@ -13,9 +13,9 @@ from callsheet.toolbox.http.client import GuardedClient
 from callsheet.wire.generation import CopyInput, ProductFields
 
 NAME: Final = "copywriting"
-LONGEST_ANSWER: Final = 50_000
+MAX_RESPONSE_LENGTH: Final = 50_000
 # Number of characters of a page that the model gets. This is enough to know the subject of the page.
-LONGEST_PAGE: Final = 4_000
+MAX_PAGE_LENGTH: Final = 4_000
 WORDS: Final = {"short": 40, "medium": 120, "long": 300}
 TOKENS: Final = {"short": 200, "medium": 500, "long": 1200}
 TEMPLATE_NOTE: Final = (
@@ -81,7 +81,7 @@ def facts_of(product: ProductFields) -> str:
         "Product": product.title,
         "Description": product.description,
         "Price": price,
-        "From its page": product.text[:LONGEST_PAGE],
+        "From its page": product.text[:MAX_PAGE_LENGTH],
     }
     return "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
 
@@ -95,7 +95,7 @@ def text_of(response: object) -> str | None:
     if not isinstance(content, str):
         return None
     # JSON allows halves of surrogate pairs and NUL, which cannot be stored.
-    text = content[:LONGEST_ANSWER].encode("utf-8", "replace").decode().replace("\0", "").strip()
+    text = content[:MAX_RESPONSE_LENGTH].encode("utf-8", "replace").decode().replace("\0", "").strip()
     return text or None
 
 

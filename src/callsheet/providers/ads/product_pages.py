@@ -18,13 +18,13 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-MOST_IMAGES = 20
-LONGEST_ADDRESS = 2_000
-LONGEST_TITLE = 300
-LONGEST_TEXT = 20_000
+MAX_IMAGES = 20
+MAX_URL_LENGTH = 2_000
+MAX_TITLE_LENGTH = 300
+MAX_TEXT_LENGTH = 20_000
 # Maximum number of candidates that are read; a page may have a million.
-MOST_LOOKED_AT = 500
-MOST_NODES = 10_000
+MAX_INSPECTED = 500
+MAX_NODES = 10_000
 _CPU_SECONDS = 20
 _MEMORY_BYTES = 2**30
 _SYMBOLS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW", "₽": "RUB", "zł": "PLN"}
@@ -56,12 +56,12 @@ def read_page(html: str, url: str) -> Found:
     priced = next((each for each in sources if each.get("price")), {})
     currency = priced.get("currency") or next((each["currency"] for each in sources if each.get("currency")), None)
     return {
-        "title": _short(found["title"], LONGEST_TITLE),
-        "description": _short(found["description"], LONGEST_TEXT),
+        "title": _short(found["title"], MAX_TITLE_LENGTH),
+        "description": _short(found["description"], MAX_TEXT_LENGTH),
         "price": priced.get("price"),
         "currency": currency if priced else None,
         "images": _addresses(images, base_url),
-        "text": _short(_text(page), LONGEST_TEXT),
+        "text": _short(_text(page), MAX_TEXT_LENGTH),
     }
 
 
@@ -92,7 +92,7 @@ def currency_of(value: object) -> str | None:
 
 
 def _json_ld(page: LexborHTMLParser) -> Found:
-    for script in page.css('script[type="application/ld+json"]')[:MOST_LOOKED_AT]:
+    for script in page.css('script[type="application/ld+json"]')[:MAX_INSPECTED]:
         try:
             data = json.loads(script.text(), strict=False)
         except (ValueError, RecursionError):
@@ -105,11 +105,11 @@ def _json_ld(page: LexborHTMLParser) -> Found:
 
 def _products_in(data: object) -> Iterator[Mapping[str, Any]]:
     waiting, seen = [data], 0
-    while waiting and seen < MOST_NODES:
+    while waiting and seen < MAX_NODES:
         seen += 1
         match waiting.pop():
             case list() as items:
-                waiting.extend(reversed(items[:MOST_LOOKED_AT]))
+                waiting.extend(reversed(items[:MAX_INSPECTED]))
             case dict() as members:
                 kinds = members.get("@type")
                 names = kinds if isinstance(kinds, list) else [kinds]
@@ -144,7 +144,7 @@ def _microdata(page: LexborHTMLParser) -> Found:
     if scope is None:
         return {}
     values: dict[str, list[str]] = {}
-    for node in scope.css("[itemprop]")[:MOST_LOOKED_AT]:
+    for node in scope.css("[itemprop]")[:MAX_INSPECTED]:
         name = node.attributes.get("itemprop") or ""
         values.setdefault(name, []).append(_value_of(node))
     said = {name: next((value for value in found if value), None) for name, found in values.items()}
@@ -170,7 +170,7 @@ def _open_graph(page: LexborHTMLParser) -> Found:
         "description": _content(page, _DESCRIPTIONS),
         "price": price_of(_content(page, _PRICES), declared=True),
         "currency": currency_of(_content(page, _CURRENCIES)),
-        "images": [node.attributes.get("content") or "" for node in page.css(_IMAGES)[:MOST_LOOKED_AT]],
+        "images": [node.attributes.get("content") or "" for node in page.css(_IMAGES)[:MAX_INSPECTED]],
     }
 
 
@@ -181,7 +181,7 @@ def _content(page: LexborHTMLParser, selectors: tuple[str, ...]) -> str | None:
 
 def _plain(page: LexborHTMLParser) -> Found:
     heading, title = page.css_first("h1"), page.css_first("title")
-    images = [node for node in page.css("img[src]")[:MOST_LOOKED_AT] if not _tiny(node)]
+    images = [node for node in page.css("img[src]")[:MAX_INSPECTED] if not _tiny(node)]
     paragraph = next((node for node in page.css("p")[:50] if len(node.text().strip()) > 60), None)
     return {
         "title": (heading.text(separator=" ").strip() if heading else "") or (title.text() if title else None),
@@ -216,7 +216,7 @@ def _text(page: LexborHTMLParser) -> str:
 
 def _plain_text(value: object) -> str | None:
     """The text without HTML: shops put HTML into descriptions."""
-    return unescape(re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * LONGEST_TEXT])) if isinstance(value, str) else None
+    return unescape(re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * MAX_TEXT_LENGTH])) if isinstance(value, str) else None
 
 
 def _short(text: str | None, longest: int) -> str:
@@ -228,11 +228,11 @@ def _short(text: str | None, longest: int) -> str:
 
 def _addresses(images: list[str], base_url: str) -> list[str]:
     found: dict[str, None] = {}
-    for image in images[: 2 * MOST_LOOKED_AT]:
+    for image in images[: 2 * MAX_INSPECTED]:
         address = _joined(base_url, image)
-        if re.fullmatch(r"https?://[!-~]+", address) and len(address) <= LONGEST_ADDRESS:
+        if re.fullmatch(r"https?://[!-~]+", address) and len(address) <= MAX_URL_LENGTH:
             found[address] = None
-        if len(found) == MOST_IMAGES:
+        if len(found) == MAX_IMAGES:
             break
     return list(found)
 

@@ -12,7 +12,7 @@ from typing import Any
 from callsheet.wire.generation import ProductFields, SpeechInput, StaticAdInput, VideoInput
 
 # Models use the first few hundred words of a prompt, and some refuse longer ones.
-LONGEST_DESCRIPTION = 1_000
+MAX_DESCRIPTION_LENGTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def speech_asked(wanted: SpeechInput) -> ProviderRequest:
 
 
 def about(product: ProductFields) -> str:
-    description = " ".join(product.description.split())[:LONGEST_DESCRIPTION]
+    description = " ".join(product.description.split())[:MAX_DESCRIPTION_LENGTH]
     return f"Product: {product.title}. {description}".strip()
 
 

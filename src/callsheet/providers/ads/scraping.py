@@ -29,7 +29,7 @@ from callsheet.toolbox.http.client import (
 )
 from callsheet.wire.generation import ProductFields
 
-LARGEST_ROBOTS: Final = 512_000
+MAX_ROBOTS_BYTES: Final = 512_000
 # Statuses that may change soon. 501 and 505 mean that the server never accepts such a request.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 READER: Final = "callsheet.providers.ads.product_pages"
@@ -65,7 +65,7 @@ class Scraper:
         """The robots.txt of the site of this page; None if the site has none, or if the settings ignore robots.txt."""
         if not self._config.robots:
             return None
-        response = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
+        response = await self._fetch(f"{_origin(url)}/robots.txt", MAX_ROBOTS_BYTES)
         # RFC 9309: a site without rules allows everything. A site whose server fails allows nothing.
         if response.status >= 500:
             retryable = response.status in PASSING

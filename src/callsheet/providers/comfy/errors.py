@@ -13,9 +13,9 @@ from typing import Any
 from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, EngineUnreachable, NotBegun
 from callsheet.toolbox.redaction.redaction import redact_start
 
-LONGEST_MESSAGE = 2000
-LONGEST_TRACEBACK = 20_000
-LONGEST_VALUE = 200
+MAX_MESSAGE_LENGTH = 2000
+MAX_TRACEBACK_LENGTH = 20_000
+MAX_VALUE_LENGTH = 200
 NOT_IN_LIST = "value_not_in_list"
 # The text of this error lists every choice, including model files.
 _WITH_FILE_NAMES = frozenset({NOT_IN_LIST, "exception_during_validation", "exception_during_inner_validation"})
@@ -126,7 +126,7 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
         message or ("The engine ran out of memory." if memory else f"A node failed ({kind})."),
         retryable=memory or kind in _RETRYABLE_IN_CLOUD,
         details=details,
-        traceback=redact_start("".join(map(str, frames)), LONGEST_TRACEBACK) if isinstance(frames, list) else None,
+        traceback=redact_start("".join(map(str, frames)), MAX_TRACEBACK_LENGTH) if isinstance(frames, list) else None,
     )
 
 
@@ -205,7 +205,7 @@ def _problem(error: Mapping[str, Any]) -> str:
         known = extra if isinstance(extra, dict) else {}
         name, value = _text(known.get("input_name")), known.get("received_value")
         if error.get("type") == NOT_IN_LIST and name and isinstance(value, str | int | float):
-            return f"the engine has no {name} {_text(str(value))[:LONGEST_VALUE]!r}"
+            return f"the engine has no {name} {_text(str(value))[:MAX_VALUE_LENGTH]!r}"
         return f"{message} ({name})" if name else message
     return f"{message} ({details})" if details and details != message else message
 
@@ -216,4 +216,4 @@ def _dependents(node: object) -> list[Any]:
 
 
 def _text(value: object) -> str:
-    return redact_start(value, LONGEST_MESSAGE).strip() if isinstance(value, str) else ""
+    return redact_start(value, MAX_MESSAGE_LENGTH).strip() if isinstance(value, str) else ""

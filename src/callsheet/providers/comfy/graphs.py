@@ -17,9 +17,9 @@ from callsheet.providers.engine import EngineError, Graph
 
 # ComfyUI's recursion refuses a chain of 1,000 nodes. A chain of 1,200 that no output reaches ends its executor until a
 # restart. A chain of 600 was run successfully.
-LONGEST_CHAIN = 600
+MAX_CHAIN_LENGTH = 600
 # Highest number of nodes that a message names.
-MOST_NAMED = 10
+MAX_NAMED = 10
 FOLDER = "callsheet"
 # Folder of files that many runs use. It cannot be the folder of a run, because the id of a run is not a word.
 SHARED_FOLDER = f"{FOLDER}/assets"
@@ -27,7 +27,7 @@ SHARED_FOLDER = f"{FOLDER}/assets"
 # results are cached: a node that carries the id of a new run always runs, and everything before it stays cached.
 MARK = "callsheet_run"
 # In bytes.
-LONGEST_PREFIX = 200
+MAX_PREFIX_LENGTH = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")
 
 
@@ -137,7 +137,7 @@ def with_own_outputs(graph: Graph, run_id: str) -> Graph:
         # The engine's /view refuses every name with two dots in it.
         safe = re.sub(r"\.{2,}", ".", _CONTROL.sub("-", last)).strip(". ")
         # A file name may have 255 bytes, and the engine adds a number and an extension.
-        safe = safe.encode("utf-8", "replace")[:LONGEST_PREFIX].decode("utf-8", "ignore")
+        safe = safe.encode("utf-8", "replace")[:MAX_PREFIX_LENGTH].decode("utf-8", "ignore")
         return f"{folder_of(run_id)}/{safe or 'output'}"
 
     return _with_inputs(graph, renamed)
@@ -221,7 +221,7 @@ def _refuse_circles(graph: Graph) -> None:
     except CycleError as error:
         # The last node equals the first one.
         nodes = list(map(str, error.args[1]))[:-1]
-        shown = ", ".join(nodes[:MOST_NAMED]) + (", …" if len(nodes) > MOST_NAMED else "")
+        shown = ", ".join(nodes[:MAX_NAMED]) + (", …" if len(nodes) > MAX_NAMED else "")
         raise invalid(f"The workflow has a cycle of the nodes {shown}.", node_ids=nodes) from None
 
 
@@ -239,8 +239,8 @@ def _refuse_long_chains(graph: Graph) -> None:
                 continue
             waiting.pop()
             depth.setdefault(node_id, 1 + max((depth.get(each, 0) for each in _sources(graph, node_id)), default=0))
-            if depth[node_id] > LONGEST_CHAIN:
-                raise invalid(f"The workflow has a chain of more than {LONGEST_CHAIN} nodes.")
+            if depth[node_id] > MAX_CHAIN_LENGTH:
+                raise invalid(f"The workflow has a chain of more than {MAX_CHAIN_LENGTH} nodes.")
 
 
 def _sources(graph: Graph, node_id: str) -> list[str]:

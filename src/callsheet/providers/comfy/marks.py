@@ -16,7 +16,7 @@ from callsheet.providers.comfy.graphs import MARK, needed_by, with_marks
 from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput, Graph, Output
 
 # Highest number of remembered files: few node classes refuse the mark.
-MOST_REMEMBERED = 1000
+MAX_REMEMBERED = 1000
 Place = tuple[str, str, str]
 
 
@@ -60,7 +60,7 @@ class EarlierOutputs:
                 self._seen.move_to_end(place)
             elif seen is None or seen.inputs != inputs or seen.sha256 is None:
                 raise foreign(output)
-        while len(self._seen) > MOST_REMEMBERED:
+        while len(self._seen) > MAX_REMEMBERED:
             self._seen.popitem(last=False)
 
     def fetched(self, output: Output, fetched: FetchedOutput) -> None:

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from callsheet.wire.worker.environment import LARGEST_NODE_FORMS
+from callsheet.wire.worker.environment import MAX_NODE_FORMS_LENGTH
 
 InputKind = Literal["text", "integer", "number", "boolean", "choice", "image", "video", "audio"]
 Choice = str | int | float
 
-# Highest number of choices of a property (`MOST_CHOICES`). A longer list is left out.
-MOST_CHOICES = 200
-LONGEST_CHOICE = 1000
+# Highest number of choices of a property (`MAX_CHOICES`). A longer list is left out.
+MAX_CHOICES = 200
+MAX_CHOICE_LENGTH = 1000
 # In bytes. The forms of 10,000 classes have about 4 MB.
-LARGEST_UNPACKED = 16 * 1024 * 1024
+MAX_UNPACKED_BYTES = 16 * 1024 * 1024
 
 _KINDS: Mapping[str, InputKind] = {"INT": "integer", "FLOAT": "number", "STRING": "text", "BOOLEAN": "boolean"}
 # Options of inputs whose choices are files that a user uploads into the engine's folder.
@@ -123,14 +123,14 @@ def _choice(listed: object, options: Mapping[str, Any]) -> InputForm | None:
         return InputForm(upload)
     usable = [each for each in choices if _is_choice(each)]
     default = options.get("default")
-    if not usable or len(usable) != len(choices) or len(usable) > MOST_CHOICES:
+    if not usable or len(usable) != len(choices) or len(usable) > MAX_CHOICES:
         return InputForm("choice", default if _is_choice(default) else None)
     return InputForm("choice", default if default in usable else usable[0], choices=tuple(usable))
 
 
 def _is_choice(value: object) -> bool:
     if isinstance(value, str):
-        return len(value) <= LONGEST_CHOICE
+        return len(value) <= MAX_CHOICE_LENGTH
     return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
 
 
@@ -189,7 +189,7 @@ def packed(forms: NodeForms) -> str | None:
             {name: _plain(form, keeps_choices) for name, form in sorted(forms.items())}, separators=(",", ":")
         )
         made = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-        if len(made) <= LARGEST_NODE_FORMS and len(text) <= LARGEST_UNPACKED:
+        if len(made) <= MAX_NODE_FORMS_LENGTH and len(text) <= MAX_UNPACKED_BYTES:
             return made
     return None
 
@@ -212,7 +212,7 @@ def unpacked(content: bytes, classes: Iterable[str]) -> dict[str, NodeForm]:
     another program may have sent it."""
     try:
         reader = zlib.decompressobj()
-        text = reader.decompress(content, LARGEST_UNPACKED)
+        text = reader.decompress(content, MAX_UNPACKED_BYTES)
         document = json.loads(text) if reader.eof else None
     except (zlib.error, ValueError, RecursionError):
         return {}

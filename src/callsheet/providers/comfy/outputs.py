@@ -30,8 +30,8 @@ _TYPES = {
 }
 UNKNOWN_TYPE = "application/octet-stream"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|[/\\]")
-LONGEST_NAME = 150
-DEEPEST_TEXT = 4
+MAX_NAME_LENGTH = 150
+MAX_TEXT_DEPTH = 4
 # The folders of an engine that runs write to.
 _WRITTEN = ("output", "temp")
 
@@ -65,7 +65,7 @@ def public_names(outputs: Sequence[Output]) -> list[str]:
     names: list[str] = []
     for output in outputs:
         path = PurePosixPath(_UNPRINTABLE.sub("_", output.name).strip(" .") or "output")
-        stem, suffix = path.stem[:LONGEST_NAME], path.suffix[:20]
+        stem, suffix = path.stem[:MAX_NAME_LENGTH], path.suffix[:20]
         name, number = f"{stem}{suffix}", 1
         while name in names:
             number += 1
@@ -113,7 +113,7 @@ def _texts(value: object, depth: int) -> Iterator[str]:
             yield value
         case bool() | int() | float():
             yield json.dumps(value)
-        case list() if depth < DEEPEST_TEXT:
+        case list() if depth < MAX_TEXT_DEPTH:
             for item in value:
                 yield from _texts(item, depth + 1)
 

@@ -13,8 +13,8 @@ from typing import Final
 
 INSTALLED_PATHS: Final = ("/customnode/installed", "/v2/customnode/installed")
 # A thousand packages are about 200 kB.
-MOST_LIST_BYTES: Final = 2_000_000
-LONGEST_VERSION: Final = 100
+MAX_LIST_BYTES: Final = 2_000_000
+MAX_VERSION_LENGTH: Final = 100
 
 
 def versions_of_installed(listed: object, names: Iterable[str]) -> dict[str, str]:
@@ -35,4 +35,4 @@ def _version(entry: object) -> str | None:
     if not isinstance(version, str) or not version.isprintable():
         return None
     version = version.strip()
-    return version if 0 < len(version) <= LONGEST_VERSION else None
+    return version if 0 < len(version) <= MAX_VERSION_LENGTH else None

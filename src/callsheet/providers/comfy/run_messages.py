@@ -14,7 +14,7 @@ from callsheet.providers.engine import EngineError, EngineRun, Output, Watcher
 SENDS_PICTURES = "SaveImageWebsocket"
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
 # The last percent is reserved for the delivery of the result.
-MOST_PERCENT = 99.0
+MAX_PERCENT = 99.0
 
 
 class Following:
@@ -235,7 +235,7 @@ class Following:
             min(1.0, max(0.0, part)) for node, part in self._parts.items() if node in graph and node not in self._done
         )
         # The progress never decreases: nodes inside nodes start their own count.
-        self._percent = max(self._percent, min(MOST_PERCENT, 100.0 * done / max(1, len(graph))))
+        self._percent = max(self._percent, min(MAX_PERCENT, 100.0 * done / max(1, len(graph))))
         self._watcher.progressed(round(self._percent, 1), message)
 
     def _label(self, node: str) -> str:

@@ -27,7 +27,7 @@ from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
 from callsheet.providers.comfy.node_forms import forms_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
-from callsheet.providers.comfy.packages import INSTALLED_PATHS, MOST_LIST_BYTES, versions_of_installed
+from callsheet.providers.comfy.packages import INSTALLED_PATHS, MAX_LIST_BYTES, versions_of_installed
 from callsheet.providers.comfy.responses import (
     no_output,
     outcome_from_socket,
@@ -176,7 +176,7 @@ class ComfyUI:
         with suppress(EngineError, TimeoutError):
             async with asyncio.timeout(VERSIONS_SECONDS):
                 for path in INSTALLED_PATHS if packages else ():
-                    versions = versions_of_installed(await self._http.get_small(path, MOST_LIST_BYTES), packages)
+                    versions = versions_of_installed(await self._http.get_small(path, MAX_LIST_BYTES), packages)
                     if versions:
                         return versions
         return {}

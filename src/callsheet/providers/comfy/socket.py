@@ -29,13 +29,13 @@ log = get_logger(__name__)
 PREVIEW, PREVIEW_WITH_METADATA = 1, 4
 _PICTURES = {1: "image/jpeg", 2: "image/png"}
 # Maximum size of a preview: a large image as PNG.
-LARGEST_MESSAGE = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 OPEN_SECONDS = 5.0
 # Limits of messages that are kept for runs whose submission has no response yet. A run with more messages has missed
 # some.
-MOST_UNCLAIMED = 2000
-MOST_UNCLAIMED_BYTES = 33_554_432
+MAX_UNCLAIMED = 2000
+MAX_UNCLAIMED_BYTES = 33_554_432
 
 
 class EngineSocket:
@@ -58,7 +58,7 @@ class EngineSocket:
     @contextmanager
     def following(self, following: Following) -> Iterator[None]:
         self._runs[following.run.id] = following
-        following.missed = following.missed or self._unclaimed_bytes > MOST_UNCLAIMED_BYTES
+        following.missed = following.missed or self._unclaimed_bytes > MAX_UNCLAIMED_BYTES
         for run_id, message in list(self._unclaimed):
             if run_id == following.run.id:
                 self._heard(message)
@@ -146,7 +146,7 @@ class EngineSocket:
                     ping_interval=20,
                     ping_timeout=60,
                     close_timeout=1,
-                    max_size=LARGEST_MESSAGE,
+                    max_size=MAX_MESSAGE_BYTES,
                     proxy=None,
                 ) as socket:
                     failures = 0
@@ -179,10 +179,10 @@ class EngineSocket:
         if not self._collecting:
             return
         self._unclaimed_bytes += len(message)
-        if len(self._unclaimed) < MOST_UNCLAIMED and self._unclaimed_bytes <= MOST_UNCLAIMED_BYTES:
+        if len(self._unclaimed) < MAX_UNCLAIMED and self._unclaimed_bytes <= MAX_UNCLAIMED_BYTES:
             self._unclaimed.append((run_id, message))
         else:
-            self._unclaimed_bytes = MOST_UNCLAIMED_BYTES + 1
+            self._unclaimed_bytes = MAX_UNCLAIMED_BYTES + 1
 
     def _message(self, text: str) -> None:
         try:

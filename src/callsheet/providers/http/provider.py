@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 
 from callsheet.providers.context import BuiltInContext, Clients
 from callsheet.providers.downloads import DownloadLimits, download
-from callsheet.providers.errors import LONGEST_KEPT_ID, ProviderError, ProviderUnavailable
+from callsheet.providers.errors import MAX_KEPT_ID_LENGTH, ProviderError, ProviderUnavailable
 from callsheet.providers.http.config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
 from callsheet.providers.http.templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
@@ -30,10 +30,10 @@ from callsheet.wire.reasons import REQUIRED
 
 SUBMIT_ATTEMPTS: Final = 3
 DOWNLOAD_ATTEMPTS: Final = 3
-LONGEST_PAUSE_SECONDS: Final = 30.0
+MAX_PAUSE_SECONDS: Final = 30.0
 CANCEL_SECONDS: Final = 10.0
-LONGEST_ID: Final = 500
-LARGEST_ANSWER: Final = 2_097_152
+MAX_ID_LENGTH: Final = 500
+MAX_RESPONSE_BYTES: Final = 2_097_152
 # This is longer than the limit of the service, so that the service ends the run first.
 MARGIN_SECONDS: Final = 30
 
@@ -49,7 +49,7 @@ class HttpProvider:
         self.name = name
         self._config = config
         self._headers = headers_of(config)
-        client = clients.trusted(timeout_seconds=config.request_seconds, max_bytes=LARGEST_ANSWER)
+        client = clients.trusted(timeout_seconds=config.request_seconds, max_bytes=MAX_RESPONSE_BYTES)
         self._service = Service(name, config.base_url, client, self._headers, config.request_seconds)
         self._outputs = clients.guarded()
 
@@ -117,7 +117,7 @@ class HttpProvider:
             await self._cancel(job_id)
             raise
         # A longer text would refuse the whole result.
-        kept = job_id if len(job_id) <= LONGEST_KEPT_ID else None
+        kept = job_id if len(job_id) <= MAX_KEPT_ID_LENGTH else None
         return Made(files, kept, {"status": status, "params": params})
 
     async def _taken(self, action: HttpAction, values: Values) -> str:
@@ -150,7 +150,7 @@ class HttpProvider:
         [found, *_] = [*dug(response, action.id), None]
         text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
         # An id of dots alone would change the URL that contains it, and half a surrogate pair cannot be in a URL.
-        if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
+        if not text.strip(".") or len(text) > MAX_ID_LENGTH or not text.isprintable():
             reason = self._service.reason_in(response, self._config.poll.error)
             message = f"{self.name} accepted the request but returned no id{f': {reason}' if reason else '.'}"
             raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})
@@ -172,7 +172,7 @@ class HttpProvider:
                 if not passing or time.monotonic() - heard > poll.patience_seconds:
                     await self._cancel(job_id)
                     raise
-                pause = max(pause, min(LONGEST_PAUSE_SECONDS, error.details.get("retry_after_seconds") or 0.0))
+                pause = max(pause, min(MAX_PAUSE_SECONDS, error.details.get("retry_after_seconds") or 0.0))
             else:
                 if status in poll.done:
                     return status, self._urls_in(response)
@@ -252,7 +252,7 @@ def pause_asked_for(busy: ProviderUnavailable) -> float | None:
     seconds = busy.details.get("retry_after_seconds")
     if busy.details.get("status") not in (429, 503) or not isinstance(seconds, float):
         return None
-    return seconds if seconds <= LONGEST_PAUSE_SECONDS else None
+    return seconds if seconds <= MAX_PAUSE_SECONDS else None
 
 
 def headers_of(config: HttpProviderConfig) -> dict[str, str]:

@@ -32,7 +32,7 @@ MARGIN_SECONDS: Final = 30
 CANCEL_SECONDS: Final = 15.0
 FORGET_SECONDS: Final = 5.0
 DOWNLOAD_SECONDS: Final = 60.0
-MOST_FILES: Final = 100
+MAX_FILES: Final = 100
 
 
 def configured(context: BuiltInContext) -> Iterable[MediaProvider]:
@@ -114,7 +114,7 @@ class Lightbox:
         graph, output_node = graph_of(generation, image)
         run = EngineRun(run_id, with_own_outputs(graph, run_id), output_node)
         outputs = await engine.run(run, _Watching(say))
-        return await _fetched(engine, outputs[:MOST_FILES], directory)
+        return await _fetched(engine, outputs[:MAX_FILES], directory)
 
     async def _image_at_engine(self, engine: Engine, run_id: str, generation: Generation, directory: Path) -> str:
         url = generation.params["image_url"]

@@ -26,9 +26,9 @@ from callsheet.toolbox.http.client import GuardedClient
 from callsheet.wire.errors import FieldProblem
 
 # Pages of 100 predictions. No known account makes more in the minutes between two attempts.
-MOST_PAGES: Final = 20
+MAX_PAGES: Final = 20
 # If the list does not contain the callback URLs, the predictions are read one by one.
-MOST_LOOKUPS: Final = 100
+MAX_LOOKUPS: Final = 100
 ATTEMPT_SECONDS: Final = 600
 # If a signature does not fit, the secret was changed at Replicate, or the callback is not theirs. The secret is fetched
 # again, but not each time.
@@ -106,7 +106,7 @@ class Replicate:
                 return self._prediction(each)
             if "webhook" not in each and each.get("source", "api") == "api" and is_prediction_id(each.get("id")):
                 silent.append(each["id"])
-            if len(silent) == MOST_LOOKUPS:
+            if len(silent) == MAX_LOOKUPS:
                 break
         for prediction_id in silent:
             prediction = await self._get_or_none(prediction_id)
@@ -140,7 +140,7 @@ class Replicate:
     async def _latest(self) -> AsyncIterator[dict[str, Any]]:
         """Predictions from the list, newest first, as far back as an attempt can be."""
         path = "/predictions"
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             page = await self._call("GET", path)
             results = page.get("results") if isinstance(page, dict) else None
             for each in results if isinstance(results, list) else []:

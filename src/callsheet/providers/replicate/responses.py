@@ -11,9 +11,9 @@ from callsheet.providers.media import Prediction
 from callsheet.toolbox.redaction.sanitizing import clean_line
 
 NAME = "replicate"
-MOST_OUTPUTS = 100
-LONGEST_TEXT = 1_000_000
-LONGEST_LOG = 20_000
+MAX_OUTPUTS = 100
+MAX_TEXT_LENGTH = 1_000_000
+MAX_LOG_LENGTH = 20_000
 _DEEPEST = 32
 
 _STATUSES: Mapping[str, Literal["running", "succeeded", "failed", "canceled"]] = {
@@ -73,7 +73,7 @@ def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
         text = "".join(words)
     else:
         text = json.dumps(output, ensure_ascii=False, indent=2)
-    return tuple(dict.fromkeys(addresses))[:MOST_OUTPUTS], _storable(text[:LONGEST_TEXT]) if text else None
+    return tuple(dict.fromkeys(addresses))[:MAX_OUTPUTS], _storable(text[:MAX_TEXT_LENGTH]) if text else None
 
 
 def _walk(value: object, addresses: list[str], words: list[str], depth: int) -> bool:
@@ -93,7 +93,7 @@ def _walk(value: object, addresses: list[str], words: list[str], depth: int) -> 
 
 
 def percent_of(logs: object) -> float | None:
-    found = _PERCENT.findall(logs[-LONGEST_LOG:]) if isinstance(logs, str) else []
+    found = _PERCENT.findall(logs[-MAX_LOG_LENGTH:]) if isinstance(logs, str) else []
     return min(100.0, float(found[-1])) if found else None
 
 

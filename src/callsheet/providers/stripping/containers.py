@@ -13,7 +13,7 @@ _HOLDS_TAGS = (b"moov", b"trak")
 _TAGS = (b"udta", b"meta")
 DEEPEST = 8
 # XMP is in the file or in `moov`. Deeper boxes belong to tracks, for example of spherical videos.
-_XMP, _DEEPEST_XMP = b"uuid", 1
+_XMP, _MAX_XMP_DEPTH = b"uuid", 1
 
 _MATROSKA_SEGMENT, _MATROSKA_TAGS = bytes.fromhex("18538067"), bytes.fromhex("1254c367")
 _VOID = 0xEC
@@ -36,7 +36,7 @@ def _boxes(source: OldFile, at: int, limit: int, depth: int) -> Iterator[Piece]:
         if name in _HOLDS_TAGS:
             yield source.span(at, at + header)
             yield from _boxes(source, at + header, end, depth + 1)
-        elif name in _TAGS or (name == _XMP and depth <= _DEEPEST_XMP):
+        elif name in _TAGS or (name == _XMP and depth <= _MAX_XMP_DEPTH):
             yield source.read(at, 4) + b"free" + source.read(at + 8, header - 8)
             yield Zeros(length - header)
         else:

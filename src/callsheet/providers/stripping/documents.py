@@ -10,7 +10,7 @@ from typing import Any
 from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable
 
 # A parsed document takes twenty times as much memory.
-LARGEST_DOCUMENT = 8 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 _METADATA, _METADATA_END = b"<metadata", b"</metadata>"
 
 
@@ -39,7 +39,7 @@ def safetensors(source: OldFile) -> Iterator[Piece]:
 
 def _with_json(source: OldFile, at: int, length: int, change: Callable[[dict[str, Any]], None]) -> Iterator[Piece]:
     """Replaces a document by the changed one, padded with spaces: what follows must keep its place."""
-    if length > LARGEST_DOCUMENT:
+    if length > MAX_DOCUMENT_BYTES:
         raise Unreadable("its description is too large")
     old = source.read(at, length)
     try:
@@ -60,7 +60,7 @@ def _with_json(source: OldFile, at: int, length: int, change: Callable[[dict[str
 
 
 def svg(source: OldFile) -> Iterator[Piece]:
-    if source.size > LARGEST_DOCUMENT:
+    if source.size > MAX_DOCUMENT_BYTES:
         raise Unreadable("it is too large for a drawing")
     at, text = 0, source.read(0, source.size)
     while (start := text.find(_METADATA, at)) >= 0:

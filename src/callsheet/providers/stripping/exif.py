@@ -8,7 +8,7 @@ ORIENTATION = 0x0112
 UPRIGHT = 1
 PREFIX = b"Exif\0\0"
 # A graph in the EXIF of an image can be large. The list of its fields has at most this length.
-MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 
 
 def only_orientation(exif: bytes) -> bytes | None:
@@ -26,7 +26,7 @@ def _orientation(tiff: bytes) -> int | None:
     try:
         [start] = struct.unpack_from(f"{order}I", tiff, 4)
         [count] = struct.unpack_from(f"{order}H", tiff, start)
-        for number in range(min(count, MOST_FIELDS)):
+        for number in range(min(count, MAX_FIELDS)):
             tag, kind, _, value = struct.unpack_from(f"{order}HHIH", tiff, start + 2 + 12 * number)
             if (tag, kind) == (ORIENTATION, 3):
                 return int(value)

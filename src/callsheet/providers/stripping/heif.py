@@ -10,7 +10,7 @@ from callsheet.providers.stripping.pieces import OldFile, Piece, Unreadable, Zer
 _METADATA = (b"Exif", b"mime")
 # EXIF without fields, after the place where it starts. If the image is rotated, another box contains that.
 _NO_EXIF = struct.pack(">I4sIHI", 0, b"MM\0*", 8, 0, 0)
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 Box = tuple[bytes, int, int]
 
 
@@ -69,7 +69,7 @@ def _places(source: OldFile, at: int, items: dict[int, bytes]) -> Iterator[tuple
     offset, length, base, index = sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, sizes & 15
     wide = 4 if version == 2 else 2
     count, at = source.number(at + 6, wide), at + 6 + wide
-    if version > 2 or count > MOST_ITEMS:
+    if version > 2 or count > MAX_ITEMS:
         raise Unreadable("the places of its items cannot be read")
     for _ in range(count):
         item, at = source.number(at, wide), at + wide

@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 BLOCK = 1 << 20
 # A GIF has a length before every 255 bytes, so this is a GIF of 1.2 GB.
-MOST_STEPS = 5_000_000
-MOST_PIECES = 100_000
+MAX_STEPS = 5_000_000
+MAX_PIECES = 100_000
 # Every graph contains one of these words: the first in the format of engines, the second in the format of the editor.
 _WORDS = ("class_type", "widgets_values")
 # This part of a word in UTF-16 is the same in both byte orders.
@@ -61,7 +61,7 @@ class OldFile:
     def read(self, at: int, length: int) -> bytes:
         """A few bytes. Raises Unreadable if the file ends before."""
         self._steps += 1
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_STEPS:
             raise Unreadable("it has too many parts")
         if self._steps % 1000 == 0:
             self._check()
@@ -110,7 +110,7 @@ def planned(source: OldFile, walker: Callable[[OldFile], Iterator[Piece]] | None
             plan[-1] = FileSpan(last.start, last.length + piece.length)
         else:
             plan.append(piece)
-        if len(plan) > MOST_PIECES:
+        if len(plan) > MAX_PIECES:
             raise Unreadable("too many of its parts would be removed")
     return None if plan == [FileSpan(0, source.size)] else plan
 

@@ -15,10 +15,10 @@ _LAST = 0x80
 _ID3_HEADER, _ID3_FOOTER, _ID3_OLD = 10, 10, 128
 _APE_FOOTER, _APE_HAS_HEADER = 32, 1 << 31
 
-_PAGE_HEADER, _MOST_SEGMENTS = 27, 255
+_PAGE_HEADER, _MAX_SEGMENTS = 27, 255
 _STARTS_STREAM = 0x02
 # Maximum size of the comments of all streams together: their checksum is computed byte by byte.
-LARGEST_COMMENTS = 8 * 1024 * 1024
+MAX_COMMENTS_BYTES = 8 * 1024 * 1024
 _COMMENT_HEADS = (b"OpusTags", b"\x03vorbis")
 
 
@@ -94,7 +94,7 @@ def ogg(source: OldFile) -> Iterator[Piece]:
         _sort_in(page, streams[serial])
         pages.append(page)
         held += page.end - page.start
-        if held > LARGEST_COMMENTS:
+        if held > MAX_COMMENTS_BYTES:
             raise Unreadable("its comments are too large")
         at = page.end
     for comments in streams.values():
@@ -119,7 +119,7 @@ def _sort_in(page: _Page, comments: _Comments) -> None:
     for length in page.header[_PAGE_HEADER:]:
         if comments.packet == 1:
             comments.parts.append((page, at, at + length))
-        comments.packet += length < _MOST_SEGMENTS
+        comments.packet += length < _MAX_SEGMENTS
         at += length
 
 

@@ -34,7 +34,7 @@ HOOK_TRIES = 10
 HOOK_SECONDS = 1.0
 # AWS's error code for a hook at which the instance does not wait, and for an instance that is gone.
 NOTHING_THERE = "ValidationError"
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 
 
 class AwsAsgOptions(BaseModel):
@@ -258,7 +258,7 @@ class AwsAsg:
                 "is repeated."
             ) from None
         except (BotoCoreError, ResponseParserError) as error:
-            raise DriverError(f"The AWS request {action} failed: {str(error)[:LONGEST_MESSAGE]}") from None
+            raise DriverError(f"The AWS request {action} failed: {str(error)[:MAX_MESSAGE_LENGTH]}") from None
 
     def _client(self, region: str | None) -> AutoScalingClient:
         client = self._clients.get(region)
@@ -273,7 +273,7 @@ class AwsAsg:
 
 
 def _sentence(action: str, code: str, message: str) -> str:
-    message = message[:LONGEST_MESSAGE]
+    message = message[:MAX_MESSAGE_LENGTH]
     if "Throttl" in code or code == "RequestLimitExceeded":
         return f"AWS limits the rate of calls and refused {action}. The request is repeated."
     if code in ("AccessDenied", "UnauthorizedOperation", "AccessDeniedException"):

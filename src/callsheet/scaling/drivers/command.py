@@ -27,9 +27,9 @@ from callsheet.wire.forms import is_worker_id
 from callsheet.wire.plurals import counted
 
 # The ids of a thousand workers are at most 200 kB.
-MOST_OUTPUT_BYTES = 1_000_000
+MAX_OUTPUT_BYTES = 1_000_000
 # Characters of the program's last output in the error that operators read.
-LONGEST_SHOWN = 500
+MAX_SHOWN_LENGTH = 500
 
 
 class CommandOptions(BaseModel):
@@ -101,7 +101,7 @@ class CommandDriver:
                 env={**environment_for_programs(), **variables},
                 # Its own process group, so that after a timeout its child processes are killed too.
                 start_new_session=True,
-                limit=MOST_OUTPUT_BYTES,
+                limit=MAX_OUTPUT_BYTES,
             )
         except (OSError, ValueError) as error:
             raise DriverError(f"The command {name!r} cannot be run: {error}.") from None
@@ -124,7 +124,7 @@ async def _finished(process: asyncio.subprocess.Process, what: str, seconds: flo
         await process.wait()
     if code != 0:
         said = " ".join((errors.strip() or output.strip() or "It printed nothing.").split())
-        raise DriverError(f"{what} ended with exit code {code}: {redact_text(said[-LONGEST_SHOWN:])}")
+        raise DriverError(f"{what} ended with exit code {code}: {redact_text(said[-MAX_SHOWN_LENGTH:])}")
     return output
 
 
@@ -132,5 +132,5 @@ async def _read(stream: asyncio.StreamReader) -> str:
     """The end of the output; a program with endless output must not fill the memory."""
     kept = b""
     while piece := await stream.read(65_536):
-        kept = (kept + piece)[-MOST_OUTPUT_BYTES:]
+        kept = (kept + piece)[-MAX_OUTPUT_BYTES:]
     return kept.decode("utf-8", "replace")

@@ -44,7 +44,7 @@ OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CONFLICT, NOT_FOUND, FORBIDDEN, UNAUTHORIZED, TOO_MANY = 409, 404, 403, 401, 429
 TRIES = 5
 ANSWER_SECONDS = 10.0
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 
 Name = Annotated[
     str,
@@ -217,7 +217,7 @@ class Kubernetes:
                 "The request is repeated."
             ) from None
         except (OSError, ClientError) as error:
-            raise DriverError(f"The Kubernetes API cannot be reached: {str(error)[:LONGEST_MESSAGE]}") from None
+            raise DriverError(f"The Kubernetes API cannot be reached: {str(error)[:MAX_MESSAGE_LENGTH]}") from None
         except ValueError as error:
             raise DriverError(f"The Kubernetes API returned {action} with nonsense: {str(error)[:100]}") from None
 
@@ -299,4 +299,4 @@ def _sentence(options: KubernetesOptions, action: str, error: Any) -> str:
         )
     if error.status == TOO_MANY:
         return f"The Kubernetes API limits the rate of calls and refused {action}. The request is repeated."
-    return f"The Kubernetes API refused {action} ({error.status} {message})."[:LONGEST_MESSAGE]
+    return f"The Kubernetes API refused {action} ({error.status} {message})."[:MAX_MESSAGE_LENGTH]

@@ -38,7 +38,7 @@ COMMAND = (sys.executable, "-m", "callsheet", "worker")
 KEPT_DIRECTORIES = 10
 # Checks of a process without a command line until it has one again: two seconds, because a busy machine may stop it in
 # the middle of its `exec`.
-MOST_LOOKS = 2000
+MAX_CHECKS = 2000
 LOOK_SECONDS = 0.001
 
 
@@ -194,7 +194,7 @@ def _runs_agent(pid: int, worker_id: str) -> bool:
 
     A process also has none for a moment while `exec` replaces the shell by the agent, so it is checked again.
     """
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_CHECKS):
         words = _command_line(pid)
         if any(words) or not _is_running(pid):
             break

@@ -37,7 +37,7 @@ KILL_SECONDS = 60.0
 EARLY_SECONDS = 60.0
 RETRY_SECONDS = 60.0
 # Characters of an agent's last log line in the error that operators read.
-LONGEST_SHOWN = 300
+MAX_SHOWN_LENGTH = 300
 # Creator of the token in the audit log.
 ACTOR = "autoscaler"
 # Sections of the control plane's settings that are passed on to agents.
@@ -199,7 +199,7 @@ class ProcessDriver:
         if lived < EARLY_SECONDS and self._now() - last.gone_since < RETRY_SECONDS:
             raise DriverError(
                 f"The agent {last.worker_id} ended {counted(round(lived), 'second')} after its start; the next one "
-                f"is started in a minute. Its log, {last.log}, ends with: {last.last_line()[:LONGEST_SHOWN]}"
+                f"is started in a minute. Its log, {last.log}, ends with: {last.last_line()[:MAX_SHOWN_LENGTH]}"
             )
 
     def _start(self, fleet: ScaledFleet, options: ProcessOptions, place: int, environment: Mapping[str, str]) -> None:

@@ -9,9 +9,9 @@ from callsheet.settings.tree import Settings
 from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
 from callsheet.wire.plurals import choose, counted
 
-MOST_GUESSES_PER_DAY = 100_000
-DAY_SECONDS, LONGEST_SESSION_HOURS = 86_400, 90 * 24
-LONGEST_BODY_SECONDS = 3600
+MAX_GUESSES_PER_DAY = 100_000
+DAY_SECONDS, MAX_SESSION_HOURS = 86_400, 90 * 24
+MAX_BODY_SECONDS = 3600
 
 
 def addresses(settings: Settings) -> Iterator[Unsafe]:
@@ -79,13 +79,13 @@ def browsers(settings: Settings) -> Iterator[Unsafe]:
 def logins(settings: Settings) -> Iterator[Unsafe]:
     identity = settings.identity
     per_day = identity.login_attempts_per_account * DAY_SECONDS // identity.login_window_seconds
-    if per_day > MOST_GUESSES_PER_DAY:
+    if per_day > MAX_GUESSES_PER_DAY:
         yield Unsafe(
             "many_password_guesses",
             f"An attacker can try {per_day:,} {choose(per_day, 'password')} of one account per day.",
             "Lower CALLSHEET_IDENTITY__LOGIN_ATTEMPTS_PER_ACCOUNT or raise CALLSHEET_IDENTITY__LOGIN_WINDOW_SECONDS.",
         )
-    if identity.session_hours > LONGEST_SESSION_HOURS:
+    if identity.session_hours > MAX_SESSION_HOURS:
         yield Unsafe(
             "long_sessions",
             f"A stolen session cookie is good for {counted(identity.session_hours // 24, 'day')}.",
@@ -109,7 +109,7 @@ def requests(settings: Settings) -> Iterator[Unsafe]:
             "credentials are checked.",
             "Set CALLSHEET_SERVER__STRANGER_BODY_BYTES well below CALLSHEET_SERVER__MAX_BODY_BYTES.",
         )
-    if settings.serves_other_machines and server.body_seconds > LONGEST_BODY_SECONDS:
+    if settings.serves_other_machines and server.body_seconds > MAX_BODY_SECONDS:
         yield Unsafe(
             "patient_with_slow_bodies",
             f"A body may take {counted(round(server.body_seconds / 3600), 'hour')} to arrive, and holds a "

@@ -53,7 +53,7 @@ _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connec
 # this one is.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})
 _CONNECT_SECONDS = 10.0
-_LONGEST_HOST = 253
+_MAX_HOST_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def _checked_url(url: str | httpx.URL) -> httpx.URL:
         raise RequestImpossible("The URL must start with http:// or https://.")
     if not named:
         raise RequestImpossible("The URL names no host.")
-    if len(parsed.raw_host) > _LONGEST_HOST:
+    if len(parsed.raw_host) > _MAX_HOST_LENGTH:
         raise RequestImpossible("The host name of the URL is too long.")
     if parsed.port is not None and not 0 < parsed.port < 65_536:
         raise RequestImpossible("The port of the URL must be from 1 to 65535.")

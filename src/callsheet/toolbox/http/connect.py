@@ -19,7 +19,7 @@ log = get_logger(__name__)
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 # A name may have any number of IP addresses, and each one that does not respond costs its connect timeout.
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 
 
 class OutgoingError(Exception):
@@ -86,7 +86,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         failure: Exception = httpcore.ConnectError("no IP address")
-        for address in (await self._checked_addresses(host, port))[:_MOST_ADDRESSES]:
+        for address in (await self._checked_addresses(host, port))[:_MAX_ADDRESSES]:
             try:
                 return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:

@@ -21,7 +21,7 @@ Number = Callable[[int | float], object]
 
 _DEEPEST = 8
 # Maximum depth of JSON for admins: deeper than any report of an engine.
-_DEEPEST_JSON = 64
+_MAX_JSON_DEPTH = 64
 _USER_INFO = (
     # scheme://user:password@host; a number before a slash is a port.
     (re.compile(r"(://[^\s:/@]{0,200}):(?!\d{1,5}[/?#])[^\s\"'<>]{1,300}@"), rf"\1:{MASK}@"),
@@ -74,7 +74,7 @@ def redact(value: object, key: str = "") -> object:
 
 def redact_json(value: JsonValue) -> JsonValue:
     """A copy of a document without secrets. Everything else stays unchanged, including numbers of any size."""
-    return cast("JsonValue", _redact(value, "", _DEEPEST_JSON, lambda number: number))
+    return cast("JsonValue", _redact(value, "", _MAX_JSON_DEPTH, lambda number: number))
 
 
 def _redact(value: object, key: str, depth: int, number: Number) -> object:

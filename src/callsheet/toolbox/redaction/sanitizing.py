@@ -6,7 +6,7 @@ import re
 
 from callsheet.toolbox.redaction.redaction import cut, redact_text
 
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
 _QUOTED_PATH = re.compile(r"(['\"`])(?:/|[A-Za-z]:[\\/]|\\\\)[^'\"`]*\1")
@@ -18,10 +18,10 @@ def clean_line(text: str) -> str:
     """The text as one line of limited length, without control characters, paths of the worker's machine, signed URLs
     and secrets.
     """
-    line = " ".join(_UNPRINTABLE.sub(" ", cut(text, LONGEST_MESSAGE * 10)).split())
+    line = " ".join(_UNPRINTABLE.sub(" ", cut(text, MAX_MESSAGE_LENGTH * 10)).split())
     line = _ADDRESS.sub("[address]", redact_text(line))
     line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1].rstrip() + "…"
+    return line if len(line) <= MAX_MESSAGE_LENGTH else line[: MAX_MESSAGE_LENGTH - 1].rstrip() + "…"
 
 
 def _file_name(found: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ _HARMLESS_AT_END = frozenset(
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME = re.compile(r"[\w.-]{1,80}\Z")
-_LONGEST_NAME = 80
+_MAX_NAME_LENGTH = 80
 _NAME_PARTS = (
     *("passw", "passphrase", "pwd", "secret", "token", "sig", "credential", "key", "dsn"),
     *("auth", "cookie", "jwt", "bearer", "otp", "pat"),
@@ -202,7 +202,7 @@ def mask_named(text: str) -> str:
     for found in _NAMED.finditer(text):
         if found.start() < done:
             continue
-        name = _name_before(text, max(done, found.start() - _LONGEST_NAME), found.start("between"))
+        name = _name_before(text, max(done, found.start() - _MAX_NAME_LENGTH), found.start("between"))
         secret = _secret_at(text, found.end(), name, found["between"]) if is_secret_key(name) else None
         if secret is not None:
             pieces += [text[done : secret.start], MASK]

@@ -93,7 +93,7 @@ _LONG_RUNS = (
     re.compile(_CHECKSUM + r"([A-Za-z0-9+/]{32,}={0,2})", re.IGNORECASE),
 )
 _CHANGES = re.compile(r"(?=[a-z][A-Z0-9]|[A-Z][a-z0-9]|[0-9][A-Za-z])")
-_LEAST_CHANGES = 0.4
+_MIN_CHANGES = 0.4
 
 
 def mask_shapes(text: str) -> str:
@@ -115,7 +115,7 @@ def looks_generated(text: str) -> bool:
     if text.isalpha() or text.lower() == text or text.upper() == text:
         return False
     letters = sum(map(str.isalnum, text))
-    return letters >= 24 and len(_CHANGES.findall(text)) >= _LEAST_CHANGES * letters
+    return letters >= 24 and len(_CHANGES.findall(text)) >= _MIN_CHANGES * letters
 
 
 def _unless(is_harmless: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:

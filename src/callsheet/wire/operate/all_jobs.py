@@ -15,8 +15,8 @@ from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.operate.operations import Priority
 from callsheet.wire.tasks import JobOrTaskId
 
-MOST_VALUES = 50
-MOST_NAMED_JOBS = 500
+MAX_VALUES = 50
+MAX_NAMED_JOBS = 500
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 JobKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
@@ -28,13 +28,13 @@ class JobFilter(UserRequest):
         None,
         description="The id of a job or task, or words that must all be in the error, the title or the user's texts.",
     )
-    status: list[JobStatus] = Field([], max_length=MOST_VALUES, description="Only jobs of these statuses.")
+    status: list[JobStatus] = Field([], max_length=MAX_VALUES, description="Only jobs of these statuses.")
     tenant_id: UUID | None = Field(None, description="Only jobs of this tenant.")
     user_id: UUID | None = Field(None, description="Only jobs of this user.")
     run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
-    workflow: list[WorkflowSlug] = Field([], max_length=MOST_VALUES, description="Only jobs of these workflows.")
-    effect: list[Slug] = Field([], max_length=MOST_VALUES, description="Only jobs of these effects: ids or slugs.")
-    kind: list[JobKind] = Field([], max_length=MOST_VALUES, description="Only jobs of these kinds: effect, task, …")
+    workflow: list[WorkflowSlug] = Field([], max_length=MAX_VALUES, description="Only jobs of these workflows.")
+    effect: list[Slug] = Field([], max_length=MAX_VALUES, description="Only jobs of these effects: ids or slugs.")
+    kind: list[JobKind] = Field([], max_length=MAX_VALUES, description="Only jobs of these kinds: effect, task, …")
     worker_id: OptionalLine | None = Field(
         None,
         description="Only jobs that this worker holds, or held in one of the last 20,000 jobs of the history.",
@@ -43,7 +43,7 @@ class JobFilter(UserRequest):
     created_from: Moment | None = Field(None, description="Only jobs submitted at this time or later.")
     created_to: Moment | None = Field(None, description="Only jobs submitted before this time.")
     job_id: list[JobOrTaskId] = Field(
-        [], max_length=MOST_NAMED_JOBS, description="Only these jobs: ids of jobs or tasks."
+        [], max_length=MAX_NAMED_JOBS, description="Only these jobs: ids of jobs or tasks."
     )
 
 

@@ -10,8 +10,8 @@ from pydantic import Field
 from callsheet.wire.base import WHOLE, Document, ResponseModel, UserRequest
 from callsheet.wire.forms import Provider
 
-MOST_WORKERS = 1000
-Workers = Annotated[int, Field(ge=0, le=MOST_WORKERS), WHOLE]
+MAX_WORKERS = 1000
+Workers = Annotated[int, Field(ge=0, le=MAX_WORKERS), WHOLE]
 Seconds = Annotated[float, Field(ge=0, le=7 * 86_400, allow_inf_nan=False)]
 DriverName = Annotated[str, Field(min_length=1, max_length=63)]
 
@@ -26,7 +26,7 @@ class ScalingRequest(UserRequest):
         description="Providers whose jobs the workers run. They count also while the fleet has no worker.",
     )
     minimum: Workers = Field(0, description="Smallest number of workers.")
-    maximum: Annotated[int, Field(ge=1, le=MOST_WORKERS), WHOLE] = Field(
+    maximum: Annotated[int, Field(ge=1, le=MAX_WORKERS), WHOLE] = Field(
         1, description="Largest number of workers, including draining ones."
     )
     target_seconds: Annotated[float, Field(ge=1, le=7 * 86_400, allow_inf_nan=False)] = Field(

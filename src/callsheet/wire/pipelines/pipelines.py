@@ -14,25 +14,25 @@ from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
 
-MOST_STEPS = 50
+MAX_STEPS = 50
 DEFAULT_CHILDREN = 5
 DEFAULT_LEAVES = 10
 START_ELO = 1000
 # The largest number that JSON can express exactly in every language.
-LARGEST_SEED = 2**53 - 1
+MAX_SEED = 2**53 - 1
 
 Children = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Leaves = Annotated[int, Field(ge=1, le=100_000), WHOLE]
 Budget = Annotated[int, Field(ge=1, le=2**53), WHOLE]
-Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED), WHOLE]
 # Maximum number of characters of all variables of a run: they are in every job of the run and in every row of a list of
 # runs.
-MOST_CHARACTERS = 65_536
+MAX_CHARACTERS = 65_536
 
 
 def _bounded(variables: dict[str, Any]) -> dict[str, Any]:
-    if sum(len(value) for value in variables.values() if isinstance(value, str)) > MOST_CHARACTERS:
-        raise ValueError(f"All texts together must have at most {MOST_CHARACTERS} characters.")
+    if sum(len(value) for value in variables.values() if isinstance(value, str)) > MAX_CHARACTERS:
+        raise ValueError(f"All texts together must have at most {MAX_CHARACTERS} characters.")
     return variables
 
 
@@ -99,7 +99,7 @@ class NewStep(UserRequest):
     slug: Slug | None = Field(
         None, description="Slug of the step. It is also the folder of the step's files. Default: derived from the name."
     )
-    position: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = Field(
+    position: Annotated[int, Field(ge=1, le=MAX_STEPS), WHOLE] | None = Field(
         None, description="Position from 1, without a gap. Default: the order of the list."
     )
     workflow: WorkflowSlug = Field(
@@ -131,7 +131,7 @@ class NewStep(UserRequest):
     )
 
 
-Steps = Annotated[list[NewStep], Field(min_length=1, max_length=MOST_STEPS)]
+Steps = Annotated[list[NewStep], Field(min_length=1, max_length=MAX_STEPS)]
 
 
 class CreatePipeline(UserRequest):

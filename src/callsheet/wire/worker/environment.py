@@ -12,20 +12,22 @@ from callsheet.wire.forms import Sha256
 from callsheet.wire.worker.protocol import WorkerRequest
 
 # The largest installations of ComfyUI have some thousands of both.
-MOST_NODE_CLASSES: Final = 10_000
-MOST_MODELS: Final = 5_000
-MOST_ENGINES: Final = 64
-MOST_REQUIRED: Final = 1_000
-LONGEST_NAME: Final = 300
+MAX_NODE_CLASSES: Final = 10_000
+MAX_MODELS: Final = 5_000
+MAX_ENGINES: Final = 64
+MAX_REQUIRED: Final = 1_000
+MAX_NAME_LENGTH: Final = 300
 # In characters: base64 of the compressed forms of all node classes.
-LARGEST_NODE_FORMS: Final = 250_000
+MAX_NODE_FORMS_LENGTH: Final = 250_000
 # Highest number of shown workflows that a worker cannot run, and of shown missing parts of each.
-MOST_SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 
 CONDITION: Final = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*v?(\d+(?:\.\d+){0,3})\s*")
 
 _CHARACTERS = Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"})
-Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME), BeforeValidator(printable), _CHARACTERS]
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH), BeforeValidator(printable), _CHARACTERS
+]
 
 
 def _conditions(text: str) -> str:
@@ -58,17 +60,17 @@ class Environment(WorkerRequest):
     of it."""
 
     node_classes: list[Name] | None = Field(
-        None, max_length=MOST_NODE_CLASSES, description="All node classes, as in `/object_info`."
+        None, max_length=MAX_NODE_CLASSES, description="All node classes, as in `/object_info`."
     )
     models: list[ReportedModel] | None = Field(
-        None, max_length=MOST_MODELS, description="All model files that the loaders offer."
+        None, max_length=MAX_MODELS, description="All model files that the loaders offer."
     )
     engine_versions: list[Name] | None = Field(
-        None, max_length=MOST_ENGINES, description="Version of each engine, as in `/system_stats`."
+        None, max_length=MAX_ENGINES, description="Version of each engine, as in `/system_stats`."
     )
     node_forms: Base64 | None = Field(
         None,
-        max_length=LARGEST_NODE_FORMS,
+        max_length=MAX_NODE_FORMS_LENGTH,
         description="Types, limits and choices of the inputs of all node classes, from `/object_info`, for the import "
         "of workflows: base64 of a JSON object that is compressed with zlib. It has an object for each class, with "
         "`title`, `is_output` and `inputs`. Each input has `kind` (`text`, `integer`, `number`, `boolean`, `choice`, "
@@ -94,14 +96,14 @@ class Requirements(UserRequest):
     )
     ignore: list[Name] = Field(
         default_factory=list,
-        max_length=MOST_REQUIRED,
+        max_length=MAX_REQUIRED,
         description="Node classes and model files of the graph that an engine does not need.",
     )
     node_classes: list[Name] = Field(
-        default_factory=list, max_length=MOST_REQUIRED, description="Additional node classes that are required."
+        default_factory=list, max_length=MAX_REQUIRED, description="Additional node classes that are required."
     )
     models: list[RequiredModel] = Field(
-        default_factory=list, max_length=MOST_REQUIRED, description="Additional model files that are required."
+        default_factory=list, max_length=MAX_REQUIRED, description="Additional model files that are required."
     )
     engine_version: VersionRange | None = Field(
         None, description="Engine versions that may run the workflow, for example `>=0.3.57,<0.8`. Null: any version."

@@ -28,22 +28,22 @@ from pydantic import (
 
 from callsheet.wire.base import Document, Line, ResponseModel, printable
 from callsheet.wire.forms import Provider, Sha256
-from callsheet.wire.worker.traces import LONGEST_NODE_ID, OptionalTrace
+from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH, OptionalTrace
 
-LONGEST_WAIT_SECONDS = 55
-MOST_PREVIEW_BYTES = 65_536
+MAX_WAIT_SECONDS = 55
+MAX_PREVIEW_BYTES = 65_536
 # Each output is signed at once; a run with more outputs announces them in several heartbeats.
-MOST_ANNOUNCED = 100
+MAX_ANNOUNCED = 100
 # Enough for the single frames of a video.
-MOST_DELIVERED = 2000
-MOST_ACTIVE_LEASES = 1000
-MOST_LOADED_MODELS = 64
-MOST_REPORTED_ENGINES = 64
-MOST_REFUSED = 20
-LONGEST_ENGINE_NAME = 100
-LARGEST_SIZE = 2**53
+MAX_DELIVERED = 2000
+MAX_ACTIVE_LEASES = 1000
+MAX_LOADED_MODELS = 64
+MAX_REPORTED_ENGINES = 64
+MAX_REFUSED = 20
+MAX_ENGINE_NAME_LENGTH = 100
+MAX_SIZE = 2**53
 # Encoded as base64, with room for the padding.
-LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
+MAX_PREVIEW_LENGTH = -(-MAX_PREVIEW_BYTES // 3) * 4
 
 # The progress message of a worker from the end of the engine's run until everything is stored.
 UPLOADING = "Uploading the result"
@@ -116,16 +116,16 @@ FileName = Annotated[
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
 ]
 ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="Size in bytes.")]
+Size = Annotated[int, Field(ge=0, le=MAX_SIZE, description="Size in bytes.")]
 Picture = Annotated[
     bytes,
     BeforeValidator(_decoded),
-    Field(max_length=MOST_PREVIEW_BYTES),
+    Field(max_length=MAX_PREVIEW_BYTES),
     WithJsonSchema(
         {
             "type": "string",
             "contentEncoding": "base64",
-            "maxLength": LONGEST_PREVIEW,
+            "maxLength": MAX_PREVIEW_LENGTH,
             "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
         }
     ),
@@ -155,7 +155,9 @@ def most_leases(places: int, *, prefetch: bool) -> int:
 class ReportedEngine(WorkerRequest):
     """How much one engine of the worker was used."""
 
-    name: Annotated[str, _cut(LONGEST_ENGINE_NAME)] = Field(description="Name that distinguishes the worker's engines.")
+    name: Annotated[str, _cut(MAX_ENGINE_NAME_LENGTH)] = Field(
+        description="Name that distinguishes the worker's engines."
+    )
     places: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
     idle_share: float | None = Field(
         None,
@@ -177,8 +179,8 @@ class ReportedEngine(WorkerRequest):
 class ReportedDisk(WorkerRequest):
     """The disk of the worker's data directory."""
 
-    free_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="What the worker may still write, in bytes.")
-    size_bytes: int = Field(ge=0, le=LARGEST_SIZE, description="Size of the disk in bytes.")
+    free_bytes: int = Field(ge=0, le=MAX_SIZE, description="What the worker may still write, in bytes.")
+    size_bytes: int = Field(ge=0, le=MAX_SIZE, description="Size of the disk in bytes.")
 
 
 class PollRequest(WorkerRequest):
@@ -201,24 +203,24 @@ class PollRequest(WorkerRequest):
         description="Providers whose jobs the worker can run. Default: those that it registered with.",
     )
     wait_seconds: float | None = Field(
-        None, ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait if there is no job, in seconds. Default: 0."
+        None, ge=0, le=MAX_WAIT_SECONDS, description="How long to wait if there is no job, in seconds. Default: 0."
     )
     poll_id: Line | None = Field(None, description="A poll that is repeated with the same id gets the same lease.")
     active_leases: list[UUID] | None = Field(
-        None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
+        None, max_length=MAX_ACTIVE_LEASES, description="The lease tokens it knows it holds."
     )
     prefetch: bool | None = Field(
         None, description="Asks for a lease beyond its capacity: at most one for each job that it runs at once."
     )
     loaded_models: list[ShortHash] | None = Field(
         None,
-        max_length=MOST_LOADED_MODELS,
+        max_length=MAX_LOADED_MODELS,
         description="Models that its engines have loaded, each as the first 16 hexadecimal digits of the SHA-256 of "
         "its name in the graph. Among jobs that are equally due it gets one that needs them.",
     )
     engine_use: list[ReportedEngine] | None = Field(
         None,
-        max_length=MOST_REPORTED_ENGINES,
+        max_length=MAX_REPORTED_ENGINES,
         description="How much each engine was used in the last hour, for operators. Twice a minute is enough.",
     )
     disk: ReportedDisk | None = Field(
@@ -299,7 +301,7 @@ class ReportedProgress(WorkerRequest):
     elapsed_ms: float | None = Field(
         None, description="Milliseconds since the start of the run, by the worker's clock."
     )
-    node_id: Annotated[str, _cut(LONGEST_NODE_ID)] | None = Field(
+    node_id: Annotated[str, _cut(MAX_NODE_ID_LENGTH)] | None = Field(
         None, description="Id of the node of the graph that runs now. An empty text: none runs."
     )
 
@@ -331,7 +333,7 @@ class HeartbeatRequest(LeaseRequest):
     )
     progress: ReportedProgress | None = None
     preview: Preview | None = None
-    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)
+    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MAX_ANNOUNCED)
     refresh_inputs: bool | None = Field(None, description="Requests fresh URLs of all inputs.")
     provider_job_id: Line | None = Field(
         None, description="Id of the run at the engine or the provider, as soon as the run was submitted."
@@ -391,7 +393,7 @@ class NamedOutput(DeliveredOutput):
 
 class CompleteRequest(RunEnd):
     output: DeliveredOutput | None = None
-    outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
+    outputs: list[NamedOutput] | None = Field(None, max_length=MAX_DELIVERED)
     result: Document | None = Field(None, description="Result of a task. An engine's job delivers files instead.")
     metadata: Document | None = None
 
@@ -423,7 +425,7 @@ class FailRequest(RunEnd):
 class RefusedInput(WorkerRequest):
     """A node that the engine refused: it does not have the node's class, or not this choice of one of its inputs."""
 
-    node_id: Annotated[str, _cut(LONGEST_NODE_ID)]
+    node_id: Annotated[str, _cut(MAX_NODE_ID_LENGTH)]
     node_class: Annotated[str, _cut(REASON)]
     input_name: Annotated[str, _cut(REASON)] | None = None
     value: Annotated[str, _cut(REASON)] | None = Field(None, description="The choice, for example a model file.")
@@ -433,7 +435,7 @@ class Refusal(WorkerRequest):
     """Why an engine refused a graph that another engine may accept."""
 
     error: WorkerError = Field(description="The error of the job if no other worker can run it.")
-    inputs: list[RefusedInput] = Field(max_length=MOST_REFUSED)
+    inputs: list[RefusedInput] = Field(max_length=MAX_REFUSED)
 
 
 class RequeueRequest(RunEnd):

@@ -23,11 +23,11 @@ from pydantic import (
 from callsheet.wire.reasons import reason_of
 
 # A graph has some hundred nodes at most, and an engine refuses a chain of a thousand.
-MOST_NODES = 1000
-MOST_PHASES = 32
-LONGEST_NODE_ID = 100
+MAX_NODES = 1000
+MAX_PHASES = 32
+MAX_NODE_ID_LENGTH = 100
 # Thirty days: longer than every run.
-LONGEST_MS = 30 * 86_400_000
+MAX_MS = 30 * 86_400_000
 
 
 def _text(value: object) -> object:
@@ -37,11 +37,11 @@ def _text(value: object) -> object:
 
 def _shown(text: str) -> str:
     """Removes characters that PostgreSQL cannot store, and control characters."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text[:LONGEST_NODE_ID])
+    return "".join(character if character.isprintable() else "\ufffd" for character in text[:MAX_NODE_ID_LENGTH])
 
 
 NodeId = Annotated[str, BeforeValidator(_text), StringConstraints(min_length=1), AfterValidator(_shown)]
-Milliseconds = Annotated[int, Field(ge=0, le=LONGEST_MS)]
+Milliseconds = Annotated[int, Field(ge=0, le=MAX_MS)]
 
 
 class TimeSpan(BaseModel):
@@ -77,8 +77,8 @@ class Trace(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    phases: list[Phase] = Field(default_factory=list, max_length=MOST_PHASES)
-    nodes: list[NodeTime] = Field(default_factory=list, max_length=MOST_NODES)
+    phases: list[Phase] = Field(default_factory=list, max_length=MAX_PHASES)
+    nodes: list[NodeTime] = Field(default_factory=list, max_length=MAX_NODES)
     nodes_left_out: int = Field(0, ge=0, le=2**31 - 1, description="Executions beyond the limit of `nodes`.")
 
     def as_json(self) -> dict[str, Any]:

@@ -46,8 +46,8 @@ log = get_logger(__name__)
 PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approved": 10.0, "no_workflows": 10.0}
 # Longest pause of a full agent between polls for a job to prefetch. The pause starts again at `at_capacity` when a job
 # starts or ends, because the end of one job often creates the next; it doubles while a long run goes on.
-LONGEST_FULL_SECONDS = 1.0
-LONGEST_POLL_ID = 64
+MAX_FULL_SECONDS = 1.0
+MAX_POLL_ID_LENGTH = 64
 LOOK_SECONDS = 5.0
 # Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
@@ -92,7 +92,7 @@ class Agent:
         lock = claim(self.config.directory)
         # Repeats the last poll of a killed agent: the control plane returns the lease that the killed agent missed.
         kept = (read_private(self._poll_file) or {}).get("poll_id")
-        self._poll_id = kept if isinstance(kept, str) and 0 < len(kept) <= LONGEST_POLL_ID else ""
+        self._poll_id = kept if isinstance(kept, str) and 0 < len(kept) <= MAX_POLL_ID_LENGTH else ""
         if not self._poll_id:
             self._next_poll()
         place = self._workplace()
@@ -263,7 +263,7 @@ class Agent:
         reason = response.reason or "empty"
         pause = PAUSE_SECONDS.get(reason, 1.0)
         if reason == "at_capacity":
-            pause = min(LONGEST_FULL_SECONDS, pause * 2**self._times_full)
+            pause = min(MAX_FULL_SECONDS, pause * 2**self._times_full)
             self._times_full = min(self._times_full + 1, 10)
         if seconds < pause:
             await self._wait_for_change(pause)

@@ -38,7 +38,7 @@ from callsheet.toolbox.private_folders import make_closed
 from callsheet.toolbox.redaction.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.plurals import counted
-from callsheet.wire.worker.protocol import MOST_DELIVERED, WorkerJob
+from callsheet.wire.worker.protocol import MAX_DELIVERED, WorkerJob
 from callsheet.worker.agent.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.agent.config import AgentConfig
 from callsheet.worker.agent.control_plane import ControlPlaneClient
@@ -255,8 +255,8 @@ class JobRun:
             outputs = await self._run_at(claim, payload, files)
             # The engine is free for the next job. The run limit includes the remaining work.
             self._keeper.counts()
-            if len(outputs) > MOST_DELIVERED:
-                message = f"The run made {counted(len(outputs), 'file')}. A job may deliver at most {MOST_DELIVERED}."
+            if len(outputs) > MAX_DELIVERED:
+                message = f"The run made {counted(len(outputs), 'file')}. A job may deliver at most {MAX_DELIVERED}."
                 raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
             with trace.phase("fetch"):
                 return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)

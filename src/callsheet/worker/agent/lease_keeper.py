@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from callsheet.providers.comfy.run_messages import MOST_PERCENT
+from callsheet.providers.comfy.run_messages import MAX_PERCENT
 from callsheet.providers.engine import NodeState
 from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.wire.worker.protocol import (
-    MOST_PREVIEW_BYTES,
+    MAX_PREVIEW_BYTES,
     REASON,
     UPLOADING,
     AnnouncedOutput,
     HeartbeatResponse,
     WorkerJob,
 )
-from callsheet.wire.worker.traces import LONGEST_NODE_ID
+from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.agent.run_trace import RunTrace
 
@@ -143,12 +143,12 @@ class LeaseKeeper:
     def at_node(self, node_id: str, state: NodeState) -> None:
         self.trace.at_node(node_id, state)
         if state == "started":
-            self._node = node_id[:LONGEST_NODE_ID]
-        elif self._node == node_id[:LONGEST_NODE_ID]:
+            self._node = node_id[:MAX_NODE_ID_LENGTH]
+        elif self._node == node_id[:MAX_NODE_ID_LENGTH]:
             self._node = ""
 
     def previewed(self, mime_type: str, image: bytes) -> None:
-        if mime_type in _PREVIEW_TYPES and len(image) <= MOST_PREVIEW_BYTES:
+        if mime_type in _PREVIEW_TYPES and len(image) <= MAX_PREVIEW_BYTES:
             self._preview = {"mime_type": mime_type, "data": base64.b64encode(image).decode("ascii")}
             self._news.set()
 
@@ -158,7 +158,7 @@ class LeaseKeeper:
         self._progress = None
         if self._node is not None:
             self._node = ""
-        progress = self._progress_of(MOST_PERCENT, UPLOADING)
+        progress = self._progress_of(MAX_PERCENT, UPLOADING)
         response = await self._insist(
             self._message(
                 outputs=[each.model_dump(mode="json") for each in outputs],

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from callsheet.wire.worker.protocol import MOST_ACTIVE_LEASES, most_leases
+from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, most_leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,4 @@ def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bo
 
 def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:
     """The leases that a poll names: all or none. A missing lease would count as lost on its way to the worker."""
-    return list(tokens) if len(tokens) <= MOST_ACTIVE_LEASES else None
+    return list(tokens) if len(tokens) <= MAX_ACTIVE_LEASES else None

@@ -16,11 +16,11 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from callsheet.providers.engine import EngineLacks
-from callsheet.providers.errors import LONGEST_KEPT_ID, ProviderError
+from callsheet.providers.errors import MAX_KEPT_ID_LENGTH, ProviderError
 from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.redaction.redaction import redact_json, redact_text
 from callsheet.wire.worker.protocol import (
-    MOST_REFUSED,
+    MAX_REFUSED,
     CompleteRequest,
     FailRequest,
     LeaseRequest,
@@ -179,7 +179,7 @@ def failure(job: WorkerJob, error: ProviderError, traceback: str | None = None) 
     described = _described(error, traceback)
     body = {**lease_of(job), "error_message": described["message"], "error": described}
     known = error.details.get("provider_job_id")
-    if isinstance(known, str) and 0 < len(known) <= LONGEST_KEPT_ID and known.isprintable():
+    if isinstance(known, str) and 0 < len(known) <= MAX_KEPT_ID_LENGTH and known.isprintable():
         body["provider_job_id"] = known
     return QueuedReport("fail", body)
 
@@ -189,7 +189,7 @@ def refusal(job: WorkerJob, error: EngineLacks) -> QueuedReport:
     described = _described(error)
     inputs = [
         {"node_id": each.node_id, "node_class": each.node_class, "input_name": each.input_name, "value": each.value}
-        for each in error.lacks[:MOST_REFUSED]
+        for each in error.lacks[:MAX_REFUSED]
     ]
     refused = {"error": described, "inputs": inputs}
     return QueuedReport("requeue", {**lease_of(job), "reason": described["message"], "refusal": refused})

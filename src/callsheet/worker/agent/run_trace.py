@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callsheet.providers.engine import NodeState
-from callsheet.wire.worker.traces import LONGEST_MS, MOST_NODES, MOST_PHASES
+from callsheet.wire.worker.traces import MAX_MS, MAX_NODES, MAX_PHASES
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class RunTrace:
             if span is not None:
                 span.end = now
             return
-        if len(self._nodes) >= MOST_NODES:
+        if len(self._nodes) >= MAX_NODES:
             self._left_out += 1
             return
         span = _Span(node_id, now, now if state == "cached" else None, state == "cached")
@@ -89,7 +89,7 @@ class RunTrace:
 
     def _start(self, name: str) -> _Span:
         span = _Span(name, self._clock())
-        if len(self._phases) < MOST_PHASES:
+        if len(self._phases) < MAX_PHASES:
             self._phases.append(span)
         return span
 
@@ -103,4 +103,4 @@ class RunTrace:
         }
 
     def _milliseconds(self, moment: float) -> int:
-        return min(LONGEST_MS, max(0, round((moment - self._origin) * 1000)))
+        return min(MAX_MS, max(0, round((moment - self._origin) * 1000)))

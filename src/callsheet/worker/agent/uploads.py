@@ -12,7 +12,7 @@ from typing import Any
 from callsheet.providers.engine import EngineError
 from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.wire.worker.protocol import MOST_ANNOUNCED, AnnouncedOutput
+from callsheet.wire.worker.protocol import MAX_ANNOUNCED, AnnouncedOutput
 from callsheet.worker.agent.lease_keeper import LeaseKeeper
 from callsheet.worker.agent.plane import RefusedRequest
 from callsheet.worker.agent.transfers import TransferFailed, Transfers
@@ -41,8 +41,8 @@ async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: 
     """Returns the files as the complete report names them. Announces as many at a time as a heartbeat accepts."""
     waiting, refusals, failures = list(files), 0, 0
     while waiting:
-        left, errors = await _attempt(waiting[:MOST_ANNOUNCED], keeper, transfers)
-        waiting = left + waiting[MOST_ANNOUNCED:]
+        left, errors = await _attempt(waiting[:MAX_ANNOUNCED], keeper, transfers)
+        waiting = left + waiting[MAX_ANNOUNCED:]
         if not errors:
             continue
         failures += 1

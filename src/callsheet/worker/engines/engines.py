@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
-from callsheet.wire.worker.protocol import MOST_REPORTED_ENGINES, ReportedEngine
+from callsheet.wire.worker.protocol import MAX_REPORTED_ENGINES, ReportedEngine
 from callsheet.worker.engines.engine_choice import EngineState, choose_engine
 from callsheet.worker.engines.engine_use import EngineUseMeter
 from callsheet.worker.engines.health import EngineHealth
@@ -192,7 +192,7 @@ class Engines:
 
     def reported_use(self) -> list[ReportedEngine]:
         """How much each engine was used in the last hour."""
-        return [each.reported_use() for each in self._driven[:MOST_REPORTED_ENGINES]]
+        return [each.reported_use() for each in self._driven[:MAX_REPORTED_ENGINES]]
 
     async def claim(self, provider: str, wanted: frozenset[str]) -> EngineClaim:
         """Returns an engine for a job whose files are downloaded. A provider's only engine is returned at once; of

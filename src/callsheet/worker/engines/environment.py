@@ -19,9 +19,9 @@ from callsheet.providers.comfy.node_forms import agreed, packed
 from callsheet.providers.engine import Engine, EngineError, HasInventory, Inventory
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker.environment import (
-    LONGEST_NAME,
-    MOST_MODELS,
-    MOST_NODE_CLASSES,
+    MAX_MODELS,
+    MAX_NAME_LENGTH,
+    MAX_NODE_CLASSES,
     CannotRun,
     Environment,
     ReportedModel,
@@ -41,11 +41,11 @@ RENEWAL_ATTEMPTS = 4
 # For all engines together. ComfyUI searches its folders for each loader, so the response takes long.
 ANSWER_SECONDS = 30.0
 # Fits in a body of one megabyte, the default limit of control planes, also if some characters take several bytes.
-MOST_CHARACTERS = 600_000
+MAX_CHARACTERS = 600_000
 # In bytes: about 100,000 lines.
-LARGEST_HASHES_FILE = 16 * 1024 * 1024
+MAX_HASHES_FILE_BYTES = 16 * 1024 * 1024
 # More names than an operator reads on the page of a worker.
-MOST_CUSTOM_NODES = 200
+MAX_CUSTOM_NODES = 200
 _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
 
 
@@ -124,7 +124,7 @@ class EnvironmentWatch:
         hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
         self.current = environment_of(found, hashes)
         packages = {name for _, inventory in found if inventory is not None for name in inventory.custom_nodes}
-        self.custom_nodes = sorted(filter(_is_sendable, packages))[:MOST_CUSTOM_NODES]
+        self.custom_nodes = sorted(filter(_is_sendable, packages))[:MAX_CUSTOM_NODES]
         versions = versions_of([inventory for _, inventory in found if inventory is not None])
         self.custom_node_versions = {name: versions[name] for name in self.custom_nodes if name in versions}
 
@@ -183,13 +183,13 @@ def environment_of(
     classes = sorted({name for each in by_provider.values() for name in each.node_classes if _is_sendable(name)})
     models = sorted({name for each in by_provider.values() for name in each.models if _is_sendable(name)})
     reported = [ReportedModel(name=name, sha256=hashes.get(name.replace("\\", "/"))) for name in models]
-    room = MOST_CHARACTERS - sum(len(name) + 3 for name in classes)
-    fits = len(models) <= MOST_MODELS and sum(len(name) + 100 for name in models) <= room
-    if not fits or len(classes) > MOST_NODE_CLASSES or room < 0:
+    room = MAX_CHARACTERS - sum(len(name) + 3 for name in classes)
+    fits = len(models) <= MAX_MODELS and sum(len(name) + 100 for name in models) <= room
+    if not fits or len(classes) > MAX_NODE_CLASSES or room < 0:
         log.warning("worker.environment_too_large", node_classes=len(classes), models=len(models))
     return Environment(
         # A truncated list would mean that the worker does not have the rest.
-        node_classes=classes if len(classes) <= MOST_NODE_CLASSES and room >= 0 else None,
+        node_classes=classes if len(classes) <= MAX_NODE_CLASSES and room >= 0 else None,
         models=reported if fits else None,
         engine_versions=sorted({version for each in by_provider.values() for version in each.versions}),
         node_forms=_forms_of(by_provider.values()),
@@ -231,12 +231,12 @@ def _shared(one: Inventory, other: Inventory) -> Inventory:
 
 def _is_sendable(name: str) -> bool:
     """Whether a control plane accepts the name. No workflow can require another one."""
-    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()
 
 
 def _hashes_in(file: Path) -> dict[str, str | None]:
     try:
-        if file.stat().st_size > LARGEST_HASHES_FILE:
+        if file.stat().st_size > MAX_HASHES_FILE_BYTES:
             log.warning("worker.model_hashes_not_read", reason="the file is too large")
             return {}
         return parse_hashes(file.read_text("utf-8", "replace"))

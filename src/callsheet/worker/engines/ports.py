@@ -10,7 +10,7 @@ from callsheet.wire.plurals import counted
 
 HOST = "127.0.0.1"
 # How many ports are tried beyond those that are needed.
-MOST_TAKEN = 100
+MAX_PORTS_TRIED = 100
 
 
 def is_free(port: int) -> bool:
@@ -34,7 +34,7 @@ class Ports:
     def choose(self, first: int, number: int) -> list[int]:
         """The first `number` free ports from `first` on."""
         chosen: list[int] = []
-        for port in range(first, min(first + number + MOST_TAKEN, 65_536)):
+        for port in range(first, min(first + number + MAX_PORTS_TRIED, 65_536)):
             if len(chosen) == number:
                 break
             if is_free(port) and self._reserve(port):

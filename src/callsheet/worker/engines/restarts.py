@@ -7,7 +7,7 @@ from typing import Literal
 
 from callsheet.wire.plurals import counted
 
-_MOST_DOUBLINGS = 30
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RestartRules:
         """Pause after this many short runs of the process in a row."""
         if failures == 0:
             return 0.0
-        return min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+        return min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
 
 
 @dataclass(frozen=True, slots=True)

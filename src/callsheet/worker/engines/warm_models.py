@@ -11,11 +11,11 @@ from typing import Any
 
 from callsheet.providers.comfy.models import models_of_graph, short_hash
 
-MOST_MODELS = 16
+MAX_MODELS = 16
 
 
 class WarmModels:
-    def __init__(self, most: int = MOST_MODELS):
+    def __init__(self, most: int = MAX_MODELS):
         self._most = most
         # The least recently used first.
         self._names: dict[str, None] = {}

@@ -17,7 +17,7 @@ from callsheet.toolbox.logs import get_logger
 log = get_logger(__name__)
 
 # Loading the largest models from a network disk takes some minutes.
-LONGEST_SECONDS = 1800.0
+MAX_SECONDS = 1800.0
 
 
 class _Deaf:
@@ -56,7 +56,7 @@ class WarmUp:
         run_id = str(uuid.uuid4())
         log.info("engine.warms_up", engine=self._name)
         try:
-            async with asyncio.timeout(LONGEST_SECONDS):
+            async with asyncio.timeout(MAX_SECONDS):
                 await self._engine.run(EngineRun(run_id, with_own_outputs(self._graph, run_id)), _Deaf())
         except EngineUnreachable:
             # The engine ended meanwhile. The next start warms it up.
