@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { draftOf, problemsIn, requestOf, scalingPlan } from "@/pages/operate-fleet/scaling-draft";
+import { draftOf, problemsIn, requestOf, scalingPlan } from "@/pages/operate/fleet/scaling-draft";
 import {
   changePlan,
   changesOf,
@@ -7,7 +7,7 @@ import {
   wholeNumber,
   workflowChange,
   workflowPlan,
-} from "@/pages/operate-fleets/fleet-changes";
+} from "@/pages/operate/fleets/fleet-changes";
 
 const FLEET = { name: "Demo", is_active: true, desired_workers: null, live_workers: 2 };
 

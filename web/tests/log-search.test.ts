@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { logSearch, MOST_REQUESTS, type OperatorEvent, requestsOf } from "@/pages/operate-job/log-search";
+import { logSearch, MOST_REQUESTS, type OperatorEvent, requestsOf } from "@/pages/operate/job/log-search";
 
 function event(seq: number, request_id: string | null): OperatorEvent {
   return {

@@ -2,11 +2,20 @@ import { describe, expect, it } from "vitest";
 import { alone, stepsFor } from "@/design/chart-values";
 import { beyond } from "@/design/reveal";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
-import { placeOf } from "@/pages/operate/alert-places";
-import { failedShare, idleShare, isLate, latest, type Point, percent, perMinute, worst } from "@/pages/operate/figures";
-import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
-import { bars, busyShare } from "@/pages/operate-worker/hours";
-import { drainText, stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
+import { placeOf } from "@/pages/operate/overview/alert-places";
+import {
+  failedShare,
+  idleShare,
+  isLate,
+  latest,
+  type Point,
+  percent,
+  perMinute,
+  worst,
+} from "@/pages/operate/overview/figures";
+import { agentOf, customNodesOf } from "@/pages/operate/worker/capabilities";
+import { bars, busyShare } from "@/pages/operate/worker/hours";
+import { drainText, stateOf, versionsOf, type Worker } from "@/pages/operate/workers/state";
 import { queuedText, waitingText } from "@/parts/queued-jobs";
 
 const START = Date.parse("2026-03-04T12:00:00Z");

@@ -7,7 +7,7 @@ import {
   namesIn,
   reasonBelow,
   shownText,
-} from "@/pages/operate-workflow/requirements";
+} from "@/pages/operate/workflow/requirements";
 import { diffOf } from "@/parts/workflow/diff";
 import type { Draft } from "@/parts/workflow/draft";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasPrices, money } from "@/pages/operate-providers/spend";
+import { hasPrices, money } from "@/pages/operate/providers/spend";
 
 const none = { calls: 0, completed: 0, failed: 0, tokens: 0 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { failedNodeOf, marksOf, nodeSpans, timesOf } from "@/pages/operate-job/node-marks";
+import { failedNodeOf, marksOf, nodeSpans, timesOf } from "@/pages/operate/job/node-marks";
 import {
   MOST_NODES,
   nodesIn,
@@ -9,7 +9,7 @@ import {
   shortDuration,
   ticksOf,
   type Waterfall,
-} from "@/pages/operate-job/waterfall";
+} from "@/pages/operate/job/waterfall";
 import { readGraph } from "@/parts/graph/graph";
 
 const START = Date.parse("2026-03-04T12:00:00Z");

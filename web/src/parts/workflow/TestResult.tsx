@@ -5,7 +5,7 @@ import { hasStatus } from "@/api/problems";
 import { isActive, type Job } from "@/api/types";
 import { duration, Progress, Skeleton, StatusBadge } from "@/design";
 import { watchedJobQuery } from "@/pages/job/queries";
-import { adminJobQuery } from "@/pages/operate-job/queries";
+import { adminJobQuery } from "@/pages/operate/job/queries";
 import { BeforeAfter } from "@/parts/BeforeAfter";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf, ratioOf } from "@/parts/media";

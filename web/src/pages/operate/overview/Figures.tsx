@@ -1,6 +1,6 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
-import { type Span, startOf } from "@/pages/operate-jobs/filters";
+import { type Span, startOf } from "@/pages/operate/jobs/filters";
 import { FigureLink } from "@/parts/FigureLink";
 import { queuedText } from "@/parts/queued-jobs";
 import { operateTexts } from "@/texts/operate";

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Button } from "@/design";
-import { Section } from "@/pages/operate-worker/Section";
+import { Section } from "@/pages/operate/worker/Section";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { fleetTexts } from "@/texts/fleets";
 import { ScalingDialog } from "./ScalingDialog";

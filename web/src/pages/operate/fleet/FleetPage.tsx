@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { duration, PageHead, Skeleton, Stat } from "@/design";
-import { FleetBadge } from "@/pages/operate-fleets/FleetsPage";
+import { FleetBadge } from "@/pages/operate/fleets/FleetsPage";
 import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";

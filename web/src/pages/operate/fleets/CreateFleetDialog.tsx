@@ -6,7 +6,7 @@ import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Input } from "@/design";
-import { slugOf } from "@/pages/operate-tenants/slugs";
+import { slugOf } from "@/pages/operate/tenants/slugs";
 import { notifyDone } from "@/parts/notify";
 import { PlanText } from "@/parts/PlanText";
 import { fleetsTexts as texts } from "@/texts/fleets";

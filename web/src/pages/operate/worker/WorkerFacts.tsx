@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Schemas } from "@/api/types";
 import { Time } from "@/design";
-import { versionsOf } from "@/pages/operate-workers/state";
+import { versionsOf } from "@/pages/operate/workers/state";
 import { formatBytes } from "@/parts/bytes";
 import { workersTexts, workerTexts } from "@/texts/workers";
 import { agentOf, customNodesOf, otherFactsOf } from "./capabilities";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Skeleton, Stat } from "@/design";
-import { figuresQuery } from "@/pages/operate-tenants/queries";
+import { figuresQuery } from "@/pages/operate/tenants/queries";
 import { formatBytes } from "@/parts/bytes";
 import { FigureLink } from "@/parts/FigureLink";
 import { useRole } from "@/parts/useRole";

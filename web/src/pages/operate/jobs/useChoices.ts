@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { Choice } from "@/design";
-import { metricsQuery } from "@/pages/operate/queries";
-import { workersQuery } from "@/pages/operate-workers/queries";
+import { metricsQuery } from "@/pages/operate/overview/queries";
+import { workersQuery } from "@/pages/operate/workers/queries";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { AllJobsSearch } from "./filters";
 import { tenantsQuery } from "./queries";

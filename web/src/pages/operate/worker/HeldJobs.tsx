@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Progress, Time } from "@/design";
-import { percentText } from "@/pages/operate-workers/state";
+import { percentText } from "@/pages/operate/workers/state";
 import { JobsLink } from "@/parts/JobsLink";
 import { workersTexts, workerTexts } from "@/texts/workers";
 import { Section } from "./Section";
