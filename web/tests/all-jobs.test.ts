@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type BulkAction, type OperatedJob, percentOf, scopeOfRows, scopeOfTotals } from "@/pages/operate/jobs/actions";
 import { rangeWords, searchOf, wordsOf } from "@/pages/operate/jobs/filter-words";
-import { countsOf, isFiltered, readSearch, startOf, type Totals, toFilter } from "@/pages/operate/jobs/filters";
+import { countsOf, isFiltered, readSearch, startOf, type Totals, toFilter } from "@/parts/job/all-jobs-filters";
 
 const TENANT = "0197b1c2-1234-7abc-8def-001122334455";
 const totals = (jobs: Record<string, number>): Totals => ({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countsOf, readSearch, toQuery } from "@/pages/jobs/filters";
+import { countsOf, readSearch, toQuery } from "@/parts/job/filters";
 
 describe("the filters in the address", () => {
   it("leave out what makes no sense", () => {

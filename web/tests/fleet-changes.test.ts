@@ -7,7 +7,7 @@ import {
   wholeNumber,
   workflowChange,
   workflowPlan,
-} from "@/pages/operate/fleets/fleet-changes";
+} from "@/parts/fleet/fleet-changes";
 
 const FLEET = { name: "Demo", is_active: true, desired_workers: null, live_workers: 2 };
 

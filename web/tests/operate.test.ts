@@ -15,8 +15,8 @@ import {
 } from "@/pages/operate/overview/figures";
 import { agentOf, customNodesOf } from "@/pages/operate/worker/capabilities";
 import { bars, busyShare } from "@/pages/operate/worker/hours";
-import { drainText, stateOf, versionsOf, type Worker } from "@/pages/operate/workers/state";
 import { queuedText, waitingText } from "@/parts/queued-jobs";
+import { drainText, stateOf, versionsOf, type Worker } from "@/parts/worker/state";
 
 const START = Date.parse("2026-03-04T12:00:00Z");
 

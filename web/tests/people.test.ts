@@ -8,14 +8,14 @@ import { finishedPools, poolState, totalOf } from "@/pages/operate/ledger/audits
 import { found, type Setting, sections, valueText } from "@/pages/operate/settings/found";
 import { changesOf as quotaChanges } from "@/pages/operate/tenant/quotas";
 import { changesOf as shareChanges } from "@/pages/operate/tenant/share";
-import { slugOf } from "@/pages/operate/tenants/slugs";
 import { amountOf } from "@/pages/operate/user/amounts";
 import { invitationState } from "@/pages/operate/users/invitations";
-import { freshPassword } from "@/pages/operate/users/passwords";
-import { rolesOf } from "@/pages/operate/users/roles";
 import { actorName } from "@/parts/actor-name";
 import { formatBytes, parseBytes } from "@/parts/bytes";
 import { localOf, utcOf } from "@/parts/local-times";
+import { slugOf } from "@/parts/slugs";
+import { freshPassword } from "@/parts/user/passwords";
+import { rolesOf } from "@/parts/user/roles";
 
 describe("which pages a role opens", () => {
   it("shows a tenant admin the tenants and users only", () => {

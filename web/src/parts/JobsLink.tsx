@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { ListTree } from "lucide-react";
 import { Button } from "@/design";
-import type { AllJobsSearch } from "@/pages/operate/jobs/filters";
+import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 

@@ -1,5 +1,5 @@
 import type { ActionKind } from "@/pages/operate/jobs/actions";
-import type { Span, StatusFilter, View } from "@/pages/operate/jobs/filters";
+import type { Span, StatusFilter, View } from "@/parts/job/all-jobs-filters";
 import { counted } from "./plurals";
 
 const jobs = (count: string) => counted(count, "job");

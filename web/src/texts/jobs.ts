@@ -1,4 +1,4 @@
-import type { StatusFilter } from "@/pages/jobs/filters";
+import type { StatusFilter } from "@/parts/job/filters";
 import { counted } from "./plurals";
 
 export const jobsTexts = {

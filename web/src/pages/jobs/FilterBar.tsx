@@ -3,9 +3,9 @@ import { useNavigate } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { effectsQuery } from "@/api/queries";
 import { Button, type Choice, Select } from "@/design";
+import { isFiltered, type JobsSearch, TIME_FILTERS, type TimeFilter } from "@/parts/job/filters";
 import { SearchField } from "@/parts/SearchField";
 import { jobsTexts } from "@/texts/jobs";
-import { isFiltered, type JobsSearch, TIME_FILTERS, type TimeFilter } from "./filters";
 import { StatusTabs } from "./StatusTabs";
 
 const ANY = "any";

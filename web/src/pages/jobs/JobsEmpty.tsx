@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Clapperboard, SearchX } from "lucide-react";
 import { Button, Empty } from "@/design";
+import { isFiltered, type JobsSearch } from "@/parts/job/filters";
 import { jobsTexts } from "@/texts/jobs";
-import { isFiltered, type JobsSearch } from "./filters";
 
 export function JobsEmpty({ search }: { search: JobsSearch }) {
   if (isFiltered(search)) {

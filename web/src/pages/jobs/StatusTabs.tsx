@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { classes } from "@/design";
 import { useRevealed } from "@/design/useRevealed";
+import { countsOf, type JobsSearch, STATUS_FILTERS } from "@/parts/job/filters";
 import { jobsTexts } from "@/texts/jobs";
-import { countsOf, type JobsSearch, STATUS_FILTERS } from "./filters";
 import { countsQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en", { notation: "compact" });

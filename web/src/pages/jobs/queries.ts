@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { type JobsSearch, toQuery } from "./filters";
+import { type JobsSearch, toQuery } from "@/parts/job/filters";
 
 export const PAGE_SIZE = 100;
 

@@ -1,6 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
-import { readSearch } from "./filters";
+import { readSearch } from "@/parts/job/filters";
 import { countsQuery, libraryQuery } from "./queries";
 
 export const jobsRoute = createRoute({

@@ -5,7 +5,7 @@ import { keys } from "@/api/keys";
 import { changeListed, useCatchUp, useJobEvents } from "@/api/live";
 import { hasStatus } from "@/api/problems";
 import { isActive, type JobEvent, type JobSummary } from "@/api/types";
-import type { JobsSearch } from "./filters";
+import type { JobsSearch } from "@/parts/job/filters";
 import { fetchPage, fetchSummary, PAGE_SIZE } from "./queries";
 
 type Pages = InfiniteData<{ items: JobSummary[]; next_cursor?: string | null }>;

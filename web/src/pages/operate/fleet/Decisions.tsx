@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "@/api/types";
 import { type Column, Table, Time } from "@/design";
-import { Section } from "@/pages/operate/worker/Section";
+import { Section } from "@/parts/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { decisionsQuery } from "./queries";
 

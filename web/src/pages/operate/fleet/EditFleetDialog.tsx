@@ -2,7 +2,7 @@ import { type FormEvent, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Input, Switch } from "@/design";
-import { changePlan, changesOf, wholeNumber } from "@/pages/operate/fleets/fleet-changes";
+import { changePlan, changesOf, wholeNumber } from "@/parts/fleet/fleet-changes";
 import { PlanText } from "@/parts/PlanText";
 import { fleetsTexts, fleetTexts as texts } from "@/texts/fleets";
 import { useUpdateFleet } from "./useFleetActions";

@@ -1,8 +1,8 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Button } from "@/design";
-import { Section } from "@/pages/operate/worker/Section";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { Section } from "@/parts/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { ScalingDialog } from "./ScalingDialog";
 import { useStopScaling } from "./useFleetActions";

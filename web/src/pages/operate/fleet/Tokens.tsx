@@ -3,7 +3,7 @@ import { Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Badge, Button, type Column, Dialog, Table, Time } from "@/design";
-import { Section } from "@/pages/operate/worker/Section";
+import { Section } from "@/parts/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { NewTokenDialog, ShownToken } from "./NewTokenDialog";
 import { fleetTokensQuery } from "./queries";

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import type { WorkflowChange } from "@/pages/operate/fleets/fleet-changes";
+import type { WorkflowChange } from "@/parts/fleet/fleet-changes";
 import { notifyDone } from "@/parts/notify";
 import { fleetTexts } from "@/texts/fleets";
 

@@ -6,12 +6,12 @@ import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Input } from "@/design";
-import { slugOf } from "@/pages/operate/tenants/slugs";
+import { creationPlan, wholeNumber } from "@/parts/fleet/fleet-changes";
+import { WorkflowPicker } from "@/parts/fleet/WorkflowPicker";
 import { notifyDone } from "@/parts/notify";
 import { PlanText } from "@/parts/PlanText";
+import { slugOf } from "@/parts/slugs";
 import { fleetsTexts as texts } from "@/texts/fleets";
-import { creationPlan, wholeNumber } from "./fleet-changes";
-import { WorkflowPicker } from "./WorkflowPicker";
 
 const STAGE = "production";
 

@@ -1,11 +1,11 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Button } from "@/design";
+import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import type { Selection } from "@/parts/useSelection";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { AllJobsRow, GRID, rowHeight } from "./AllJobsRow";
 import type { OperatedJob } from "./actions";
-import type { AllJobsSearch } from "./filters";
 import { useIsNarrow } from "./useIsNarrow";
 
 interface Props {

@@ -1,10 +1,10 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { PageHead, Segments } from "@/design";
+import { VIEWS, type View } from "@/parts/job/all-jobs-filters";
 import { useTitle } from "@/parts/useTitle";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { BulkActionsView } from "./BulkActionsView";
 import { ErrorsView } from "./ErrorsView";
-import { VIEWS, type View } from "./filters";
 import { JobsView } from "./JobsView";
 
 const CHOICES = VIEWS.map((value) => ({ value, label: allJobsTexts.views[value] }));

@@ -2,9 +2,9 @@ import { Link } from "@tanstack/react-router";
 import { Check } from "lucide-react";
 import { memo } from "react";
 import { classes, formatTokens, StatusBadge, Time } from "@/design";
+import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { OperatedJob } from "./actions";
-import type { AllJobsSearch } from "./filters";
 
 // Beside the sidebar there is room for two more columns from xl on. Below lg a row has lines instead of columns.
 export const GRID =

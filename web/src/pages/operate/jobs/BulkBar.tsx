@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { ArrowUpDown, CircleSlash, RotateCcw, X } from "lucide-react";
 import { useState } from "react";
 import { Button } from "@/design";
+import { type AllJobsSearch, toFilter } from "@/parts/job/all-jobs-filters";
 import type { Selection } from "@/parts/useSelection";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { type ActionKind, KINDS, type OperatedJob, scopeOfRows, scopeOfTotals } from "./actions";
 import { BulkDialog } from "./BulkDialog";
-import { type AllJobsSearch, toFilter } from "./filters";
 import { matchingQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");

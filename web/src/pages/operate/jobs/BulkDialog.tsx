@@ -1,9 +1,9 @@
 import { useState } from "react";
 import { Button, Dialog, Field, formatTokens, Input } from "@/design";
+import type { Wanted } from "@/parts/job/all-jobs-filters";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { ActionKind, Scope } from "./actions";
-import type { Wanted } from "./filters";
 import { useStartAction } from "./useBulkAction";
 
 interface Props {

@@ -1,10 +1,10 @@
 import { useNavigate } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { Button, type Choice, Select } from "@/design";
+import { type AllJobsSearch, isFiltered } from "@/parts/job/all-jobs-filters";
 import { SearchField } from "@/parts/SearchField";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { jobsTexts } from "@/texts/jobs";
-import { type AllJobsSearch, isFiltered } from "./filters";
 import { StatusTabs } from "./StatusTabs";
 import { TimeRange } from "./TimeRange";
 import { ANY, useChoices } from "./useChoices";

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { ListTree, SearchX } from "lucide-react";
 import { Button, Empty } from "@/design";
+import { type AllJobsSearch, isFiltered } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { type AllJobsSearch, isFiltered } from "./filters";
 
 export function NoJobs({ search }: { search: AllJobsSearch }) {
   if (!isFiltered(search))

@@ -1,8 +1,8 @@
 import { type FormEvent, useState } from "react";
 import { Button, Dialog, Field, Input } from "@/design";
+import { startOf } from "@/parts/job/all-jobs-filters";
 import { localOf, utcOf } from "@/parts/local-times";
 import { allJobsTexts as texts } from "@/texts/all-jobs";
-import { startOf } from "./filters";
 
 interface Props {
   from?: string;

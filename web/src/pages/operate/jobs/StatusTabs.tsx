@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { classes } from "@/design";
 import { useRevealed } from "@/design/useRevealed";
+import { type AllJobsSearch, countsOf, STATUS_FILTERS } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { type AllJobsSearch, countsOf, STATUS_FILTERS } from "./filters";
 import { totalsQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en", { notation: "compact" });

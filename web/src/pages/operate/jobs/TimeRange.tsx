@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { type Choice, Select } from "@/design";
+import { type AllJobsSearch, SPANS, type Span, startOf } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { rangeWords } from "./filter-words";
-import { type AllJobsSearch, SPANS, type Span, startOf } from "./filters";
 import { RangeDialog } from "./RangeDialog";
 
 type Times = Pick<AllJobsSearch, "from" | "until">;

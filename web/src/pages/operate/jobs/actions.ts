@@ -1,6 +1,6 @@
 // Bulk actions: which jobs each can change, and what it does to tokens. Pure.
 import type { JobStatus, Schemas } from "@/api/types";
-import { sumOf, type Totals } from "./filters";
+import { sumOf, type Totals } from "@/parts/job/all-jobs-filters";
 
 export type BulkAction = Schemas["BulkAction"];
 export type ActionKind = Schemas["BulkActionKind"];

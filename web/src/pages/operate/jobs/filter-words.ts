@@ -1,9 +1,9 @@
 // The filter of a bulk action in words, and as the URL of the list. Pure.
 import type { Schemas } from "@/api/types";
 import { absoluteMinute } from "@/design/times";
+import { type AllJobsSearch, STATUSES, type StatusFilter } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { statusTexts } from "@/texts/states";
-import { type AllJobsSearch, STATUSES, type StatusFilter } from "./filters";
 
 type Filter = Schemas["JobFilter"];
 

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { type AllJobsSearch, toFilter } from "./filters";
+import { type AllJobsSearch, toFilter } from "@/parts/job/all-jobs-filters";
 
 export const PAGE_SIZE = 100;
 const LIVE_MS = 4_000;

@@ -1,6 +1,6 @@
 import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
-import { readSearch, startOf } from "./filters";
+import { readSearch, startOf } from "@/parts/job/all-jobs-filters";
 
 export const allJobsRoute = createRoute({
   getParentRoute: () => operatorRoute,

@@ -1,9 +1,9 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import type { Choice } from "@/design";
 import { metricsQuery } from "@/pages/operate/overview/queries";
-import { workersQuery } from "@/pages/operate/workers/queries";
+import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
+import { workersQuery } from "@/parts/worker/queries";
 import { allJobsTexts } from "@/texts/all-jobs";
-import type { AllJobsSearch } from "./filters";
 import { tenantsQuery } from "./queries";
 
 export const ANY = "any";

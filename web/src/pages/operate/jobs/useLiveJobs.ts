@@ -2,8 +2,8 @@
 import { type InfiniteData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
 import { keys } from "@/api/keys";
+import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import type { OperatedJob } from "./actions";
-import type { AllJobsSearch } from "./filters";
 import { allJobsQuery, jobRowsQuery, newestJobsQuery, PAGE_SIZE } from "./queries";
 
 type Pages = InfiniteData<{ items: OperatedJob[]; next_cursor?: string | null }>;

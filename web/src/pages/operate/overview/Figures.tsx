@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
-import { type Span, startOf } from "@/pages/operate/jobs/filters";
 import { FigureLink } from "@/parts/FigureLink";
+import { type Span, startOf } from "@/parts/job/all-jobs-filters";
 import { queuedText } from "@/parts/queued-jobs";
 import { operateTexts } from "@/texts/operate";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";

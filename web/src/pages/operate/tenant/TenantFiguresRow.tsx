@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Skeleton, Stat } from "@/design";
-import { figuresQuery } from "@/pages/operate/tenants/queries";
 import { formatBytes } from "@/parts/bytes";
 import { FigureLink } from "@/parts/FigureLink";
+import { figuresQuery } from "@/parts/tenant/queries";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 import { tenantTexts } from "@/texts/tenants";

@@ -3,11 +3,11 @@ import { UserPlus, UsersRound } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Button, Empty } from "@/design";
-import { AddUserDialog } from "@/pages/operate/users/AddUserDialog";
-import { userColumns } from "@/pages/operate/users/columns";
-import { usersQuery } from "@/pages/operate/users/queries";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
+import { AddUserDialog } from "@/parts/user/AddUserDialog";
+import { userColumns } from "@/parts/user/columns";
+import { usersQuery } from "@/parts/user/queries";
 import { tenantTexts as texts } from "@/texts/tenants";
 
 export function TenantUsers({ tenant }: { tenant: Schemas["Tenant"] }) {

@@ -6,9 +6,9 @@ import { keys } from "@/api/keys";
 import { explain, fieldReason } from "@/api/problems";
 import { Button, Dialog, Field, Input, Select } from "@/design";
 import { notifyDone } from "@/parts/notify";
+import { slugOf } from "@/parts/slugs";
+import { poolsQuery } from "@/parts/tenant/queries";
 import { tenantsTexts as texts } from "@/texts/tenants";
-import { poolsQuery } from "./queries";
-import { slugOf } from "./slugs";
 
 const ANY = "*";
 

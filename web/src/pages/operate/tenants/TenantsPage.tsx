@@ -5,12 +5,12 @@ import { useCallback, useState } from "react";
 import { Button, Empty, PageHead } from "@/design";
 import { PagedTable } from "@/parts/PagedTable";
 import { SearchField } from "@/parts/SearchField";
+import { figuresQuery, type TenantFigures, tenantsQuery } from "@/parts/tenant/queries";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { tenantsTexts as texts } from "@/texts/tenants";
 import { CreateTenantDialog } from "./CreateTenantDialog";
 import { columnsOf } from "./columns";
-import { figuresQuery, type TenantFigures, tenantsQuery } from "./queries";
 
 export function TenantsPage() {
   useTitle(texts.title);

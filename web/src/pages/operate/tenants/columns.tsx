@@ -1,9 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { Badge, type Column, Time } from "@/design";
 import { formatBytes } from "@/parts/bytes";
+import type { Tenant, TenantFigures } from "@/parts/tenant/queries";
 import { commonTexts } from "@/texts/common";
 import { tenantsTexts as texts } from "@/texts/tenants";
-import type { Tenant, TenantFigures } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 const WIDE = "max-lg:hidden";

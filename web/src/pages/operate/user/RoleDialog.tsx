@@ -5,9 +5,9 @@ import { keys } from "@/api/keys";
 import { explain } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog, Field, Select } from "@/design";
-import { rolesOf } from "@/pages/operate/users/roles";
 import { notifyDone } from "@/parts/notify";
 import { useRole } from "@/parts/useRole";
+import { rolesOf } from "@/parts/user/roles";
 import { roleHints, roleTexts, userTexts as texts } from "@/texts/users";
 
 export function RoleDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {

@@ -7,9 +7,9 @@ import { Badge, Button, type Column, Dialog, Empty, Time } from "@/design";
 import { notify, notifyError } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
+import { type Invitation, invitationsQuery } from "@/parts/user/queries";
 import { roleTexts, invitationTexts as texts } from "@/texts/users";
 import { INVITATION_TONES, invitationState } from "./invitations";
-import { type Invitation, invitationsQuery } from "./queries";
 
 export function InvitationList() {
   const [asked, setAsked] = useState<Invitation | null>(null);

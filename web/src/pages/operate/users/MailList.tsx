@@ -6,8 +6,8 @@ import { Badge, Button, type Column, Empty, Time } from "@/design";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
 import { useRole } from "@/parts/useRole";
+import { type Mail, mailsQuery } from "@/parts/user/queries";
 import { mailTexts as texts } from "@/texts/users";
-import { type Mail, mailsQuery } from "./queries";
 
 /** E-mails that the mail server has not accepted, with the reason. An operator sends them again. */
 export function MailList() {

@@ -7,13 +7,13 @@ import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
 import { SearchField } from "@/parts/SearchField";
 import { useRole } from "@/parts/useRole";
+import { AddUserDialog } from "@/parts/user/AddUserDialog";
+import { userColumns } from "@/parts/user/columns";
+import { usersQuery } from "@/parts/user/queries";
 import { useTitle } from "@/parts/useTitle";
 import { usersTexts as texts } from "@/texts/users";
-import { AddUserDialog } from "./AddUserDialog";
-import { userColumns } from "./columns";
 import { InvitationList } from "./InvitationList";
 import { MailList } from "./MailList";
-import { usersQuery } from "./queries";
 import { USER_VIEWS } from "./route";
 
 export function UsersPage() {

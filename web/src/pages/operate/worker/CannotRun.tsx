@@ -1,6 +1,6 @@
 import type { Schemas } from "@/api/types";
+import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
-import { Section } from "./Section";
 
 /** Workflows that are assigned to the worker, and what its engines lack for them. */
 export function CannotRun({ workflows }: { workflows: readonly Schemas["CannotRun"][] }) {

@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/types";
 import { type Column, duration, Table, Time } from "@/design";
+import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
-import { Section } from "./Section";
 
 const texts = workerTexts.engineUse;
 const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });

@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Progress, Time } from "@/design";
-import { percentText } from "@/pages/operate/workers/state";
 import { JobsLink } from "@/parts/JobsLink";
+import { Section } from "@/parts/Section";
+import { percentText } from "@/parts/worker/state";
 import { workersTexts, workerTexts } from "@/texts/workers";
-import { Section } from "./Section";
 
 type Lease = Schemas["WorkerLease"];
 

@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/types";
 import { Badge, type Column, duration, Table, Time } from "@/design";
+import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
-import { Section } from "./Section";
 
 type Session = Schemas["WorkerSession"];
 const texts = workerTexts.sessions;

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
+import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
 import { type Bar, bars, busyShare } from "./hours";
 import { utilisationQuery } from "./queries";
-import { Section } from "./Section";
 
 const hour = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const LABELED = 6;

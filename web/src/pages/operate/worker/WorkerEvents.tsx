@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "@/api/types";
 import { type Column, Table, Time } from "@/design";
 import { actorName } from "@/parts/actor-name";
+import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
 import { workerEventsQuery } from "./queries";
-import { Section } from "./Section";
 
 type Event = Schemas["WorkerEvent"];
 const texts = workerTexts.events;

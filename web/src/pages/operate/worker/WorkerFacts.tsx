@@ -2,11 +2,11 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Schemas } from "@/api/types";
 import { Time } from "@/design";
-import { versionsOf } from "@/pages/operate/workers/state";
 import { formatBytes } from "@/parts/bytes";
+import { Section } from "@/parts/Section";
+import { versionsOf } from "@/parts/worker/state";
 import { workersTexts, workerTexts } from "@/texts/workers";
 import { agentOf, customNodesOf, otherFactsOf } from "./capabilities";
-import { Section } from "./Section";
 
 const UNKNOWN = "–";
 

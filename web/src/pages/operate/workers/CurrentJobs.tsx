@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { classes, Progress } from "@/design";
+import { percentText, type Worker } from "@/parts/worker/state";
 import { workersTexts as texts } from "@/texts/workers";
-import { percentText, type Worker } from "./state";
 
 /** How many jobs a worker holds, and the progress of the first ones. */
 export function CurrentJobs({ worker }: { worker: Worker }) {

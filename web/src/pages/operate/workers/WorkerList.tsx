@@ -3,11 +3,11 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, type Column, Table, Time } from "@/design";
+import { drainText, stateOf, TONES, versionsOf, type Worker } from "@/parts/worker/state";
+import { WorkerMenu } from "@/parts/worker/WorkerMenu";
+import { type Question, WorkerQuestion } from "@/parts/worker/WorkerQuestion";
 import { workersTexts } from "@/texts/workers";
 import { CurrentJobs } from "./CurrentJobs";
-import { drainText, stateOf, TONES, versionsOf, type Worker } from "./state";
-import { WorkerMenu } from "./WorkerMenu";
-import { type Question, WorkerQuestion } from "./WorkerQuestion";
 
 const texts = workersTexts.columns;
 const WIDE = "max-lg:hidden";

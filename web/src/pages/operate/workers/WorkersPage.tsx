@@ -5,8 +5,8 @@ import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
+import { workersQuery } from "@/parts/worker/queries";
 import { workersTexts } from "@/texts/workers";
-import { workersQuery } from "./queries";
 import { WORKER_VIEWS, type WorkerView } from "./route";
 import { WorkerList } from "./WorkerList";
 

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useId } from "react";
 import { Field, Input } from "@/design";
-import { tenantsQuery } from "@/pages/operate/tenants/queries";
+import { tenantsQuery } from "@/parts/tenant/queries";
 import { addUserTexts as texts } from "@/texts/users";
 
 /** The slug of a tenant, with those that contain what is typed. */
