@@ -1,15 +1,9 @@
 import { expect, test } from "vitest";
 import { ApiError } from "@/api/problems";
-import {
-  changesRequirements,
-  isHash,
-  lackText,
-  namesIn,
-  reasonBelow,
-  shownText,
-} from "@/pages/operate/workflow/requirements";
+import { changesRequirements, isHash, namesIn, reasonBelow, shownText } from "@/pages/operate/workflow/requirements";
 import { diffOf } from "@/parts/workflow/diff";
 import type { Draft } from "@/parts/workflow/draft";
+import { lackText } from "@/parts/workflow/lack";
 
 test("names are read one per line, each once", () => {
   expect(namesIn(" KSampler \n\nVAEDecode\nKSampler\n")).toEqual(["KSampler", "VAEDecode"]);

@@ -22,7 +22,8 @@ import { appended, fingerprint } from "@/pages/run/news";
 import { promptOf } from "@/pages/run/panel/lineage-text";
 import type { Run, TreeNode } from "@/pages/run/queries";
 import { comparedStep, readSearch } from "@/pages/run/search";
-import { isFiltered, needsUser, percentOf, readSearch as readRuns, toneOf } from "@/pages/runs/filters";
+import { isFiltered, readSearch as readRuns } from "@/pages/runs/filters";
+import { needsUser, percentOf, toneOf } from "@/parts/run/state";
 import { steady } from "@/parts/steady-urls";
 
 const candidate = (id: string) => ({ id, number: Number(id) }) as Candidate;

@@ -94,3 +94,10 @@ export const actorsQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/actors", { signal })),
   staleTime: 60_000,
 });
+
+/** The server counts its queues and workers every ten seconds. */
+export const metricsQuery = queryOptions({
+  queryKey: keys.metrics,
+  queryFn: ({ signal }) => data(api.GET("/api/admin/metrics", { signal })),
+  refetchInterval: 10_000,
+});

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
-import type { WorkersSearch } from "@/pages/operate/workers/route";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
+import type { WorkersSearch } from "@/parts/worker/views";
 
 type Props = {
   /** Where it leads, in words: a number alone says nothing to a screen reader. */

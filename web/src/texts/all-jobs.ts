@@ -1,4 +1,4 @@
-import type { ActionKind } from "@/pages/operate/jobs/actions";
+import type { Schemas } from "@/api/types";
 import type { Span, StatusFilter, View } from "@/parts/job/all-jobs-filters";
 import { counted } from "./plurals";
 
@@ -82,13 +82,16 @@ export const allJobsTexts = {
   selectAll: (count: string) => `Select all ${count}`,
   clearSelection: "Clear selection",
   noneFits: "None of these jobs can be changed: they are completed or canceled.",
-  actions: { retry: "Retry", cancel: "Cancel", set_priority: "Set priority" } satisfies Record<ActionKind, string>,
+  actions: { retry: "Retry", cancel: "Cancel", set_priority: "Set priority" } satisfies Record<
+    Schemas["BulkActionKind"],
+    string
+  >,
   // The question
   questions: {
     retry: (count: string) => `Retry ${jobs(count)}?`,
     cancel: (count: string) => `Cancel ${jobs(count)}?`,
     set_priority: (count: string) => `Set the priority of ${jobs(count)}?`,
-  } satisfies Record<ActionKind, (count: string) => string>,
+  } satisfies Record<Schemas["BulkActionKind"], (count: string) => string>,
   effects: {
     retry: (tokens: string) =>
       `Each job runs again. This reserves ${tokens} from the wallets of the users again; a job whose user has too few tokens is refused. If a job fails, its tokens are refunded.`,
@@ -96,7 +99,7 @@ export const allJobsTexts = {
       `The jobs stop. The unspent part of ${tokens} goes back to the wallets of the users. A canceled job cannot be retried.`,
     set_priority: () =>
       "Jobs with a higher priority are leased first. No tokens move. Jobs that start running in the meantime are refused.",
-  } satisfies Record<ActionKind, (tokens: string) => string>,
+  } satisfies Record<Schemas["BulkActionKind"], (tokens: string) => string>,
   rest: "The other selected jobs do not change, because their status does not allow this action.",
   frozen: "Jobs that are submitted, retried or ended from now on do not change. You can stop the action at any time.",
   partial: (count: string) => `${count} or more`,
@@ -129,7 +132,10 @@ export const allJobsTexts = {
   bulkActions: "Bulk actions",
   noActions: "No bulk action yet",
   noActionsText: "Select jobs in the list, or all jobs of a filter, and choose an action.",
-  kinds: { retry: "Retry", cancel: "Cancel", set_priority: "Set priority" } satisfies Record<ActionKind, string>,
+  kinds: { retry: "Retry", cancel: "Cancel", set_priority: "Set priority" } satisfies Record<
+    Schemas["BulkActionKind"],
+    string
+  >,
   toPriority: (value: number) => `Set priority to ${value}`,
   states: { running: "Running", stopped: "Stopped", completed: "Completed" },
   by: (name: string) => `by ${name}`,

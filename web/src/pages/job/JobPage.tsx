@@ -2,6 +2,7 @@ import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { hasStatus } from "@/api/problems";
 import { isActive, type Job } from "@/api/types";
+import { watchedJobQuery } from "@/parts/job/queries";
 import { Timeline } from "@/parts/Timeline";
 import { useTitle } from "@/parts/useTitle";
 import { jobTexts } from "@/texts/job";
@@ -12,7 +13,7 @@ import { JobResult } from "./JobResult";
 import { JobStage } from "./JobStage";
 import { JobStages } from "./JobStages";
 import { JobTrouble } from "./JobTrouble";
-import { jobEventsQuery, summaryQuery, watchedJobQuery } from "./queries";
+import { jobEventsQuery, summaryQuery } from "./queries";
 
 export function JobPage() {
   const { id } = useParams({ from: "/framed/jobs/$id" });

@@ -1,23 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { jobQuery } from "@/api/queries";
-import { isActive, type JobEvent } from "@/api/types";
+import type { JobEvent } from "@/api/types";
 
 const MOST_EVENTS = 200;
-// No event says how many jobs are ahead.
-const WAITING_MS = 4_000;
-const RUNNING_MS = 15_000;
-
-export const watchedJobQuery = (id: string) =>
-  queryOptions({
-    ...jobQuery(id),
-    refetchInterval: ({ state }) => {
-      const status = state.data?.status;
-      if (!status || !isActive(status)) return false;
-      return status === "processing" ? RUNNING_MS : WAITING_MS;
-    },
-  });
 
 export const summaryQuery = (id: string) =>
   queryOptions({

@@ -1,8 +1,9 @@
 import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-router";
 import { hasStatus } from "@/api/problems";
 import { framedRoute } from "@/frame/routes";
+import { watchedJobQuery } from "@/parts/job/queries";
 import { JobNotFound } from "./JobNotFound";
-import { jobEventsQuery, summaryQuery, watchedJobQuery } from "./queries";
+import { jobEventsQuery, summaryQuery } from "./queries";
 
 interface JobSearch {
   /** Which of several outputs is shown, counted from 1. */

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Badge, Time } from "@/design";
-import { needsUser, toneOf } from "@/pages/runs/filters";
 import { ChainPicture } from "@/parts/pipeline/ChainPicture";
 import { countsPerBase } from "@/parts/pipeline/chain";
+import { needsUser, toneOf } from "@/parts/run/state";
 import { pipelinesTexts } from "@/texts/pipelines";
 import { runTexts } from "@/texts/runs";
 import type { ListedPipeline } from "./queries";

@@ -4,10 +4,11 @@ import { Plus, Workflow } from "lucide-react";
 import { meQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { templatesQuery } from "@/parts/pipeline/queries";
 import { useTitle } from "@/parts/useTitle";
 import { pipelinesTexts } from "@/texts/pipelines";
 import { PipelineCard } from "./PipelineCard";
-import { pipelinesQuery, templatesQuery } from "./queries";
+import { pipelinesQuery } from "./queries";
 import { StartTemplateDialog } from "./StartTemplateDialog";
 import { TemplateCard } from "./TemplateCard";
 

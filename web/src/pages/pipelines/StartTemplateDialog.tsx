@@ -5,8 +5,8 @@ import { ApiError, explain, fieldReason } from "@/api/problems";
 import { walletQuery } from "@/api/queries";
 import { Button, Dialog, Field, formatTokens, Input, Textarea } from "@/design";
 import { titled } from "@/parts/form/values";
+import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { pipelinesTexts, runPanelTexts } from "@/texts/pipelines";
-import type { PipelineTemplate } from "./queries";
 import { useStartTemplate } from "./useStartTemplate";
 
 /** What the template suggests is filled in: one more click starts the run. */

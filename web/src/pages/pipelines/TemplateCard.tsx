@@ -3,8 +3,8 @@ import { Play } from "lucide-react";
 import { Button, formatTokens } from "@/design";
 import { ChainPicture } from "@/parts/pipeline/ChainPicture";
 import { expectedCounts } from "@/parts/pipeline/chain";
+import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { pipelinesTexts } from "@/texts/pipelines";
-import type { PipelineTemplate } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 

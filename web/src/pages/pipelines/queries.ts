@@ -1,10 +1,9 @@
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
 export type ListedPipeline = Schemas["ListedPipeline"];
-export type PipelineTemplate = Schemas["PipelineTemplate"];
 
 const PER_PAGE = 50;
 const REFRESH_MS = 10_000;
@@ -20,10 +19,4 @@ export const pipelinesQuery = infiniteQueryOptions({
     query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active"))
       ? REFRESH_MS
       : false,
-});
-
-export const templatesQuery = queryOptions({
-  queryKey: keys.pipelineTemplates,
-  queryFn: ({ signal }) => data(api.GET("/api/pipeline-templates", { signal })),
-  staleTime: 60_000,
 });

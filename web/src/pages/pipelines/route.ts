@@ -1,6 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
-import { pipelinesQuery, templatesQuery } from "./queries";
+import { templatesQuery } from "@/parts/pipeline/queries";
+import { pipelinesQuery } from "./queries";
 
 export interface PipelinesSearch {
   /** The template that a run is started from. */

@@ -6,7 +6,7 @@ import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
-import type { PipelineTemplate } from "./queries";
+import type { PipelineTemplate } from "@/parts/pipeline/queries";
 
 export interface TemplateInputs {
   prompt: string | null;

@@ -2,8 +2,8 @@ import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Badge, formatTokens, Progress, Time } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
+import { needsUser, percentOf, toneOf } from "@/parts/run/state";
 import { runsTexts, runTexts } from "@/texts/runs";
-import { needsUser, percentOf, toneOf } from "./filters";
 
 type Run = Schemas["RunItem"];
 const numbers = new Intl.NumberFormat("en");

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import type { WorkerView } from "@/pages/operate/workers/route";
+import type { WorkerView } from "./views";
 
 const PER_PAGE = 100;
 const REFRESH_MS = 5_000;

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { duration, PageHead, Skeleton, Stat } from "@/design";
-import { FleetBadge } from "@/pages/operate/fleets/FleetsPage";
 import { BackLink } from "@/parts/BackLink";
+import { FleetBadge } from "@/parts/fleet/FleetBadge";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";

@@ -3,7 +3,8 @@ import { Link } from "@tanstack/react-router";
 import { Boxes, Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, type Column, Empty, PageHead, Skeleton, Table } from "@/design";
+import { Button, type Column, Empty, PageHead, Skeleton, Table } from "@/design";
+import { FleetBadge } from "@/parts/fleet/FleetBadge";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -109,10 +110,3 @@ const COLUMNS: readonly Column<Fleet>[] = [
       ),
   },
 ];
-
-export function FleetBadge({ fleet }: { fleet: Fleet }) {
-  if (!fleet.is_active) return <Badge tone="plain">{fleetsTexts.off}</Badge>;
-  if (fleet.scaling?.driver_error) return <Badge tone="bad">{fleetsTexts.driverFails}</Badge>;
-  if (fleet.live_workers > 0) return <Badge tone="ok">{fleetsTexts.serves}</Badge>;
-  return <Badge tone={fleet.scaling ? "plain" : "warn"}>{fleetsTexts.noLive}</Badge>;
-}

@@ -4,10 +4,10 @@ import { useCallback, useMemo } from "react";
 import { Empty } from "@/design";
 import { Graph } from "@/parts/graph/Graph";
 import type { Graph as GraphValue } from "@/parts/graph/graph";
+import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { NodePanel } from "./NodePanel";
 import { failedNodeOf, marksOf, nodeSpans, timesOf } from "./node-marks";
-import type { AdminJob } from "./queries";
 import type { Waterfall } from "./waterfall";
 
 interface Props {

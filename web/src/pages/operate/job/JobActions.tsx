@@ -4,8 +4,8 @@ import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
 import { Button, Dialog, formatTokens } from "@/design";
+import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import type { AdminJob } from "./queries";
 import { useOperatorAction } from "./useOperatorActions";
 
 /** Replay of a job that failed or expired, cancellation of one that is active. Viewers change nothing. */

@@ -2,8 +2,8 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Schemas } from "@/api/types";
 import { CopyButton, formatTokens, Time } from "@/design";
+import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import type { AdminJob } from "./queries";
 
 const LINK = "underline decoration-line-strong underline-offset-3 hover:decoration-text";
 

@@ -1,9 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import { CopyButton } from "@/design";
+import type { AdminJob } from "@/parts/job/queries";
 import { failureHints, unknownHint } from "@/texts/failure-hints";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { failedNodeOf } from "./node-marks";
-import type { AdminJob } from "./queries";
 
 /** Why the job failed, what to do about it, and the traceback for those who may see it. */
 export function JobFailure({ job }: { job: AdminJob }) {

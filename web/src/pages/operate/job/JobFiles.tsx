@@ -2,13 +2,13 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { LockKeyhole } from "lucide-react";
 import { AnswerView } from "@/parts/AnswerView";
 import { answerOf } from "@/parts/job/answers";
+import type { AdminJob } from "@/parts/job/queries";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
 import { useRole } from "@/parts/useRole";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { FileList } from "./FileList";
-import type { AdminJob } from "./queries";
 
 /** What the job made and what it was made of, with a player for one of them. Viewers do not see files of users. */
 export function JobFiles({ job }: { job: AdminJob }) {

@@ -6,6 +6,7 @@ import { hasStatus } from "@/api/problems";
 import { Empty, PageHead, Skeleton, StatusBadge, Tabs, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { readGraph } from "@/parts/graph/graph";
+import { adminJobQuery } from "@/parts/job/queries";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { WhyWaiting } from "@/parts/WhyWaiting";
@@ -19,7 +20,7 @@ import { JobFailure } from "./JobFailure";
 import { JobFiles } from "./JobFiles";
 import { MoneyTab } from "./MoneyTab";
 import { PayloadTab } from "./PayloadTab";
-import { adminJobQuery, listedJobQuery, waterfallQuery } from "./queries";
+import { listedJobQuery, waterfallQuery } from "./queries";
 import { WaterfallPanel } from "./WaterfallPanel";
 
 /** Everything about one job of any tenant. */

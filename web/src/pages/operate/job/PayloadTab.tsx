@@ -1,8 +1,8 @@
 import { Braces } from "lucide-react";
 import { useMemo } from "react";
 import { CopyButton, Empty } from "@/design";
+import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import type { AdminJob } from "./queries";
 
 // A browser lays out a text of this length in an instant, and one of megabytes in seconds.
 const MOST_CHARACTERS = 200_000;

@@ -1,24 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { isActive, type Schemas } from "@/api/types";
-
-export type AdminJob = Schemas["AdminJob"];
+import { isActive } from "@/api/types";
 
 // No stream shows operators the jobs of other users.
 const ACTIVE_MS = 2_000;
-
-const PREVIEWS_MS = 3_000;
-
-/** With its payload, which may be large: asked for again only when the job has another status, and until its previews are made. */
-export const adminJobQuery = (id: string) =>
-  queryOptions({
-    queryKey: keys.operatorJob(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
-    staleTime: 30_000,
-    refetchInterval: ({ state }) =>
-      state.data && !isActive(state.data.status) && state.data.preview_status === "pending" ? PREVIEWS_MS : false,
-  });
 
 export const waterfallQuery = (id: string) =>
   queryOptions({

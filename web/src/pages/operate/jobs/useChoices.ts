@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { metricsQuery } from "@/api/queries";
 import type { Choice } from "@/design";
-import { metricsQuery } from "@/pages/operate/overview/queries";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { workersQuery } from "@/parts/worker/queries";
 import { allJobsTexts } from "@/texts/all-jobs";

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { metricsQuery } from "@/api/queries";
 import { PageHead, Segments, Select, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
@@ -7,7 +8,7 @@ import { operateTexts } from "@/texts/operate";
 import { AlertList } from "./AlertList";
 import { Charts } from "./Charts";
 import { Figures } from "./Figures";
-import { metricsQuery, statisticsQuery } from "./queries";
+import { statisticsQuery } from "./queries";
 import { RANGES } from "./route";
 import { WorkflowTable } from "./WorkflowTable";
 

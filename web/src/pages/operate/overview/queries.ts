@@ -13,9 +13,3 @@ export const statisticsQuery = (range: Range, workflow: string | undefined) =>
     refetchInterval: REFRESH_MS,
     placeholderData: keepPreviousData,
   });
-
-export const metricsQuery = queryOptions({
-  queryKey: keys.metrics,
-  queryFn: ({ signal }) => data(api.GET("/api/admin/metrics", { signal })),
-  refetchInterval: REFRESH_MS,
-});

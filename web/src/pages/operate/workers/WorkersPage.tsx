@@ -6,8 +6,8 @@ import { ProblemPanel } from "@/parts/ProblemPanel";
 import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
 import { workersQuery } from "@/parts/worker/queries";
+import { WORKER_VIEWS, type WorkerView } from "@/parts/worker/views";
 import { workersTexts } from "@/texts/workers";
-import { WORKER_VIEWS, type WorkerView } from "./route";
 import { WorkerList } from "./WorkerList";
 
 export function WorkersPage() {

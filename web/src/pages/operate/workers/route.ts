@@ -1,15 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
-
-export const WORKER_VIEWS = ["live", "busy", "idle", "silent", "all"] as const;
-export type WorkerView = (typeof WORKER_VIEWS)[number];
-
-export interface WorkersSearch {
-  /** The live ones where it is left out. */
-  view?: WorkerView;
-  /** Part of an id, a display name or a fleet. */
-  q?: string;
-}
+import { WORKER_VIEWS, type WorkersSearch } from "@/parts/worker/views";
 
 const LONGEST_TEXT = 200;
 

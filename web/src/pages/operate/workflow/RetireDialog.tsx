@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { metricsQuery } from "@/api/queries";
 import { Button, Dialog, Skeleton } from "@/design";
-import { metricsQuery } from "@/pages/operate/overview/queries";
 import { waitingText } from "@/parts/queued-jobs";
 import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";

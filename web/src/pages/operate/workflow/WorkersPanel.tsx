@@ -4,9 +4,9 @@ import { TriangleAlert } from "lucide-react";
 import type { Schemas } from "@/api/types";
 import { Badge, classes, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { lackText } from "@/parts/workflow/lack";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { workflowWorkersQuery } from "./queries";
-import { lackText } from "./requirements";
 
 /** Which live workers can run the saved workflow, and what the others lack. `isOutdated`: unsaved changes may require something else. */
 export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: boolean }) {

@@ -1,8 +1,6 @@
 // The requirements of a workflow as people write them. Pure.
 import { ApiError } from "@/api/problems";
-import type { Schemas } from "@/api/types";
 import type { WorkflowDiff } from "@/parts/workflow/diff";
-import { requirementsTexts as texts } from "@/texts/requirements";
 
 /** The names in a text with one in each line, each once. */
 export function namesIn(text: string): string[] {
@@ -24,10 +22,6 @@ export function shownText(typed: string, names: readonly string[]): string {
 
 export function isHash(text: string): boolean {
   return /^[0-9a-f]{64}$/i.test(text);
-}
-
-export function lackText(lack: Schemas["Lack"]): string {
-  return texts.lack[lack.kind](lack.name);
 }
 
 /** Why a list, or a line of it, was refused. */

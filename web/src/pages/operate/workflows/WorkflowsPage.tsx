@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
+import { metricsQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
-import { metricsQuery } from "@/pages/operate/overview/queries";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
