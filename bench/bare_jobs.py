@@ -41,14 +41,13 @@ class Order:
     result: Mapping[str, Any]
     cost: int
 
-    def entry(self, user_id: UUID) -> dict[str, Any]:
+    def job(self, user_id: UUID) -> dict[str, Any]:
+        """A job as its row."""
         return {
             "tenant_id": str(self.tenant_id),
+            "id": str(uuid7()),
             "user_id": str(user_id),
-            "job_id": str(uuid7()),
             "kind": "bench",
-            "counted_as": "jobs",
-            "active_limit": 5,
             "cost": self.cost,
             "workflow_id": self.workflow_id,
             "stage": "production",
@@ -59,15 +58,22 @@ class Order:
             "lease_seconds": 900,
             "run_limit_seconds": 3600,
             "refund_on_cancel": "all",
-            "user_storage_bytes": 2**40,
-            "user_storage_files": 2**20,
-            "tenant_storage_bytes": 2**40,
-            "tenant_storage_files": 2**20,
             "payload": self.payload,
             "input_file_ids": [],
-            "actor": "user",
-            "request_id": REQUEST_ID,
         }
+
+
+# The terms of every job, which are wide enough for all.
+TERMS = {
+    "event_actor": "user",
+    "request_id": REQUEST_ID,
+    "counted_as": "jobs",
+    "active_limit": 5,
+    "user_storage_bytes": 2**40,
+    "user_storage_files": 2**20,
+    "tenant_storage_bytes": 2**40,
+    "tenant_storage_files": 2**20,
+}
 
 
 class Bare:
@@ -104,12 +110,12 @@ class Pair:
 
     async def run(self, order: Order, users: list[UUID]) -> int:
         """Runs as many jobs as there are users, from submit to close. Returns how many were closed."""
-        entries = [order.entry(user) for user in users]
-        submitted = await self.submit(entries=json.dumps(entries))
+        jobs = [order.job(user) for user in users]
+        submitted = await self.submit(entries=json.dumps([{"job": job, **TERMS} for job in jobs]))
         deadline = submitted[0]["deadline_at"].isoformat()
         lane = {"lane_tenant_id": str(NO_OWNER), "lane_user_id": str(NO_OWNER)}
-        placed = [{**entry, **lane, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
-        await self.enqueue(entries=json.dumps(placed))
+        placed = {**lane, "charge_cycle": 1, "deadline_at": deadline, "payload": None}
+        await self.enqueue(entries=json.dumps([{**job, "job_id": job["id"], **placed} for job in jobs]))
         await self.queue(
             **_columns(submitted, actor="relay"),
             least_lease_seqs=[0] * len(submitted),

@@ -2,95 +2,84 @@
 -- owns: ai_jobs, job_descriptions, job_events, job_traces, outbox, user_streams
 
 -- part: new_job_columns
-tenant_id, user_id, job_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
+tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
-task_actor, queue_name, workflow_run_id, run_id, step_id, parent_id, slot, counted_as, active_limit, user_storage_bytes,
-user_storage_files, tenant_storage_bytes, tenant_storage_files, user_database_bytes, submits_per_minute,
-refund_on_cancel, title, input_name, prompt, medium, search_text, sent, request_id
+queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium
+
+-- part: tokens_are_held_and_slots_filled
+-- Always true. PostgreSQL runs a CTE that only calls functions if the statement reads it.
+(SELECT count(*) FROM reservation) + (SELECT count(*) FROM filled_slot) >= 0
 
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
 -- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
--- statement has at most one job per user, because two of them would not count each other.
+-- statement has at most one job per user, because two of them would not count each other. `job` and `description` are
+-- rows of their tables, so that the columns of a job are named in one place.
 -- one statement because: several statements would hold the lock of the wallet for several round trips.
 WITH new_job AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text,
-        provider text, concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
-        idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
-        run_id uuid, step_id uuid, parent_id uuid, slot jsonb, counted_as text, active_limit integer,
-        user_storage_bytes bigint, user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint,
-        user_database_bytes bigint, submits_per_minute integer, refund_on_cancel text, title text, input_name text,
-        prompt text, medium text, search_text text, sent jsonb, request_id text)
-), new_job_with_balance AS MATERIALIZED (
-    SELECT {new_job_columns}, wallet_lock(tenant_id, user_id) AS balance
-    FROM new_job
+    SELECT job, (job).tenant_id, (job).user_id, (job).id AS job_id, description, event_actor, request_id, slot,
+        counted_as, active_limit, submits_per_minute, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+        tenant_storage_files, user_database_bytes, wallet_lock((job).tenant_id, (job).user_id) AS balance
+    FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        job ai_jobs, description job_descriptions, event_actor text, request_id text, slot jsonb, counted_as text,
+        active_limit integer, submits_per_minute integer, user_storage_bytes bigint, user_storage_files bigint,
+        tenant_storage_bytes bigint, tenant_storage_files bigint, user_database_bytes bigint)
     ORDER BY tenant_id, user_id
 ), checked_job AS MATERIALIZED (
-    SELECT {new_job_columns}, balance, active_jobs_as(tenant_id, user_id, counted_as) AS active,
-        clock_timestamp() AS now,
-        CASE WHEN input_file_ids = '{}' THEN true
-             ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
-        CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
+    SELECT job, tenant_id, job_id, description, event_actor, request_id, slot, active_limit, balance,
+        active_jobs_as(tenant_id, user_id, counted_as) AS active, clock_timestamp() AS now,
+        CASE WHEN (job).input_file_ids = '{}' THEN true ELSE files_ready(tenant_id, user_id, (job).input_file_ids)
+            = cardinality((job).input_file_ids) END AS has_files,
+        CASE WHEN (job).video_id IS NULL THEN true
+            ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
         storage_has_room_2(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files, user_database_bytes) AS has_room,
-        CASE WHEN run_id IS NULL AND submits_per_minute IS NOT NULL
+        CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
             THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
-        CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, cost, slot) END AS slot_refusal
-    FROM new_job_with_balance
-), job AS (
-    INSERT INTO ai_jobs (
-        tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
-        priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
-        input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
-        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium, counted_bytes
-    )
-    SELECT
-        tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
-        priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
-        input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
-        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id,
-        step_id, parent_id, refund_on_cancel, medium, pg_column_size(payload) + coalesce(pg_column_size(sent), 0)
-            + coalesce(pg_column_size(slot), 0)
-    FROM checked_job
-    WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
-        AND wait_seconds IS NULL AND slot_refusal IS NULL
+        CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
+    FROM new_job
+), accepted_job AS (
+    INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
+        counted_bytes)
+    SELECT {new_job_columns}, :to_status, 1, :lifetime_seconds, now, now,
+        now + make_interval(secs => :lifetime_seconds::integer),
+        pg_column_size(payload) + coalesce(pg_column_size(sent), 0) + coalesce(pg_column_size(slot), 0)
+    FROM (
+        SELECT (job).*, (description).sent, slot, now FROM checked_job
+        WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
+          AND wait_seconds IS NULL AND slot_refusal IS NULL
+    ) accepted
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
-    RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, effect_id, video_id, created_at, deadline_at
+    RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
+        deadline_at
 ), event AS (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data, request_id)
-    SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
+    SELECT tenant_id, job_id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, event_actor,
         jsonb_build_object('type', kind, 'cost', cost), request_id
-    FROM (
-        SELECT job.tenant_id, job.user_id, job.id, job.kind, job.status, job.cost, checked.actor, checked.request_id
-        FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
-        ORDER BY job.tenant_id, job.user_id
-    ) ordered
-), description AS (
+    FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    ORDER BY tenant_id, user_id
+), new_description AS (
     INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
-    SELECT job.tenant_id, job.user_id, job.id, checked.title, checked.input_name, checked.prompt, checked.search_text,
-        checked.sent
-    FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
-    WHERE checked.title IS NOT NULL
+    SELECT tenant_id, user_id, job_id, (description).title, (description).input_name, (description).prompt,
+        (description).search_text, (description).sent
+    FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    WHERE (description).title IS NOT NULL
 ), new_outbox AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
-    SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
+    SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
 ), reservation AS MATERIALIZED (
-    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL),
-        CASE WHEN video_id IS NOT NULL THEN video_take_2(tenant_id, video_id, id, effect_id, status) END
-    FROM job
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
+        CASE WHEN video_id IS NOT NULL THEN video_take_2(tenant_id, video_id, job_id, effect_id, status) END
+    FROM accepted_job
 ), filled_slot AS MATERIALIZED (
-    SELECT slot_take_2(job.tenant_id, job.id, job.cost, checked.slot)
-    FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
-    WHERE checked.slot IS NOT NULL
+    SELECT slot_take_2(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    WHERE slot IS NOT NULL
 )
-SELECT checked.tenant_id, checked.job_id, job.created_at AS accepted_at, job.deadline_at, checked.balance,
-    checked.active, checked.has_files, checked.has_video, checked.has_room, checked.wait_seconds, checked.slot_refusal
-FROM checked_job checked LEFT JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
--- Reads the CTEs that only call functions, because PostgreSQL does not run them otherwise.
-WHERE (SELECT count(*) FROM reservation) + (SELECT count(*) FROM filled_slot) >= 0
+SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
+    wait_seconds, slot_refusal
+FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
+WHERE {tokens_are_held_and_slots_filled}
 
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.

@@ -177,10 +177,12 @@ def hash_of(request: object) -> bytes:
 
 
 def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+    """What the statement `submit` gets for a job. `job` and `description` are rows of their tables, with the names of
+    their columns."""
+    job: dict[str, Any] = {
         "tenant_id": str(new.tenant_id),
+        "id": str(job_id),
         "user_id": str(new.user_id),
-        "job_id": str(job_id),
         "kind": new.kind,
         "cost": new.cost,
         "workflow_id": new.workflow_id,
@@ -192,29 +194,30 @@ def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "refund_on_cancel": new.refund_on_cancel,
         "payload": new.payload,
         "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
-        "actor": new.actor,
     }
+    entry: dict[str, Any] = {"job": job, "event_actor": new.actor}
     # Missing values are left out, because each would cost time to write and to parse.
     if new.effect_id is not None:
-        entry["effect_id"] = str(new.effect_id)
+        job["effect_id"] = str(new.effect_id)
     if new.video_id is not None:
-        entry["video_id"] = str(new.video_id)
+        job["video_id"] = str(new.video_id)
     if new.idempotency_key is not None:
-        entry |= {"idempotency_key": new.idempotency_key, "request_hash": new.request_hash().hex()}
+        job |= {"idempotency_key": new.idempotency_key, "request_hash": f"\\x{new.request_hash().hex()}"}
     if new.task is not None:
-        entry |= {
-            "task_actor": new.task.actor,
+        job |= {
+            "actor": new.task.actor,
             "queue_name": new.task.queue_name,
             "workflow_run_id": new.task.workflow_run_id,
         }
     if new.request_id is not None:
         entry["request_id"] = new.request_id
-    if new.sent is not None:
-        entry["sent"] = new.sent
     if new.description is not None:
-        entry |= new.description.as_json()
+        job["medium"] = new.description.medium
+        entry["description"] = new.description.as_json()
+    if new.sent is not None:
+        entry.setdefault("description", {})["sent"] = new.sent
     if (slot := new.slot) is not None:
-        places = {"run_id": slot.run_id, "step_id": slot.step_id, "parent_id": slot.parent_id}
-        entry |= {name: str(place) for name, place in places.items() if place is not None}
+        places = {"run_id": slot.run_id, "step_id": slot.step_id, "parent_candidate_id": slot.parent_id}
+        job |= {name: str(place) for name, place in places.items() if place is not None}
         entry["slot"] = slot.as_json()
     return entry

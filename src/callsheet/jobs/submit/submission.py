@@ -168,11 +168,9 @@ class Submission:
         return run
 
     def _as_json(self, new: NewJob, job_id: UUID, quotas: QuotaLimits) -> dict[str, Any]:
-        max_attempts, lease_seconds = self._attempts_and_lease(new)
-        counted = new.counted_as
-        return entry_of_new_job(new, job_id) | {
-            "max_attempts": max_attempts,
-            "lease_seconds": lease_seconds,
+        entry, counted = entry_of_new_job(new, job_id), new.counted_as
+        entry["job"]["max_attempts"], entry["job"]["lease_seconds"] = self._attempts_and_lease(new)
+        return entry | {
             "counted_as": counted.value,
             "active_limit": self._limits.of(counted),
             "submits_per_minute": self._settings.submits_per_minute,
