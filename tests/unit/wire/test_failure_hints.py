@@ -15,7 +15,7 @@ from callsheet.providers.comfy import cloud
 from callsheet.providers.media import Prediction
 from callsheet.wire.job_errors import SENTENCES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CODE = ROOT / "src" / "callsheet"
 HINTS = ROOT / "web" / "src" / "texts" / "failure-hints.ts"
 # Classes whose first argument is the error type, and classes that pass a fixed one to their base class.

@@ -22,7 +22,7 @@ from callsheet.wire.worker.protocol import (
     RequeueRequest,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 LEASE = {"dispatch_id": 1, "lease_token": str(uuid4())}
 REFUSED_INPUT = {"node_id": "1", "node_class": "KSampler"}
 FILE = {"name": "a.png", "mime_type": "image/png", "size": 1}
@@ -158,7 +158,7 @@ def test_every_bounded_field_of_a_message_is_on_the_page() -> None:
         "run_waiting",
         "refresh_inputs",
     }
-    # A trace that is too large is dropped, not refused: tests/unit/test_run_traces.py.
+    # A trace that is too large is dropped, not refused: tests/unit/wire/test_run_traces.py.
     without |= {"output", "result", "metadata", "error_message", "expires_at", "trace"}
     fields = {(message, name) for message, (model, _) in MODELS.items() for name in model.model_fields}
     assert {(message, name) for message, name in fields if name not in without} == named

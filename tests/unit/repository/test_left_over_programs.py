@@ -23,7 +23,7 @@ async def test_a_program_of_ours_that_still_runs_is_found_with_its_test(tmp_path
     try:
         await until(lambda: left_over("this test"))
         [text] = left_over("this test").values()
-        assert text.startswith("tests/unit/test_left_over_programs.py::test_a_program_of_ours")
+        assert text.startswith("tests/unit/repository/test_left_over_programs.py::test_a_program_of_ours")
         assert text.endswith("-m callsheet worker")
         assert left_over("another run") == {}
     finally:

@@ -16,7 +16,7 @@ from callsheet.settings import Settings, load_settings
 from tests.support.commands import whole_command
 from tools.generate_docs import pages
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "README.md"])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -129,9 +129,9 @@ def needed_by(text: str) -> dict[str, Any]:
 
 
 def test_a_test_that_does_not_exist_would_be_found() -> None:
-    assert is_test("tests/unit/test_docs.py", "test_every_link_leads_somewhere")
-    assert is_test("tests/unit/test_docs.py", "")
-    assert not is_test("tests/unit/test_docs.py", "test_every_link")
+    assert is_test("tests/unit/repository/test_docs.py", "test_every_link_leads_somewhere")
+    assert is_test("tests/unit/repository/test_docs.py", "")
+    assert not is_test("tests/unit/repository/test_docs.py", "test_every_link")
     assert not is_test("tests/unit/test_dogs.py", "")
 
 

@@ -18,7 +18,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, arm_for_process, a
 from callsheet.toolbox.errors import OperatorError
 
 SOURCE = Path(callsheet.__file__).parent
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 SOME = Failpoint.MIGRATE_BETWEEN_DATABASES
 OTHER = Failpoint.ADD_POOL_BEFORE_REGISTER
 HITS = ("hit", "hit_in_thread")

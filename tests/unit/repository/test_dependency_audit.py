@@ -102,7 +102,7 @@ def test_a_vulnerability_of_npm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_audit_covers_every_lock_file() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     assert sorted(str(lock) for lock in audit.LOCKS) == sorted(
         f"locks/{each.name}" for each in root.glob("locks/*.txt")
     )

@@ -16,7 +16,7 @@ from callsheet.worker.agent.run_trace import RunTrace
 LEASE = {"dispatch_id": 1, "lease_token": str(uuid4())}
 NODE = {"node_id": "3", "start_ms": 5, "end_ms": 9}
 PHASE = {"name": "run", "start_ms": 0, "end_ms": 9}
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 
 
 def read(trace: object) -> Any:

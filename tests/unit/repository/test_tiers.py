@@ -10,7 +10,7 @@ import pytest
 
 from tools.test_all import LONGER, Summary
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 ALWAYS_RUN = sorted([*TESTS.glob("interleaving/test_*.py"), *TESTS.glob("integration/test_failpoints*.py")])
 CRASH = "crashed_at("
 WITH_CRASHES = sorted(

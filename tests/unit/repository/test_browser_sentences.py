@@ -12,7 +12,7 @@ import pytest
 
 from tests.browser.texts import app_text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MIN_WORDS = 4
 _STRINGS = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 _HOLE = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}")
