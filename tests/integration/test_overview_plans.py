@@ -23,9 +23,17 @@ from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
-from tests.support.installation import installation, isolate
-from tests.support.plans import Seen, explain, pairs, prepare
+from tests.support.database.full_databases import (
+    HELD,
+    TENANT,
+    fill_central,
+    fill_pool,
+    job_id,
+    user_id,
+    without_autovacuum,
+)
+from tests.support.database.installation import installation, isolate
+from tests.support.database.plans import Seen, explain, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.source_files import source_files
+from tests.support.run.source_files import source_files
 
 # Modules that put rooms together. They assign no attribute at all: not even inside their own room.
 COMPOSING = ("app/control_plane.py", "app/rooms.py", "room.py", "routers.py", "worker_protocol.py")

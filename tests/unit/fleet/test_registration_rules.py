@@ -10,7 +10,7 @@ from callsheet.fleet.registry.credentials import OWN, Credential, TokenCredentia
 from callsheet.fleet.registry.secret import fingerprints
 from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import KeyPair
-from tests.support.fleet_api import LOCAL, REMOTE
+from tests.support.http.fleet_api import LOCAL, REMOTE
 
 TOKEN = TokenCredential(b"1" * 32)
 

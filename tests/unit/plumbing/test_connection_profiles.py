@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support.connection_profiles import hot_uses
+from tests.support.database.connection_profiles import hot_uses
 
 LIST_OR_SWEEP = re.compile(r"(list|sweep|delete_old)_")
 # These run on a hot connection, or on the connection of their caller. Each reads or deletes a few rows by key.

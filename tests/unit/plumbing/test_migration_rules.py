@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.plumbing.database.migrate import Migration, known_migrations
 from callsheet.plumbing.database.sql import DatabaseKind, commands
-from tests.support.migration_rules import broken_rules
+from tests.support.database.migration_rules import broken_rules
 
 # The last ones from before there were rules.
 LAST_WITHOUT_RULES: dict[DatabaseKind, int] = {"central": 31, "pool": 22}

@@ -12,8 +12,8 @@ from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import EngineRun
-from tests.support.engine_setups import RecordingWatcher
-from tests.support.engines import SAMPLES, sample
+from tests.support.comfyui.engine_setups import RecordingWatcher
+from tests.support.comfyui.replaying_engine import SAMPLES, sample
 
 RUN = "r"
 

@@ -13,7 +13,7 @@ import pytest
 
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings, load_settings
-from tests.support.commands import whole_command
+from tests.support.programs.commands import whole_command
 from tools.generate_docs import pages
 
 ROOT = Path(__file__).parents[3]

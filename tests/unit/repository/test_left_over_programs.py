@@ -8,7 +8,7 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
-from tests.support.left_over_programs import MARK, left_over
+from tests.support.run.left_over_programs import MARK, left_over
 from tests.support.waiting import until
 
 

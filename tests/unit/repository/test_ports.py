@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.support.ports import HOST, PortBlock, free_port
+from tests.support.run.ports import HOST, PortBlock, free_port
 
 SIZE = 2
 

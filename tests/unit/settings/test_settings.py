@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from callsheet.settings import Settings, SettingsError, load_settings, setting_fields, variable_name
-from tests.support.source_files import source_files
+from tests.support.run.source_files import source_files
 
 SECRET = "s3cr3t-that-must-never-be-printed-anywhere"
 

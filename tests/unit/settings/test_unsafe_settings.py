@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from callsheet.settings import Settings, load_settings, safety
 from callsheet.settings.safety import unsafe_settings, unsafe_worker_settings
-from tests.support.installation import isolate
+from tests.support.database.installation import isolate
 
 PUBLIC = {"host": "0.0.0.0", "public_url": "https://callsheet.example.com", "metrics_token": "a-token-of-the-metrics"}
 LONG = "0123456789abcdef" * 4

@@ -13,7 +13,7 @@ from callsheet.providers.registry import open_registry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.prices import TaskPrices
 from callsheet.wire.errors import InvalidRequest
-from tests.support.actor_harness import ScriptedActor
+from tests.support.http.actor_harness import ScriptedActor
 
 MODELS = {name: {"model": "owner/model"} for name in ("static_ad", "flux")}
 SERVICE = {

@@ -15,7 +15,7 @@ from pydantic_core._pydantic_core import list_all_errors
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, sentences
 from callsheet.wire.reasons import INVALID, reason_of
-from tests.support.source_files import source_files
+from tests.support.run.source_files import source_files
 
 
 def test_a_sentence_that_names_the_field_has_no_name_in_front() -> None:
