@@ -27,7 +27,8 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import S3Settings, Settings
-from callsheet.worker.agent.agent import Agent, control_plane, transfers
+from callsheet.worker.agent import control_plane, transfers
+from callsheet.worker.agent.agent import Agent
 from callsheet.worker.agent.config import AgentConfig
 from tests.support.comfyui.graphs import image_graph
 from tests.support.comfyui.lightbox import LightboxProcess, lightbox_process
