@@ -43,6 +43,9 @@ VAGUE = re.compile(
 # Every column of a table, a CTE or a sub-select. A function that names its columns beside it may have `*`.
 STAR = re.compile(r"(?:\bSELECT(?: DISTINCT)?|\bRETURNING|,)\s+(?:\w+\.)?\*(?!\s+FROM (?:unnest|jsonb_to_recordset)\()")
 
+# A condition that is always true and runs a CTE to its end. A part with its name says what it is for.
+RUNS = re.compile(r"count\(\*\) FROM (\w+)\)[^\n]*>= 0\b")
+
 
 class Finding(NamedTuple):
     line: int
@@ -52,7 +55,17 @@ class Finding(NamedTuple):
 def findings(source: str) -> list[Finding]:
     """Everything in a file of statements that breaks a rule."""
     sql = OPAQUE.sub(lambda match: re.sub(r"[^\n]", "x" if match[0][0] != "-" else " ", match[0]), source)
-    return sorted((*_lines(source), *_case(sql), *_clauses(sql), *_names(sql), *_stars(sql), *_too_long(source, sql)))
+    return sorted(
+        (
+            *_lines(source),
+            *_case(sql),
+            *_clauses(sql),
+            *_names(sql),
+            *_stars(sql),
+            *_runs(source, sql),
+            *_too_long(source, sql),
+        )
+    )
 
 
 def _lines(source: str) -> Iterator[Finding]:
@@ -90,6 +103,16 @@ def _names(sql: str) -> Iterator[Finding]:
 def _stars(sql: str) -> Iterator[Finding]:
     for match in STAR.finditer(sql):
         yield Finding(_line(sql, match.end()), "Name the columns instead of `*`.")
+
+
+def _runs(source: str, sql: str) -> Iterator[Finding]:
+    for match in RUNS.finditer(sql):
+        *_, block = BLOCK.finditer(source, 0, match.start())
+        if block[0] not in (f"-- part: after_{match[1]}", f"-- part: runs_{match[1]}"):
+            yield Finding(
+                _line(sql, match.start()),
+                f"Write {{after_{match[1]}}} or {{runs_{match[1]}}}, and this condition as the part of that name.",
+            )
 
 
 def _too_long(source: str, sql: str) -> Iterator[Finding]:

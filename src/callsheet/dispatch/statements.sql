@@ -225,6 +225,9 @@ FROM (SELECT cardinality(places) AS count, places[1] AS first FROM pollers) poll
 LEFT JOIN leased_dispatch leased ON true
 LEFT JOIN queue_totals ON leased.poller IS NULL OR leased.poller = pollers.first
 
+-- part: after_locked_identifier
+(SELECT count(*) FROM locked_identifier) >= 0
+
 -- name: lock_bounds
 -- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
 WITH locked_identifier AS MATERIALIZED (
@@ -233,7 +236,7 @@ WITH locked_identifier AS MATERIALIZED (
     ORDER BY identifier FOR UPDATE
 ), locked_tenant AS MATERIALIZED (
     SELECT id FROM tenants
-    WHERE (SELECT count(*) FROM locked_identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
+    WHERE {after_locked_identifier} AND id = ANY (:tenant_ids::uuid[])
     ORDER BY id FOR NO KEY UPDATE
 )
 SELECT count(*) FROM locked_tenant
@@ -316,6 +319,9 @@ SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.
 FROM dispatch_history h
 WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
+-- part: after_marked_lane
+(SELECT count(*) FROM marked_lane) >= 0
+
 -- name: requeue
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
 -- unconditionally, so that the statement waits for a concurrent raise. It locks lanes, then dispatches, each in key
@@ -340,7 +346,7 @@ WITH requeue_request AS MATERIALIZED (
 ), held_lease AS MATERIALIZED (
     SELECT r.dispatch_id, r.attempt_counts, r.counts_as_requeue, r.delay_seconds, r.error, r.wedged, r.refused
     FROM requeue_request r JOIN ai_job_dispatches d ON d.dispatch_id = r.dispatch_id
-    WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.lease_token = r.token
+    WHERE {after_marked_lane} AND d.lease_token = r.token
       AND (NOT r.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
@@ -523,7 +529,7 @@ WITH due_dispatch AS MATERIALIZED (
 )
 UPDATE ai_job_dispatches d SET not_before = NULL
 FROM due_dispatch
-WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.ctid = due_dispatch.place_found AND d.status = 'queued'
+WHERE {after_marked_lane} AND d.ctid = due_dispatch.place_found AND d.status = 'queued'
   -- A row that moved to another lane meanwhile waits for the next round, which lowers the mark of that lane.
   -- (PostgreSQL 18 checks the ctid again and would not find the row; older versions do find it.)
   AND d.lane_id = due_dispatch.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())

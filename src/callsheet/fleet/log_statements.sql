@@ -2,10 +2,16 @@
 -- owns: worker_audit_logs, worker_sessions, workflow_timings
 -- The workers' log and their sessions.
 
+-- part: after_updated_sessions
+(SELECT count(*) FROM updated_sessions) >= 0
+
+-- part: after_updated_effects
+(SELECT count(*) FROM updated_effects) >= 0
+
 -- name: record_events
 -- Writes lines of the log; for ended leases also the session's sums, the effect's last time and the workflow's average.
--- Rows are locked table by table and in key order, because several control planes do this at once. The condition
--- `(SELECT count(*) FROM updated_sessions) >= 0` is always true: it makes PostgreSQL update the sessions first.
+-- Rows are locked table by table and in key order, because several control planes do this at once: sessions first,
+-- then effects, then workflows.
 WITH log_entries AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         place integer, worker_id text, session_id bigint, event text, actor text, dispatch_id bigint, details jsonb,
@@ -40,12 +46,12 @@ WITH log_entries AS MATERIALIZED (
     WHERE outcome = 'completed' AND effect_id IS NOT NULL AND run_seconds IS NOT NULL
     ORDER BY effect_id, place DESC
 ), updated_effects AS MATERIALIZED (
-    SELECT effect_took(effect_id, run_seconds) FROM effect_times WHERE (SELECT count(*) FROM updated_sessions) >= 0
+    SELECT effect_took(effect_id, run_seconds) FROM effect_times WHERE {after_updated_sessions}
 )
 -- The mean of the first ten runs; then each run weighs a tenth, so the average adapts to a faster machine in some jobs.
 INSERT INTO workflow_timings AS timing (workflow_id, average_seconds, samples)
 SELECT workflow_id, avg(run_seconds), count(*) FROM log_entries
-WHERE (SELECT count(*) FROM updated_effects) >= 0 AND outcome = 'completed' AND run_seconds IS NOT NULL
+WHERE {after_updated_effects} AND outcome = 'completed' AND run_seconds IS NOT NULL
 GROUP BY workflow_id ORDER BY workflow_id
 ON CONFLICT (workflow_id) DO UPDATE SET
     average_seconds = timing.average_seconds + (excluded.average_seconds - timing.average_seconds) * greatest(

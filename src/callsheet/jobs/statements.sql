@@ -6,9 +6,12 @@ tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_id
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
 queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium
 
--- part: tokens_are_held_and_slots_filled
--- Always true. PostgreSQL runs a CTE that only calls functions if the statement reads it.
-(SELECT count(*) FROM reservation) + (SELECT count(*) FROM filled_slot) >= 0
+-- part: runs_reservation
+-- PostgreSQL runs a CTE that only calls functions if the statement reads it.
+(SELECT count(*) FROM reservation) >= 0
+
+-- part: runs_filled_slot
+(SELECT count(*) FROM filled_slot) >= 0
 
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
@@ -79,7 +82,7 @@ WITH new_job AS MATERIALIZED (
 SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
     wait_seconds, slot_refusal
 FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
-WHERE {tokens_are_held_and_slots_filled}
+WHERE {runs_reservation} AND {runs_filled_slot}
 
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.

@@ -10,7 +10,62 @@
 -- PostgreSQL calls a volatile function after the sort.
 --
 -- PostgreSQL runs a CTE that only calls functions when the statement reads it for the first time, and never if the
--- statement does not read it. `WHERE (SELECT count(*) FROM video) >= 0` is always true and reads `video`.
+-- statement does not read it. `{runs_media}` is always true and reads `media` to its end.
+
+-- part: runs_video
+(SELECT count(*) FROM video) >= 0
+
+-- part: runs_media
+(SELECT count(*) FROM media) >= 0
+
+-- part: runs_product
+(SELECT count(*) FROM product) >= 0
+
+-- part: runs_charge
+(SELECT count(*) FROM charge) >= 0
+
+-- part: runs_refund
+(SELECT count(*) FROM refund) >= 0
+
+-- part: after_locked_wallet
+(SELECT count(*) FROM locked_wallet) >= 0
+
+-- part: with_locked_job
+CROSS JOIN LATERAL (
+    SELECT status FROM ai_jobs
+    WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
+      AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
+    FOR NO KEY UPDATE
+) job
+
+-- part: event_and_trace
+event AS (
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, reported,
+        request_id)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
+        reported, request_id
+    FROM numbered_job
+), trace AS (
+    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
+    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
+)
+
+-- part: video
+video AS MATERIALIZED (
+    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status)))
+    FROM numbered_job
+    WHERE video_id IS NOT NULL
+    HAVING count(*) > 0
+)
+
+-- part: obsolete_outbox
+obsolete_outbox AS (
+    DELETE FROM outbox o USING numbered_job n
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
+      AND o.action = 'dispatch'
+)
 
 -- name: queue_jobs
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
@@ -23,12 +78,7 @@ WITH wanted_transition AS MATERIALIZED (
     ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.trace, r.request_id, job.status AS from_status
-    FROM wanted_transition r CROSS JOIN LATERAL (
-        SELECT status FROM ai_jobs
-        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
-          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
-        FOR NO KEY UPDATE
-    ) job
+    FROM wanted_transition r {with_locked_job}
 ), queued_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1
     FROM locked_job l
@@ -40,29 +90,9 @@ WITH wanted_transition AS MATERIALIZED (
         reason, reported, trace, request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq
     FROM queued_job
     ORDER BY tenant_id, user_id, job_id
-), event AS (
-    INSERT INTO job_events (
-        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, reported,
-        request_id)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
-        reported, request_id
-    FROM numbered_job
-), trace AS (
-    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
-    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
-), video AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
-        'video_id', video_id, 'status', status)))
-    FROM numbered_job
-    WHERE video_id IS NOT NULL
-    HAVING count(*) > 0
-), relayed_outbox AS (
-    DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
-      AND o.action = 'dispatch'
-)
+), {event_and_trace}, {video}, {obsolete_outbox}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE (SELECT count(*) FROM video) >= 0
+WHERE {runs_video}
 
 -- name: start_jobs
 -- A worker holds the lease of each job. If the job is not yet 'queued', because the relay crashed or is late, each
@@ -102,20 +132,10 @@ WITH wanted_transition AS MATERIALIZED (
     SELECT n.tenant_id, n.job_id, n.seq_before + step.number, n.user_id, n.user_seq_before + step.number,
         'job.transition', step.from_status, step.to_status, n.actor, n.request_id
     FROM numbered_job n JOIN step ON step.origin = n.from_status
-), video AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
-        'video_id', video_id, 'status', status)))
-    FROM numbered_job
-    WHERE video_id IS NOT NULL
-    HAVING count(*) > 0
-), relayed_outbox AS (
-    DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
-      AND o.action = 'dispatch'
-)
+), {video}, {obsolete_outbox}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, payload, task_actor
 FROM numbered_job
-WHERE (SELECT count(*) FROM video) >= 0
+WHERE {runs_video}
 
 -- name: complete_jobs
 -- The outputs of each job are stored. Its tokens are consumed; its outputs become files, the result of a scrape becomes
@@ -124,17 +144,13 @@ WHERE (SELECT count(*) FROM video) >= 0
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb, request_id text)
+        reason text, reported text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb,
+        request_id text)
     ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.result, r.provider_job_id, r.outputs, r.product, r.trace,
-        r.request_id, job.status AS from_status
-    FROM wanted_transition r CROSS JOIN LATERAL (
-        SELECT status FROM ai_jobs
-        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
-          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
-        FOR NO KEY UPDATE
-    ) job
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.result, r.provider_job_id, r.outputs, r.product,
+        r.trace, r.request_id, job.status AS from_status
+    FROM wanted_transition r {with_locked_job}
 ), completed_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         result = l.result, provider_job_id = coalesce(l.provider_job_id, j.provider_job_id),
@@ -143,27 +159,18 @@ WITH wanted_transition AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product,
-        l.trace, l.request_id
+        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.reported, l.outputs,
+        l.product, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, output_file_id,
-        event_seq, actor, reason, outputs, product, trace, request_id,
+        event_seq, actor, reason, reported, outputs, product, trace, request_id,
         next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
         -- after its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
         lease_seq > 1 OR outputs IS NOT NULL OR actor LIKE 'provider:%' AS is_swept
     FROM completed_job
     ORDER BY tenant_id, user_id, job_id
-), event AS (
-    INSERT INTO job_events (
-        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
-        request_id
-    FROM numbered_job
-), trace AS (
-    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
-    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
-), media AS MATERIALIZED (
+), {event_and_trace}, media AS MATERIALIZED (
     SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
         'is_swept', is_swept)))
@@ -178,7 +185,7 @@ WITH wanted_transition AS MATERIALIZED (
     HAVING count(*) > 0
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT count(*) FROM charge) >= 0
+WHERE {runs_media} AND {runs_product} AND {runs_charge}
 
 -- name: end_jobs
 -- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
@@ -198,15 +205,9 @@ WITH wanted_transition AS MATERIALIZED (
     ) owner
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.provider_job_id, r.error, r.error_fingerprint,
-        r.trace, r.request_id,
-        job.status AS from_status
-    FROM wanted_transition r CROSS JOIN LATERAL (
-        SELECT status FROM ai_jobs
-        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
-          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
-        FOR NO KEY UPDATE
-    ) job
-    WHERE (SELECT count(*) FROM locked_wallet) >= 0
+        r.trace, r.request_id, job.status AS from_status
+    FROM wanted_transition r {with_locked_job}
+    WHERE {after_locked_wallet}
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         error = coalesce(l.error, j.error), error_fingerprint = coalesce(l.error_fingerprint, j.error_fingerprint),
@@ -221,31 +222,17 @@ WITH wanted_transition AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
     SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, error, lease_seq,
         started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, reported, trace,
-        request_id,
-        next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
+        request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq,
+        lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
     FROM ended_job
     ORDER BY tenant_id, user_id, job_id
-), event AS (
-    INSERT INTO job_events (
-        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, reported,
-        request_id)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
-        reported, request_id
-    FROM numbered_job
-), trace AS (
-    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
-    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
-), media AS MATERIALIZED (
+), {event_and_trace}, media AS MATERIALIZED (
     SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))
     FROM numbered_job
     WHERE video_id IS NOT NULL OR is_swept
     HAVING count(*) > 0
-), unsent_outbox AS (
-    DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
-      AND o.action = 'dispatch'
-), new_outbox AS (
+), {obsolete_outbox}, new_outbox AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'close' FROM numbered_job
     WHERE :close_dispatch
@@ -259,7 +246,7 @@ WITH wanted_transition AS MATERIALIZED (
     FROM numbered_job
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM refund) >= 0
+WHERE {runs_media} AND {runs_refund}
 
 -- name: retry_job
 -- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
@@ -301,4 +288,4 @@ WITH locked_job AS MATERIALIZED (
     FROM retried_job
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM retried_job
-WHERE (SELECT count(*) FROM video) + (SELECT count(*) FROM charge) >= 0
+WHERE {runs_video} AND {runs_charge}

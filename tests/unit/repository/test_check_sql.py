@@ -27,6 +27,9 @@ FROM page
 UNION ALL
 SELECT id, name, 0 FROM old_jobs WHERE tenant_id = :tenant_id
 
+-- part: after_deleted_jobs
+(SELECT count(*) FROM deleted_jobs) >= 0
+
 -- name: add
 WITH new_jobs AS (
     SELECT * FROM unnest(:ids::uuid[], :names::text[]) AS job (id, name)
@@ -35,6 +38,7 @@ WITH new_jobs AS (
 )
 INSERT INTO jobs (id, name)
 SELECT id, name || 2 * 3 FROM new_jobs
+WHERE {after_deleted_jobs}
 ON CONFLICT (id) WHERE name IS NOT NULL DO UPDATE SET name = excluded.name
 """
 
@@ -57,6 +61,7 @@ def test_a_file_that_follows_the_rules_has_no_findings() -> None:
         ("INSERT INTO jobs (id)\nVALUES (:id) ON CONFLICT DO NOTHING", "ON CONFLICT starts a line"),
         ("WITH x AS (SELECT 1)\nSELECT 1 FROM x", "Name the CTE x for the rows that it holds."),
         ("WITH t2 AS (SELECT 1)\nSELECT 1 FROM t2", "Name the CTE t2"),
+        ("SELECT id FROM jobs\nWHERE (SELECT count(*) FROM charge) >= 0", "Write {after_charge} or {runs_charge}"),
         ("WITH job AS (SELECT 1), data AS (\n    SELECT 1\n)\nSELECT 1 FROM job", "Name the CTE data"),
         ("WITH request AS (SELECT 1)\nSELECT 1 FROM request", "Name the CTE request"),
         ("WITH deleted AS (SELECT 1)\nSELECT 1 FROM deleted", "Name the CTE deleted"),
