@@ -27,6 +27,10 @@ STRING_OR_PYTHON_COMMENT = re.compile(rf"{PYTHON_STRING}|(?P<comment>#[^\n]*)", 
 CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 HASH_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
 SQL_COMMENT = re.compile(r"--.*$", re.MULTILINE)
+# A comment that starts with one of these has no subject.
+OPENING = re.compile(
+    r"(?:^[/*\s]*|(?<=[.:;!?])\s[/*\s]*)(Of|By(?! default)|So (?:few|many|much)|More of|Those|What|For what)\b"
+)
 
 
 class Text(NamedTuple):
@@ -242,9 +246,18 @@ def violations(words: Words, file: Path) -> Iterator[str]:
             yield f"{file.relative_to(ROOT)}:{line}: {word!r}: write instead: {words.instead[word]}"
 
 
+def fragments(file: Path) -> Iterator[str]:
+    """Comments of the web application whose sentences have no subject."""
+    for text in comments_of_typescript(file.read_text(encoding="utf-8")):
+        for found in OPENING.finditer(text.words):
+            line = text.line + text.words.count("\n", 0, found.start(1))
+            yield f"{file.relative_to(ROOT)}:{line}: {found[1]!r} starts a sentence without a subject: say who or what"
+
+
 def main() -> int:
     words = Words(STYLE.read_text(encoding="utf-8"))
     found = [line for file in files() for line in violations(words, file)]
+    found += [line for file in files() if file.suffix in (".ts", ".tsx") for line in fragments(file)]
     for line in found:
         print(line)  # noqa: T201
     return 1 if found else 0

@@ -1,4 +1,4 @@
-// Routes and what surrounds them. A page is added in its own folder, and named here once.
+// All routes. Each page lives in its own folder and is listed here once.
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRouter, RouterProvider } from "@tanstack/react-router";
 import { queryClient } from "./api/query-client";

@@ -8,7 +8,7 @@ import { applyTheme } from "./parts/theme";
 applyTheme();
 const root = document.getElementById("root");
 if (root !== null) {
-  // What the server refused is shown by the page and is not an error of it.
+  // The page shows refusals of the server. They are not errors of the page.
   const onCaughtError = (error: unknown) => {
     if (!(error instanceof ApiError || error instanceof NetworkError)) console.error(error);
   };

@@ -168,3 +168,25 @@ def test_comments_of_shell_make_and_toml_are_checked_and_their_code_is_not() -> 
 def test_the_verb_is_found_and_the_noun_is_left_alone() -> None:
     assert found("Servers that do not answer") == ["do not answer"]
     assert found("The answer is lost.") == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "openings"),
+    [
+        ("// Of the first row.", ["Of"]),
+        ("/** By id; the rest is left out. */", ["By"]),
+        ("// So many rows before the end the next page is read.", ["So many"]),
+        ("/* Null: none. For what no field is made for. */", ["For what"]),
+        ("/**\n * The first one.\n * Those of the second.\n */", ["Those"]),
+        ("// What the chart shows.", ["What"]),
+        ("// By default, the first row. So the next one is empty.", []),
+        ("// More nodes than this are hidden. A row of `By id`.", []),
+    ],
+)
+def test_a_comment_of_the_web_application_has_a_subject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: str, openings: list[str]
+) -> None:
+    monkeypatch.setattr(check_words, "ROOT", tmp_path)
+    file = tmp_path / "rows.ts"
+    file.write_text(f'{comment}\nexport const label = "By id";\n')
+    assert [line.split("'")[1] for line in check_words.fragments(file)] == openings

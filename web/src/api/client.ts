@@ -6,12 +6,15 @@ import { announceSessionEnd, knownCsrfToken, rememberCsrfToken } from "./session
 import type { Me } from "./types";
 
 const SAFE = new Set(["GET", "HEAD"]);
-// Asked by people who have no session, and so no token of one.
+// These paths are called by people without a session, so the browser has no CSRF token for them.
 const SIGNED_OUT = new Set(["/api/auth/login", "/api/auth/once", "/api/auth/demo", "/api/password-resets"]);
 
 export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: send });
 
-/** What a call returns, without the wrapping: `data(api.GET("/api/wallet"))`. Refusals are thrown as ApiError. */
+/**
+ * Returns the body of a response without its wrapping: `data(api.GET("/api/wallet"))`. Throws an ApiError if the API
+ * refused.
+ */
 export async function data<Value>(call: Promise<{ data?: Value }>): Promise<Value> {
   return (await call).data as Value;
 }
@@ -22,7 +25,7 @@ async function send(request: Request): Promise<Response> {
   const again = request.clone();
   const token = knownCsrfToken() ?? (await freshCsrfToken());
   const response = await reach(withToken(request, token));
-  // The user signed in again in another tab, so the cookie is of a new session and the token of the old one.
+  // The user signed in again in another tab. The cookie belongs to the new session and the stored token to the old one.
   if (
     response.status === 403 &&
     (

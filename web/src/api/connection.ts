@@ -1,4 +1,4 @@
-// What the connection of this tab does, for the frame to show.
+// State of this tab's connection to the event stream, for the frame to show.
 import { useSyncExternalStore } from "react";
 
 export type ConnectionState = "connecting" | "live" | "reconnecting" | "polling";

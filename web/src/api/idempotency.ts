@@ -1,7 +1,7 @@
-// One key for one wish: whatever is lost on the way, repeating the request makes no second job.
+// One idempotency key per user action. A request that is repeated after a lost response creates no second job.
 import { ApiError } from "./problems";
 
-/** Random, also on pages without HTTPS, where `crypto.randomUUID` is missing. */
+/** Random key. It also works on pages without HTTPS, where `crypto.randomUUID` is missing. */
 export function freshKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -10,7 +10,7 @@ export class IdempotencyKey {
   #key: string | null = null;
   #body = "";
 
-  /** The same key for the same body, as long as it is not known what became of it. */
+  /** Returns the same key for the same body until the outcome of the request is known. */
   of(body: unknown): string {
     const text = JSON.stringify(body);
     if (this.#key === null || text !== this.#body) {
@@ -20,7 +20,7 @@ export class IdempotencyKey {
     return this.#key;
   }
 
-  /** It was accepted, or refused for good: the next press is another wish. */
+  /** The server accepted or refused the request, so the next press is a new action with a new key. */
   settle(error: unknown): void {
     const isOpen = error !== null && (!(error instanceof ApiError) || error.status >= 500 || error.status === 429);
     if (!isOpen) this.#key = null;

@@ -1,4 +1,4 @@
-// The names under which responses are kept. A list and its items share the first word, so that one call refreshes both.
+// Query keys of the cache. A list and its items share the first word, so one call invalidates both.
 export const keys = {
   me: ["me"] as const,
   wallet: ["wallet"] as const,
@@ -12,9 +12,9 @@ export const keys = {
   activeJobs: ["jobs", "active"] as const,
   job: (id: string) => ["jobs", "one", id] as const,
   jobEvents: (id: string) => ["jobs", "events", id] as const,
-  /** What lists show of one job: its name and prompt, which the job itself does not carry. */
+  /** Name and prompt of one job for lists. The job itself does not contain them. */
   summary: (id: string) => ["jobs", "summary", id] as const,
-  /** The library's lists are changed in place and never asked for again as a whole. */
+  /** Rows of the library's lists change in place. Whole lists are never refetched. */
   libraries: ["library", "list"] as const,
   library: (filters: Record<string, unknown>) => ["library", "list", filters] as const,
   allCounts: ["jobs", "counts"] as const,
@@ -29,7 +29,7 @@ export const keys = {
   pipelineVersions: (slug: string) => ["pipelines", "versions", slug] as const,
   stepWorkflows: ["pipelines", "workflows"] as const,
   pipelineTemplates: ["pipelines", "templates"] as const,
-  /** What a person has typed for a run of a pipeline before the pipeline was saved for the first time. */
+  /** Inputs that a user typed for a run before the pipeline was saved for the first time. */
   runInputs: (id: string) => ["pipelines", "inputs", id] as const,
   runPreview: (body: unknown) => ["pipelines", "preview", body] as const,
   apiKeys: ["api-keys"] as const,
@@ -51,7 +51,7 @@ export const keys = {
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
   tenantNames: ["operate", "tenants", "names"] as const,
-  /** Lists of jobs of all tenants. Rows are changed in place. */
+  /** Lists of jobs of all tenants. Their rows change in place. */
   allTenantJobs: (filters: Record<string, unknown>) => ["operate", "jobs", "list", filters] as const,
   jobRows: (ids: readonly string[]) => ["operate", "jobs", "rows", ids] as const,
   newestJobs: (filters: Record<string, unknown>) => ["operate", "jobs", "newest", filters] as const,

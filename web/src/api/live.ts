@@ -1,4 +1,4 @@
-// What happens to jobs, brought into the responses that pages show: rows change in place, lists are asked again.
+// Applies job events to the cached responses that pages show: rows change in place, lists are refetched.
 
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
@@ -14,7 +14,7 @@ type Subscriber = (event: JobEvent) => void;
 const subscribers = new Set<Subscriber>();
 const catchers = new Set<() => void>();
 
-/** For pages that show a job's history as it grows. */
+/** Calls the handlers with each event, for pages that show the history of a job as it grows. */
 export function useJobEvents(handler: Subscriber): void {
   useEffect(() => {
     subscribers.add(handler);
@@ -22,7 +22,10 @@ export function useJobEvents(handler: Subscriber): void {
   }, [handler]);
 }
 
-/** Called when something may have been missed: the stream was opened again, or there is none and the tab polls. */
+/**
+ * The stream was opened again, or the tab polls because there is no stream. Events may be missing, so the lists are
+ * refetched.
+ */
 export function useCatchUp(handler: () => void): void {
   useEffect(() => {
     catchers.add(handler);
@@ -30,7 +33,7 @@ export function useCatchUp(handler: () => void): void {
   }, [handler]);
 }
 
-/** Follows what happens to the jobs of the person who is signed in; returns how to stop. */
+/** Follows the job events of the signed-in user. Returns a function that stops it. */
 export function startLiveUpdates(client: QueryClient, person: string): () => void {
   const refresh = gathered(client);
   const refreshAll = () => {
@@ -65,11 +68,11 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
     }
     case "wallet":
       client.setQueryData(keys.wallet, JSON.parse(event.data) as Wallet);
-      // A page that lists holds or transactions has older ones.
+      // A page that lists holds or transactions has an old version now.
       for (const key of [keys.transactions, keys.holds]) refresh(key);
       return;
     default: {
-      if (!event.name.startsWith("job.")) return; // of a newer server
+      if (!event.name.startsWith("job.")) return; // a newer server sent an unknown status
       const happened = JSON.parse(event.data) as JobEvent;
       const status = happened.to_status;
       if (status) change(client, happened.job_id, (job) => ({ ...job, status }));
@@ -84,13 +87,13 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
   }
 }
 
-/** In the job itself and in every list that shows it. */
+/** Updates the job itself and its row in every list. */
 function change(client: QueryClient, id: string, update: (job: Job) => Job): void {
   client.setQueryData<Job>(keys.job(id), (job) => job && update(job));
   changeListed(client, id, update as (job: Listed) => Listed);
 }
 
-/** In every list that shows it: the row stays where it is. */
+/** Updates the row in every list. The row keeps its place. */
 export function changeListed(client: QueryClient, id: string, update: (job: Listed) => Listed): void {
   const inPage = (page: JobPage): JobPage =>
     page.items.some((job) => job.id === id)
@@ -106,7 +109,7 @@ export function changeListed(client: QueryClient, id: string, update: (job: List
   }
 }
 
-/** Many events in a moment ask once. */
+/** Many events within a moment cause one refetch. */
 function gathered(client: QueryClient): (key: readonly unknown[]) => void {
   const waiting = new Map<string, readonly unknown[]>();
   return (key) => {
@@ -121,7 +124,7 @@ function gathered(client: QueryClient): (key: readonly unknown[]) => void {
   };
 }
 
-/** A first answer that is still on its way may be older than what has happened: it is waited for, and asked for again. */
+/** A first response that is still in flight may be older than this event. Wait for it, then refetch. */
 export async function askAgain(client: QueryClient, queryKey: readonly unknown[]): Promise<void> {
   const first = client
     .getQueryCache()

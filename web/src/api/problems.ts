@@ -1,10 +1,10 @@
-// What the API refuses comes as problem+json (RFC 9457): a title, what to do, and the field it concerns.
+// Refusals of the API arrive as problem+json (RFC 9457): a title, what to do, and the field that is wrong.
 import { problemTexts } from "@/texts/problems";
 import type { Problem } from "./types";
 
 export class ApiError extends Error {
   readonly problem: Problem;
-  /** Seconds, where the server says when to try again. */
+  /** Seconds until a retry makes sense, if the server gave them. */
   readonly retryAfter: number | null;
 
   constructor(problem: Problem, retryAfter: number | null = null) {
@@ -22,14 +22,14 @@ export class ApiError extends Error {
     return this.problem.code;
   }
 
-  /** Why this field was refused, or null. `prompt` also finds `properties.prompt` and `body.prompt`. */
+  /** The reason why the API refused this field, or null. `prompt` also finds `properties.prompt` and `body.prompt`. */
   fieldReason(field: string): string | null {
     const found = this.problem.errors?.find((each) => each.field === field || each.field.endsWith(`.${field}`));
     return found === undefined ? null : asSentence(found.reason);
   }
 }
 
-/** The control plane was not reached at all: no network, or it restarts. */
+/** The request did not reach the control plane: the network is down, or the control plane restarts. */
 export class NetworkError extends Error {
   constructor() {
     super(problemTexts.noConnection);
@@ -42,7 +42,7 @@ export async function readProblem(response: Response): Promise<ApiError> {
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds : null;
   const body: unknown = await response.json().catch(() => null);
   if (isProblem(body)) return new ApiError(body, retryAfter);
-  // A proxy in between returned a page of its own.
+  // A proxy between browser and control plane returned a page of its own.
   const title = response.status >= 500 ? problemTexts.unavailable : problemTexts.unexpected(response.status);
   return new ApiError({ type: "about:blank", title, status: response.status, code: "unexpected" }, retryAfter);
 }
@@ -51,7 +51,7 @@ export function fieldReason(error: unknown, field: string): string | null {
   return error instanceof ApiError ? error.fieldReason(field) : null;
 }
 
-/** One sentence for a toast or a panel, whatever was thrown. */
+/** One sentence for a toast or a panel, for any thrown value. */
 export function explain(error: unknown): string {
   return error instanceof Error ? error.message : problemTexts.unexpectedError;
 }

@@ -1,4 +1,4 @@
-// Queries that more than one page uses. A page's own queries are in its folder.
+// Queries that several pages use. Queries of a single page are in the folder of that page.
 import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "./client";
 import { keys } from "./keys";
@@ -20,7 +20,10 @@ export const walletQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/wallet", { signal })),
 });
 
-/** The alerts of the server's last check. The banner and the overview share them: to check anew reads every queue and all workers. */
+/**
+ * The alerts of the server's last check. The banner and the overview share them, because a fresh check reads every
+ * queue and all workers.
+ */
 export const alertsQuery = queryOptions({
   queryKey: keys.alerts,
   queryFn: ({ signal }) => data(api.GET("/api/admin/alerts", { params: { query: { fresh: false } }, signal })),
@@ -30,7 +33,7 @@ export const alertsQuery = queryOptions({
 const EFFECTS_PER_PAGE = 200;
 const MOST_PAGES = 5;
 
-/** All that are on offer: people filter them as they type. */
+/** All published effects. The page filters them while the user types. */
 export const effectsQuery = () =>
   queryOptions({
     queryKey: keys.effects(),
@@ -68,11 +71,11 @@ export const fileQuery = (id: string) =>
   queryOptions({
     queryKey: keys.file(id),
     queryFn: ({ signal }) => data(api.GET("/api/files/{file_id}", { params: { path: { file_id: id } }, signal })),
-    // Its URL expires.
+    // The URL in the response expires.
     staleTime: 5 * 60_000,
   });
 
-/** How many jobs are not finished. */
+/** Number of jobs that are not finished. */
 export const activeJobsQuery = queryOptions({
   queryKey: keys.activeJobs,
   queryFn: async ({ signal }) => {
@@ -81,14 +84,14 @@ export const activeJobsQuery = queryOptions({
   },
 });
 
-/** What this installation takes of any file. */
+/** File types and sizes that this installation accepts. */
 export const uploadLimitsQuery = queryOptions({
   queryKey: keys.uploadLimits,
   queryFn: ({ signal }) => data(api.GET("/api/videos/uploads/limits", { signal })),
   staleTime: 5 * 60_000,
 });
 
-/** Who can be asked for a task, or be a step of a pipeline. */
+/** The actors that can run a task or a step of a pipeline. */
 export const actorsQuery = queryOptions({
   queryKey: keys.actors,
   queryFn: ({ signal }) => data(api.GET("/api/actors", { signal })),

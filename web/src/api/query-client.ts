@@ -3,8 +3,11 @@ import { ApiError } from "./problems";
 
 const MOST_RETRIES = 3;
 
-/** A refusal stays one however often it is asked; a server that restarts or limits its callers comes back. A server that
- * fails and names a time is asked once more at that time: three times five seconds is too long to show nothing. */
+/**
+ * A refusal is never retried: the response would be the same. A server that restarts or limits requests is retried. A
+ * server that fails and names a delay is retried once after that delay: three times five seconds is too long to show
+ * nothing.
+ */
 export function shouldRetry(failures: number, error: unknown): boolean {
   if (!(error instanceof ApiError)) return failures < MOST_RETRIES;
   if (error.status >= 500) return failures < (error.retryAfter === null ? MOST_RETRIES : 1);

@@ -12,7 +12,7 @@ export function knownCsrfToken(): string | null {
   return csrfToken;
 }
 
-/** Called when the API says that the session has ended. Returns how to stop listening. */
+/** The listener runs when the API reports that the session has ended. Returns a function that removes the listener. */
 export function onSessionEnd(listener: Listener): () => void {
   ended.add(listener);
   return () => ended.delete(listener);

@@ -5,7 +5,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Feed it text as it arrives; it returns the events that are complete. Comments are left out. */
+/** Takes text as it arrives and returns the complete events. It drops comments. */
 export class EventParser {
   #rest = "";
 

@@ -1,30 +1,29 @@
-// What happens to this person's jobs, over one event stream for all visible tabs: this tab holds it, or follows the tab that does.
-// It is opened again after sleep, network loss or a restart, from where it was. A hidden tab does neither.
-//
-// Read with fetch and not with EventSource, which cannot say why a stream was refused (429: poll instead).
+// One event stream of the user's jobs for all visible tabs. This tab holds the stream, or follows the tab that holds
+// it. After sleep, network loss or a restart the stream is opened again where it ended. A hidden tab does neither.
+// The stream is read with fetch. EventSource cannot report why a stream was refused (429: poll instead).
 import { type ConnectionState, connectionState, setConnection } from "./connection";
 import { announceSessionEnd } from "./session";
 import { EventParser, type ServerEvent } from "./sse";
 import { type News, Tabs } from "./tabs";
 
 const URL = "/api/ai-jobs/stream";
-// The server says something at least every 15 seconds. A laptop that slept has a connection that only looks open.
+// The server sends something at least every 15 seconds. The connection of a laptop that slept only looks open.
 const SILENCE_MS = 40_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 const POLL_MS = 5_000;
 const TRY_STREAM_AGAIN_MS = 60_000;
-// A proxy that cuts every stream at once makes a loop of connections; after so many the tab polls.
+// A proxy that cuts every stream at once would cause a loop of connections. After this many cuts the tab polls.
 const SHORT_LIVES = 4;
 const SHORT_LIFE_MS = 3_000;
-// A tab that is hidden leaves the stream to the others, except where a person is only looking at another tab for a moment.
+// A hidden tab leaves the stream to the other tabs after this delay. A short look at another tab changes nothing.
 const HIDDEN_MS = 5_000;
 
 export interface StreamHandlers {
   onEvent: (event: ServerEvent) => void;
-  /** The stream is open: what happened before it may have been missed. */
+  /** The stream is open. Earlier events may be missing. */
   onOpen: () => void;
-  /** There is no stream; ask for what is shown. */
+  /** There is no stream, so the page must refetch what it shows. */
   onPoll: () => void;
 }
 
@@ -60,7 +59,7 @@ class Follower {
     }
   }
 
-  /** Has the stream, and opens it again, until the tab is hidden or another one has it. */
+  /** Holds the stream and opens it again until the tab is hidden or another tab holds it. */
   async #hold(): Promise<"ended" | "left"> {
     const other = new AbortController();
     const given = AbortSignal.any([this.#stopped, other.signal]);
@@ -81,7 +80,7 @@ class Follower {
     }
   }
 
-  /** Hears of events from the tab that has the stream, until that one leaves or this one is hidden. */
+  /** Receives events from the tab that holds the stream, until that tab leaves or this tab is hidden. */
   async #follow(): Promise<void> {
     const hidden = new AbortController();
     const stopWatching = whenHidden(() => hidden.abort());
@@ -89,7 +88,7 @@ class Follower {
     stopWatching();
   }
 
-  /** News of this tab's stream, for the others too. */
+  /** Handles news of this tab's stream and shares them with the other tabs. */
   #pass(news: News): void {
     this.#take(news);
     this.#tabs.share(news);
@@ -107,7 +106,7 @@ class Follower {
         this.#handlers.onPoll();
         break;
       case "event":
-        // Also of an event that another tab received: this one may have to go on from there.
+        // Events from another tab count too: this tab may have to continue the stream from there.
         if (news.event.id !== null) this.#last = news.event.id;
         this.#handlers.onEvent(news.event);
     }
@@ -117,7 +116,7 @@ class Follower {
     this.#pass({ kind: "state", state });
   }
 
-  /** Until the stream ends, for whatever reason. */
+  /** Reads until the stream ends, and returns the cause. */
   async #readOnce(given: AbortSignal): Promise<"cut" | "failed" | "refused" | "ended" | "hidden"> {
     const silence = new AbortController();
     const hidden = new AbortController();
@@ -125,7 +124,7 @@ class Follower {
     const abort = () => silence.abort();
     let watchdog = setTimeout(abort, SILENCE_MS);
     const stopWatching = whenHidden(() => hidden.abort());
-    // A connection of a network that is gone would look open until then.
+    // Without this timer, the connection of a lost network would look open forever.
     window.addEventListener("offline", abort);
     try {
       const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };
@@ -158,7 +157,7 @@ class Follower {
     this.#show("reconnecting");
     const longest = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
     this.#failures += 1;
-    // Not all tabs at the same moment after a restart.
+    // After a restart the tabs must not all connect at the same moment.
     await pause(longest * (0.5 + Math.random() / 2), given, ["online", "visibilitychange"]);
   }
 
@@ -178,7 +177,10 @@ class Follower {
   }
 }
 
-/** Ends early with the signal, or when the network or the person comes back; `null` waits for nothing else. */
+/**
+ * Waits. The wait ends early with the signal, or when the network or the user comes back. With `null` only these end
+ * it.
+ */
 function pause(milliseconds: number | null, until: AbortSignal, wakers: string[]): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -194,7 +196,7 @@ function pause(milliseconds: number | null, until: AbortSignal, wakers: string[]
   });
 }
 
-/** Calls `then` once the tab has been hidden for a while. Returns how to stop that. */
+/** Calls `then` after the tab was hidden for a while. Returns a function that stops it. */
 function whenHidden(then: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = () => {

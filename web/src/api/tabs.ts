@@ -1,12 +1,11 @@
-// The tabs of one person in this browser share one event stream: one tab holds it and passes on what arrives.
-//
-// A browser opens six connections to a server without HTTP/2, for all of its tabs: with a stream of their own, seven visible
-// tabs would block each other. The tabs agree by messages and not with Web Locks, which browsers have on https and localhost
-// only: plain HTTP in a local network is where there is no HTTP/2.
+// The tabs of one user in this browser share one event stream: one tab holds it and passes events on.
+// Without HTTP/2 a browser opens six connections to a server, for all tabs together. Seven visible tabs with one stream
+// each would block each other. The tabs agree by messages and not with Web Locks: browsers have locks on https and
+// localhost only, and plain HTTP in a local network is where HTTP/2 is missing.
 import type { ConnectionState } from "./connection";
 import type { ServerEvent } from "./sse";
 
-/** What the tab that holds the stream passes on. */
+/** Messages that the tab with the stream passes on. */
 export type News =
   | { kind: "event"; event: ServerEvent }
   | { kind: "open" }
@@ -20,21 +19,22 @@ type Message = { from: string } & (
   | { kind: "left" }
 );
 
-// A tab on a busy machine may take longer: then two hold a stream for a moment, until one of them hears of the other.
+// A tab on a busy machine may take longer. Then two tabs hold a stream for a moment, until one of them receives a
+// message of the other.
 const ANSWER_MS = 200;
 const HERE_MS = 10_000;
-// A tab that crashed says nothing more.
+// A tab that crashed sends nothing more.
 const SILENCE_MS = 25_000;
-// A tab that asked first may be gone before it has opened the stream.
+// A tab that requested the stream first may close before it opens the stream.
 const FIRST_MS = 2_000;
 
 export class Tabs {
   readonly #channel: BroadcastChannel;
   readonly #id = `${Date.now().toString(36).padStart(9, "0")}-${Math.random().toString(36).slice(2)}`;
-  /** What it does about messages: depends on whether it asks, holds or follows. */
+  /** Handles messages. The handler depends on whether this tab requests, holds or follows the stream. */
   #listener: (message: Message) => void = () => {};
 
-  /** `person`: another one who signs in does not hear what is not theirs. */
+  /** `person`: the id of the user. Another user who signs in gets no messages of this one. */
   constructor(person: string) {
     this.#channel = new BroadcastChannel(`callsheet-stream-1-${person}`);
     this.#channel.onmessage = ({ data }: MessageEvent<Message>) => this.#listener(data);
@@ -49,7 +49,7 @@ export class Tabs {
     this.#send(news);
   }
 
-  /** Whether no other tab has the stream. Of tabs that ask at the same time, the oldest gets it. */
+  /** Whether no other tab has the stream. If several tabs ask at the same time, the oldest tab gets it. */
   isFree(): Promise<boolean> {
     return new Promise((resolve) => {
       const done = (isFree: boolean) => {
@@ -65,7 +65,10 @@ export class Tabs {
     });
   }
 
-  /** Says to the others that this tab has the stream, until the returned function is called. `onOther`: an older tab has one, too. */
+  /**
+   * Announces to the other tabs that this tab has the stream, until the returned function is called. `onOther`: an
+   * older tab has one too.
+   */
   hold(state: () => ConnectionState, onOther: () => void): () => void {
     const say = () => this.#send({ kind: "here", state: state() });
     const leave = () => this.#send({ kind: "left" });
@@ -88,7 +91,7 @@ export class Tabs {
     };
   }
 
-  /** Hears what another tab passes on, until that one leaves or says nothing more, or the signal is aborted. */
+  /** Receives the messages of another tab until that tab leaves or falls silent, or the signal is aborted. */
   follow(onNews: (news: News) => void, until: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       let hasJoined = false;
@@ -108,7 +111,7 @@ export class Tabs {
             return done();
           case "here":
             onNews({ kind: "state", state: message.state });
-            // What happened before this tab listened may have been missed.
+            // Events from before this tab listened may be missing.
             if (!hasJoined && message.state === "live") onNews({ kind: "open" });
             hasJoined = true;
             return;

@@ -1,8 +1,8 @@
-// Text files, read at their signed URL: from the control plane or from the storage.
+// Reads text files at their signed URL, from the control plane or from the storage.
 import { queryOptions } from "@tanstack/react-query";
 import { NetworkError } from "./problems";
 
-/** More is not read on a page. */
+/** A page reads at most this many bytes. */
 const MOST_BYTES = 200_000;
 
 export interface ReadText {
@@ -37,7 +37,7 @@ async function readText(url: string, signal: AbortSignal): Promise<ReadText> {
     }
   }
   const bytes = new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
-  // The last character may be cut.
+  // The limit may have cut the last character.
   return {
     text: new TextDecoder().decode(bytes.subarray(0, MOST_BYTES)).replace(size > MOST_BYTES ? /\uFFFD+$/ : "", ""),
     isWhole: size <= MOST_BYTES,

@@ -1,13 +1,13 @@
-// Short names for what the API returns. Everything else: `Schemas["Name"]`.
+// Short names for types of the API. All other types are `Schemas["Name"]`.
 import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
 export type Effect = Schemas["Effect"];
-/** What a list or a gallery shows of a file. */
+/** The parts of a file that lists and galleries show. */
 export type Shown = Schemas["EffectPreview"]["after"];
 export type Job = Schemas["Job"];
 export type JobEvent = Schemas["JobEvent"];
-/** The event `preview` of a stream, which the document only describes in words. */
+/** The `preview` event of a stream. The OpenAPI document describes it only in words. */
 export type JobPreview = { job_id: string; preview_url: string; at: string };
 export type JobProgress = Schemas["JobProgress"];
 export type JobOutput = Schemas["JobOutput"];

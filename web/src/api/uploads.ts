@@ -1,4 +1,4 @@
-// Uploading a file straight to storage: ask for a signed URL, put the bytes there, have them checked.
+// Uploads a file straight to storage: request a signed URL, put the bytes there, let the server check them.
 import { api, data } from "./client";
 import { NetworkError } from "./problems";
 import type { Schemas } from "./types";
@@ -6,9 +6,9 @@ import type { Schemas } from "./types";
 export type StoredFile = Schemas["File"];
 type CreatedUpload = Schemas["CreatedUpload"];
 
-/** A signed URL that ends sooner than this is not used again. */
+/** A signed URL that expires sooner than this is not used again. */
 const LEAST_MS_LEFT = 60_000;
-// A browser sets these itself, and refuses to let a page do it.
+// The browser sets these headers itself and refuses them from a page.
 const FORBIDDEN = new Set(["content-length", "host"]);
 
 export class UploadBroken extends Error {
@@ -23,7 +23,7 @@ export interface Sent {
   total: number;
 }
 
-/** One file on its way. After a failure `run` may be called again: the same upload is continued with the same URL. */
+/** One file on its way. After a failure, `run` may be called again: it continues the same upload with the same URL. */
 export class Upload {
   #created: CreatedUpload | null = null;
 
@@ -49,7 +49,7 @@ export class Upload {
   }
 }
 
-// XMLHttpRequest, because fetch does not say how much of a body was sent.
+// XMLHttpRequest, because fetch does not report how many bytes were sent.
 export function put(
   created: Pick<CreatedUpload, "upload">,
   file: File,
@@ -77,7 +77,7 @@ export function put(
 
 const LONGEST_NAME = 200;
 
-/** Without what a name must not have, and with its extension when it is cut. */
+/** A valid file name. A name that is too long is cut before its extension. */
 export function shortName(name: string): string {
   const clean = name.replace(/[\u0000-\u001f\u007f]+/g, " ").trim() || "file";
   if (clean.length <= LONGEST_NAME) return clean;

@@ -3,7 +3,7 @@ import { classes } from "./classes";
 
 export type Tone = "plain" | "ok" | "warn" | "bad" | "run";
 
-// Each tone has a shape of its own, for people who do not see the colour.
+// Each tone has its own shape, for people who cannot see the colour.
 const SHAPES: Record<Tone, ReactNode> = {
   plain: <rect x="1" y="3.25" width="6" height="1.5" fill="currentColor" />,
   ok: (

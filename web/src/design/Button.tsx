@@ -22,9 +22,9 @@ interface Props extends ComponentProps<"button"> {
   look?: Look;
   size?: keyof typeof SIZES;
   icon?: ReactNode;
-  /** While it works it cannot be pressed again, and keeps its width. */
+  /** A busy button cannot be pressed again and keeps its width. */
   busy?: boolean;
-  /** The child, a link for example, becomes the button. */
+  /** The child becomes the button, for example a link. */
   asChild?: boolean;
 }
 

@@ -6,14 +6,14 @@ export interface ChartLine {
   label: string;
   values: readonly (number | null)[];
   tone: Tone;
-  /** Dashed lines can be distinguished without colour. */
+  /** A reader can distinguish dashed lines without colour. */
   isDashed?: boolean;
-  /** For values of another unit than the chart's: they are drawn against an axis of their own, on the right. */
+  /** This line has a unit of its own. It is drawn against a second axis on the right. */
   format?: (value: number) => string;
 }
 
 export interface ChartProps {
-  /** What the chart shows, for people who do not see it. */
+  /** Content of the chart in words, for people who cannot see it. */
   label: string;
   /** Seconds since 1970. */
   times: readonly number[];
@@ -27,7 +27,9 @@ const Drawing = lazy(() => {
   return import("./ChartDrawing");
 });
 
-/** Chromium under LANG=C has the language "en-US@posix", which is none, and uPlot cannot be loaded with it. */
+/**
+ * Chromium under LANG=C has the language "en-US@posix". It is not a valid language, and uPlot fails to load with it.
+ */
 function giveValidLanguage(): void {
   try {
     new Intl.NumberFormat(navigator.language);
@@ -36,7 +38,7 @@ function giveValidLanguage(): void {
   }
 }
 
-/** Lines over time. The code that draws comes when the first chart is shown. */
+/** Lines over time. The drawing code loads with the first chart. */
 export function Chart(props: ChartProps) {
   return (
     <Suspense

@@ -15,9 +15,9 @@ export default function ChartDrawing({ label, times, lines, format, height = CHA
   const latest = useRef({ times, lines });
   latest.current = { times, lines };
   const theme = useTheme();
-  /** The step that the pointer is at. */
+  /** The step under the pointer. */
   const [hovered, setHovered] = useState<number | null>(null);
-  // A chart is drawn anew only where its shape changes. New values are put into the one that is there.
+  // Only a change of shape creates a new chart. New values go into the existing one.
   const shape = lines.map((line) => `${line.label} ${line.tone}`).join("|");
   useEffect(() => {
     const element = place.current;
@@ -82,7 +82,7 @@ function options(
   return {
     width,
     height,
-    // On the right, room for half of the last time: it is cut off otherwise. An axis leaves that room.
+    // The right edge needs room for half of the last time label. With an axis there is room already.
     padding: [8, right ? 0 : 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
@@ -114,7 +114,7 @@ function options(
         stroke: colour(COLOURS[line.tone]),
         width: 1.6,
         dash: line.isDashed ? [4, 4] : undefined,
-        // A value between two gaps does not make a line.
+        // A value between two gaps is not part of a line.
         points: {
           show: false,
           size: 5,
@@ -127,7 +127,7 @@ function options(
   };
 }
 
-/** Hours of one day, or days where the ticks are days apart. */
+/** Labels are hours within one day, and days if the ticks are days apart. */
 function timeLabel(second: number, all: readonly number[], index: number): string {
   const at = new Date(second * 1000);
   const step = (all[1] ?? second) - (all[0] ?? second);

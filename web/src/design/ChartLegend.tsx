@@ -9,7 +9,7 @@ const COLOURS: Record<Tone, string> = {
   run: "text-run",
 };
 
-/** The lines of a chart with their values, at the pointer or at the end. */
+/** The lines of a chart with their values at the pointer, or at the end. */
 export function ChartLegend({
   times,
   lines,

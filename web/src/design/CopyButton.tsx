@@ -6,9 +6,9 @@ import { copyText } from "./copy";
 
 interface Props {
   text: string;
-  /** What is copied, for those who do not see the icon: "Copy job id". */
+  /** Name of the button for people who cannot see the icon: "Copy job id". */
   label: string;
-  /** With a word beside the icon. */
+  /** Shows a word beside the icon. */
   word?: string;
 }
 
@@ -19,7 +19,7 @@ export function CopyButton({ text, label, word }: Props) {
     const timer = setTimeout(() => setOutcome(null), 1500);
     return () => clearTimeout(timer);
   }, [outcome]);
-  // A browser may refuse, for example without the permission to use the clipboard.
+  // A browser may refuse, for example if the page may not use the clipboard.
   const copy = () =>
     void copyText(text).then(
       () => setOutcome("copied"),

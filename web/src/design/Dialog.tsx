@@ -10,7 +10,7 @@ interface Props {
   onOpenChange: (open: boolean) => void;
   title: string;
   text?: ReactNode;
-  /** The buttons below; the one that does it comes last. */
+  /** The buttons at the bottom. The button that acts is the last one. */
   actions?: ReactNode;
   wide?: boolean;
   children?: ReactNode;
@@ -54,11 +54,13 @@ export function Dialog({ open, onOpenChange, title, text, actions, wide = false,
   );
 }
 
-/** Returns how to focus what had the focus when the dialog was opened. Radix knows only openers that are its own triggers. */
+/**
+ * Returns a function that focuses the element that had the focus before the dialog. Radix knows only its own triggers.
+ */
 function useOpener(open: boolean): (event: Event) => void {
   const opener = useRef<Element | null>(null);
   const wasOpen = useRef(false);
-  // Now and not in an effect: a field of the dialog may take the focus before effects run.
+  // Read during the render and not in an effect: a field of the dialog may take the focus before effects run.
   if (open && !wasOpen.current) opener.current = document.activeElement;
   wasOpen.current = open;
   return (event) => {

@@ -3,10 +3,10 @@ import type { ReactNode } from "react";
 interface Props {
   icon?: ReactNode;
   title: string;
-  /** What to do first. */
+  /** The first action that the user can take. */
   text?: ReactNode;
   action?: ReactNode;
-  /** It is all there is on the page, so its title is the page's. */
+  /** The page shows nothing else, so this title is the title of the page. */
   isPage?: boolean;
 }
 

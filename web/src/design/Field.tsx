@@ -10,7 +10,7 @@ interface FieldIds {
 }
 const Ids = createContext<FieldIds | null>(null);
 
-/** What a control inside a Field needs so that its label, hint and error belong to it. */
+/** The ids that connect a control inside a Field with its label, hint and error. */
 export function useFieldProps() {
   const ids = useContext(Ids);
   if (ids === null) return {};
@@ -27,7 +27,7 @@ interface Props {
   hint?: ReactNode;
   /** The reason from the API or from a check in the page. */
   error?: string | null;
-  /** Beside the label, for a counter or a value. */
+  /** Content beside the label, for example a counter or a value. */
   aside?: ReactNode;
   required?: boolean;
   className?: string;

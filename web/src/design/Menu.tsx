@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { classes } from "./classes";
 
 interface Props {
-  /** The button that opens it. */
+  /** The button that opens the menu. */
   trigger: ReactNode;
   children: ReactNode;
   align?: "start" | "end";

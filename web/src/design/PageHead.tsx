@@ -4,10 +4,10 @@ import { classes } from "./classes";
 interface Props {
   title: ReactNode;
   text?: ReactNode;
-  /** Above the title: a badge, or where one comes from. */
+  /** Content above the title: a badge, or a link back. */
   above?: ReactNode;
   actions?: ReactNode;
-  /** The actions are few and short: they are beside the title on a phone, too. */
+  /** The actions are few and short, so they are beside the title on a phone too. */
   isTight?: boolean;
 }
 
@@ -21,7 +21,7 @@ export function PageHead({ title, text, above, actions, isTight = false }: Props
     >
       <div className="min-w-0">
         {above !== undefined && <div className="mb-2">{above}</div>}
-        {/* A long name is cut; it is whole in its tooltip and in the title of the tab. */}
+        {/* A long name is cut here. The tooltip and the title of the tab show it whole. */}
         <h1 className="line-clamp-3 break-words md:line-clamp-2" title={typeof title === "string" ? title : undefined}>
           {title}
         </h1>

@@ -1,5 +1,5 @@
 interface Props {
-  /** 0 to 100; null where it is not known. */
+  /** 0 to 100; null if it is unknown. */
   percent: number | null;
   label: string;
 }

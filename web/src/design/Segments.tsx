@@ -10,13 +10,13 @@ interface Props<Value extends string> {
   className?: string;
 }
 
-/** A few choices side by side; exactly one is chosen. */
+/** A few choices side by side. Exactly one is selected. */
 export function Segments<Value extends string>({ value, choices, onChange, label, className }: Props<Value>) {
   return (
     <ToggleGroup.Root
       type="single"
       value={value}
-      // Pressing the chosen one again would leave none.
+      // Radix sends an empty value if the user presses the selected choice again.
       onValueChange={(chosen) => chosen && onChange(chosen as Value)}
       aria-label={label}
       className={classes("inline-flex max-w-full flex-wrap rounded-s border bg-hover p-0.5", className)}

@@ -12,7 +12,7 @@ interface Props<Value extends string> {
   value: Value;
   choices: readonly Choice<Value>[];
   onChange: (value: Value) => void;
-  /** Where no Field gives it a name. */
+  /** Label for a select outside of a Field. */
   label?: string;
   disabled?: boolean;
   className?: string;

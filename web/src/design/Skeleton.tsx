@@ -1,6 +1,6 @@
 import { classes } from "./classes";
 
-/** As large as what will be there, so that nothing jumps. */
+/** A placeholder with the size of the content, so the page does not jump. */
 export function Skeleton({ className }: { className?: string }) {
   return <div aria-hidden="true" className={classes("skeleton", className)} />;
 }

@@ -8,7 +8,7 @@ interface Props {
   step?: number;
   onChange: (value: number) => void;
   label: string;
-  /** The value in words, where the number alone says little. */
+  /** The value in words, if the number alone says little. */
   valueText?: string;
   disabled?: boolean;
 }

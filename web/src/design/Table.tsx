@@ -3,7 +3,7 @@ import { classes } from "./classes";
 
 export interface Column<Row> {
   name: string;
-  /** What the head shows; the name where it is left out. */
+  /** Content of the head cell; by default the name of the column. */
   head?: ReactNode;
   cell: (row: Row) => ReactNode;
   /** Numbers are aligned to the right. */
@@ -16,11 +16,12 @@ interface Props<Row> {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => Key;
   label: string;
-  /** On a phone each row is a block with the names of its columns, so that none has to be hidden. */
+  /** On a phone each row becomes a block with the names of its columns, so no column has to be hidden. */
   stacks?: boolean;
 }
 
-// Beside the sidebar, what a row is about would be broken letter by letter without a width of its own. Phones hide columns instead.
+// Beside the sidebar the first column needs a minimum width, or its words would break letter by letter. Phones hide
+// columns instead.
 const FIRST = "md:max-xl:min-w-40";
 
 const STACKED = {
@@ -33,7 +34,7 @@ const STACKED = {
 
 export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Props<Row>) {
   const stacked = (part: keyof typeof STACKED) => stacks && STACKED[part];
-  // Relative: texts for screen readers in columns out of sight would make the page wider.
+  // Relative, because texts for screen readers in hidden columns would make the page wider.
   return (
     <div className="panel relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className={classes("w-full border-collapse text-s", stacked("table"))}>

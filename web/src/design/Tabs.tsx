@@ -9,7 +9,7 @@ interface Tab<Value extends string> {
 }
 
 interface Props<Value extends string> {
-  /** Kept in the URL by the page, so that a link leads to it. */
+  /** The page keeps the tab in the URL, so a link can open it. */
   value: Value;
   onChange: (value: Value) => void;
   tabs: readonly Tab<Value>[];

@@ -2,7 +2,7 @@ import type { ComponentProps } from "react";
 import { classes } from "./classes";
 import { useFieldProps } from "./Field";
 
-/** It grows with its text. */
+/** A field that grows with its text. */
 export function Textarea({ className, rows = 3, ...rest }: ComponentProps<"textarea">) {
   return (
     <textarea

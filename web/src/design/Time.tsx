@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { absoluteTime, relativeTime, untilNextChange } from "./times";
 
-/** Relative, with the absolute time in the reader's zone as its title. */
+/** A relative time. Its title is the absolute time in the reader's zone. */
 export function Time({ at, className }: { at: string; className?: string }) {
   const [now, setNow] = useState(() => new Date());
   const date = new Date(at);

@@ -1,7 +1,7 @@
 import { Tooltip as Radix } from "radix-ui";
 import type { ReactNode } from "react";
 
-/** The child must be able to take the focus, or the keyboard never sees the text. */
+/** The child must be focusable, or keyboard users never see the text. */
 export function Tooltip({
   text,
   children,

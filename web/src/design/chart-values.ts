@@ -1,10 +1,13 @@
-// What the values of a chart say about how it is drawn.
+// Decides from the values of a chart how it is drawn.
 type Values = ArrayLike<number | null | undefined>;
 
 const WHOLE_STEPS = steps([1, 2, 5], 0);
 const STEPS = steps([1, 2, 2.5, 5], -4);
 
-/** How far apart the marks of the axis may be. Where all values are whole they are counts: one and a half jobs cannot wait. */
+/**
+ * Allowed distances between marks of the axis. If all values are whole they are counts: one and a half jobs cannot
+ * wait.
+ */
 export function stepsFor(lines: readonly Values[]): number[] {
   return lines.every((values) =>
     Array.from(values).every((value) => value === null || value === undefined || Number.isInteger(value)),
@@ -13,7 +16,7 @@ export function stepsFor(lines: readonly Values[]): number[] {
     : STEPS;
 }
 
-/** The places of values between two gaps, which do not make a line. */
+/** Indexes of values between two gaps. They are not part of a line. */
 export function alone(values: Values): number[] {
   const isThere = (index: number) => values[index] !== null && values[index] !== undefined;
   return Array.from({ length: values.length }, (_, index) => index).filter(

@@ -1,7 +1,9 @@
-/** Puts a text on the clipboard. Browsers have `navigator.clipboard` for https and loopback only; an installation in an
- * office network may have neither. */
+/**
+ * Copies a text to the clipboard. Browsers have `navigator.clipboard` on https and loopback only. An installation in an
+ * office network may have neither.
+ */
 export async function copyText(text: string): Promise<void> {
-  // Absent at such an origin, although its type says otherwise.
+  // It is missing at such an origin, although its type says otherwise.
   const clipboard = navigator.clipboard as Clipboard | undefined;
   if (clipboard) return clipboard.writeText(text);
   const onCopy = (event: ClipboardEvent) => {

@@ -1,5 +1,7 @@
-/** Scrolls a list so that one of its entries can be seen. `scrollIntoView` would do the same, but a browser then continues
- * with Tab from that entry: the first Tab of a page would skip everything before it, the link to the content too. */
+/**
+ * Scrolls a list until one of its entries is visible. `scrollIntoView` would do the same, but then Tab continues from
+ * that entry: the first Tab on a page would skip everything before it, also the link to the content.
+ */
 export function reveal(list: HTMLElement | null, selector: string): void {
   const entry = list?.querySelector(selector);
   if (!list || !entry) return;
@@ -9,7 +11,7 @@ export function reveal(list: HTMLElement | null, selector: string): void {
   list.scrollLeft += beyond(inner.left, inner.right, outer.left, outer.right);
 }
 
-/** How far a part is before (negative) or after the window through which it is seen. */
+/** Distance of a part before (negative) or after the visible window. */
 export function beyond(start: number, end: number, first: number, last: number): number {
   if (start < first) return start - first;
   return end > last ? Math.min(end - last, start - first) : 0;

@@ -1,4 +1,4 @@
-// Times for people. Pure: the clock is a parameter.
+// Formats times for people. Pure: the clock is a parameter.
 import { commonTexts } from "@/texts/common";
 
 const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
@@ -27,7 +27,7 @@ export function relativeTime(at: Date, now: Date): string {
   if (Math.abs(seconds) < 5) return commonTexts.justNow;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? (["second", 1] as const);
   const count = Math.trunc(seconds / size);
-  // Hours and less are read often and in narrow places: 14 sec ago.
+  // Short forms for hours and less, because people read them often and in narrow places: 14 sec ago.
   return size >= DAY ? relative.format(count, unit) : short.format(count, unit).replace(".", "");
 }
 
@@ -39,7 +39,7 @@ export function absoluteMinute(at: Date): string {
   return minute.format(at);
 }
 
-/** 0 s, < 0.1 s, 0.3 s, 13 s, 1 m 12 s, 2 h 5 m. */
+/** Formats a duration: 0 s, < 0.1 s, 0.3 s, 13 s, 1 m 12 s, 2 h 5 m. */
 export function duration(seconds: number): string {
   if (seconds === 0) return "0 s";
   if (seconds < 0.05) return "< 0.1 s";
@@ -49,7 +49,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
 }
 
-/** In how many milliseconds a relative time may read differently. */
+/** Milliseconds until the text of a relative time may change. */
 export function untilNextChange(at: Date, now: Date): number {
   const seconds = Math.abs(at.getTime() - now.getTime()) / 1000;
   return seconds < 60 ? 5_000 : seconds < 3600 ? 30_000 : 600_000;

@@ -1,8 +1,10 @@
 import { type RefObject, useEffect, useRef } from "react";
 import { reveal } from "./reveal";
 
-/** For a row of entries that is wider than a narrow screen: the chosen one can be seen, also after the screen was turned or a
- * later value, such as a count, made the entries wider. */
+/**
+ * Keeps the selected entry of a wide row visible on a narrow screen. It also handles a turned screen and values that
+ * arrive later, such as counts.
+ */
 export function useRevealed<List extends HTMLElement>(selector: string, chosen: unknown): RefObject<List | null> {
   const list = useRef<List>(null);
   useEffect(() => {

@@ -8,11 +8,11 @@ const AccountMenu = lazy(load);
 
 export interface AccountMenuProps {
   onKeys?: () => void;
-  /** On phones, where the sidebar's foot is not there. */
+  /** Phones have no sidebar, so this button replaces its foot. */
   withConnection?: boolean;
 }
 
-/** The menu's code, a sixth of the first page otherwise, is loaded when a user is about to open it. */
+/** The code of the menu would be a sixth of the first page. It loads when the user is about to open the menu. */
 export function AccountButton(props: AccountMenuProps) {
   const [isWanted, setWanted] = useState(false);
   const button = (

@@ -12,7 +12,7 @@ import { useSignOut } from "./useSignOut";
 
 const ICONS: Record<Theme, typeof Sun> = { system: Monitor, light: Sun, dark: Moon };
 
-/** Opened with its first appearance: see AccountButton. */
+/** The menu is open when it first appears: see AccountButton. */
 export default function AccountMenu({ onKeys, withConnection = false }: AccountMenuProps) {
   const me = useQuery(meQuery);
   const theme = useTheme();

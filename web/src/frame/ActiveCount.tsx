@@ -10,7 +10,7 @@ export function ActiveCount() {
   return <span className="num text-xs font-medium text-muted">{frameTexts.active(data)}</span>;
 }
 
-/** On phones, at the icon. */
+/** On phones the count is at the icon. */
 export function ActiveDot() {
   const { data } = useQuery(activeJobsQuery);
   if (!data) return null;

@@ -7,7 +7,7 @@ import { operateTexts } from "@/texts/operate";
 import { newAlerts, readHidden, writeHidden } from "./hidden-alerts";
 import { seesOperate } from "./navigation";
 
-/** Alerts of the installation on every page of an operator, until they end or are hidden in this tab. */
+/** Shows alerts on every page of an operator until they end or the user hides them in this tab. */
 export function AlertBanner() {
   const { data: me } = useQuery(meQuery);
   const isOverview = useRouterState({ select: (state) => state.location.pathname === "/operate" });
@@ -15,7 +15,7 @@ export function AlertBanner() {
   const [hidden, setHidden] = useState(readHidden);
   const alerts = newAlerts(data?.alerts ?? [], hidden);
   const first = alerts[0];
-  // The overview has the alerts themselves.
+  // The overview lists the alerts itself.
   if (first === undefined || isOverview) return null;
   const tone = first.severity === "critical" ? "bg-bad-soft text-bad" : "bg-warn-soft text-warn";
   return (

@@ -5,13 +5,13 @@ import { ActiveDot } from "./ActiveCount";
 import { ACCOUNT, PLACES } from "./navigation";
 import { useOperatePlaces } from "./usePlaces";
 
-/** The pages on phones, in reach of a thumb. */
+/** Navigation at the bottom on phones, within reach of a thumb. */
 export function BottomBar() {
-  // It leads to all pages of operators: a row at the top of each leads to the others.
+  // This entry opens the operator pages. A row at the top of each page links to the others.
   const operate = useOperatePlaces()
     .slice(0, 1)
     .map((place) => ({ ...place, label: operateTexts.area }));
-  // Six fit into the width of a small phone. The account has a button at the top, too.
+  // Six entries fit on a small phone. The account also has a button at the top.
   const places = operate.length > 0 ? [...PLACES.filter((place) => place !== ACCOUNT), ...operate] : PLACES;
   return (
     <nav

@@ -10,10 +10,10 @@ export interface PaletteProps {
   onKeys: () => void;
 }
 
-/** Its code comes after the page has settled, so that what is typed right after the keys is not lost. */
+/** The code loads after the page has settled, so no key press right after the shortcut is lost. */
 export function CommandPalette(props: PaletteProps) {
   useEffect(() => {
-    // Without a connection it comes when it is opened.
+    // Without a connection the code loads when the palette is opened.
     const timer = setTimeout(() => void load().catch(() => undefined), QUIET_MS);
     return () => clearTimeout(timer);
   }, []);

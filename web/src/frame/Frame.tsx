@@ -16,7 +16,7 @@ import { useShortcuts } from "./useShortcuts";
 
 const KeysDialog = lazy(() => import("./KeysDialog"));
 
-/** Around every page of a user who is signed in. */
+/** Layout around every page of a signed-in user. */
 export function Frame() {
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [areKeysShown, setKeysShown] = useState(false);
@@ -55,7 +55,7 @@ export function Frame() {
   );
 }
 
-/** The stream of this tab, and the way to the sign-in page and back when the session ends. */
+/** Runs the event stream of this tab, and opens the sign-in page when the session ends. */
 function useLiveSession(): void {
   const client = useQueryClient();
   const router = useRouter();
@@ -64,7 +64,8 @@ function useLiveSession(): void {
   useEffect(
     () =>
       onSessionEnd(() => {
-        // Several responses may say it; the first has led to the sign-in page, which is not a place to come back to.
+        // Several responses may report the end. The first one opened the sign-in page, and that page must not be the
+        // way back.
         if (router.state.location.pathname === "/sign-in") return;
         const next = router.state.location.href;
         client.clear();

@@ -5,7 +5,7 @@ import { formatTokens } from "@/design/Tokens";
 import { AccountButton } from "./AccountButton";
 import { ConnectionDot } from "./Connection";
 
-/** On phones: what the sidebar shows at its foot. */
+/** Shows on phones the content of the sidebar's foot. */
 export function MobileMenu() {
   const { data } = useQuery(walletQuery);
   return (

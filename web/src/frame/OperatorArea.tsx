@@ -29,7 +29,7 @@ export function OperatorArea() {
   );
 }
 
-/** The pages of operators on phones, where the bar at the bottom has room for one of them. */
+/** Row of links to the operator pages on phones, because the bottom bar has room for only one of them. */
 function OperatorBar() {
   const places = useOperatePlaces();
   const { pathname } = useLocation();

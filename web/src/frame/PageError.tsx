@@ -9,7 +9,7 @@ import { problemTexts } from "@/texts/problems";
 
 const AGAIN_MS = 3_000;
 
-/** The error boundary of every page. What the server refused is said in its words; a bug in the page in ours. */
+/** Error boundary of every page. It shows a refusal in the words of the server and a bug in our own words. */
 export function PageError({ error, reset }: ErrorComponentProps) {
   const router = useRouter();
   const retry = () => {

@@ -17,7 +17,7 @@ interface ItemProps {
   icon: ReactNode;
   onSelect: () => void;
   children: ReactNode;
-  /** What was typed, of what the server found by it: it fits, whatever words are shown. */
+  /** The server found this entry by the typed text, so the entry matches whatever words it shows. */
   found?: string;
 }
 

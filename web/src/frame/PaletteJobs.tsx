@@ -8,7 +8,7 @@ import { paletteTexts } from "@/texts/frame";
 import { foundJobsQuery, isJobId } from "./found-jobs";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 
-/** Jobs whose prompt, effect or file has the words, and the job of an id. */
+/** Jobs whose prompt, effect or file contains the words, and the job with this id. */
 export function PaletteJobs({ typed, onChoose }: { typed: string; onChoose: (action: () => unknown) => () => void }) {
   const navigate = useNavigate();
   const words = useDeferredValue(typed.trim());

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { useConnection } from "@/api/connection";
 import { frameTexts } from "@/texts/frame";
 
-// A restart of a second needs no word.
+// A restart that takes a second needs no message.
 const QUIET_MS = 1_500;
 
 export function ReconnectingBar() {
@@ -14,7 +14,7 @@ export function ReconnectingBar() {
     return () => clearTimeout(timer);
   }, [isLost]);
   return (
-    // Above the page and not in it: nothing moves when it comes and goes.
+    // The bar is above the page, so the page does not move when the bar appears.
     <div
       role="status"
       className={

@@ -24,7 +24,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
       className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex"
     >
       <Brand />
-      {/* Operators have more pages than a low window has room for. */}
+      {/* Operators have more pages than fit into a low window. */}
       <div ref={list} className="-mx-3 min-h-0 grow overflow-y-auto px-3 pb-2">
         <Group title={frameTexts.create} places={CREATE} />
         <Group title={frameTexts.library} places={LIBRARY} />
@@ -59,7 +59,7 @@ function Entry({ place }: { place: Place }) {
   return (
     <Link
       to={place.to}
-      // The overview is above the other pages of operators.
+      // The overview is above the other operator pages.
       activeOptions={{ exact: place.to === "/operate" }}
       className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}

@@ -7,7 +7,7 @@ import { frameTexts } from "@/texts/frame";
 
 const numbers = new Intl.NumberFormat("en");
 
-/** What can be spent and what is held. A change shows where it happens, for a moment. */
+/** Available and held tokens. A change is shown for a moment. */
 export function WalletBox() {
   const wallet = useQuery(walletQuery);
   const balance = wallet.data?.balance;

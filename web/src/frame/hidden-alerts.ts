@@ -1,4 +1,4 @@
-// The alerts that this tab does not show any more. An alert that ended and starts again is a new one.
+// Alerts that the user hid in this tab. An alert that ended and starts again is a new one.
 interface Named {
   code: string;
   subject: string;
@@ -26,7 +26,7 @@ export function readHidden(): ReadonlySet<string> {
   }
 }
 
-/** Replaces what was hidden before: alerts that ended need no place. */
+/** Replaces the earlier list, so alerts that ended take no space. */
 export function writeHidden(alerts: readonly Named[]): ReadonlySet<string> {
   const names = alerts.map(nameOf);
   sessionStorage.setItem(KEY, JSON.stringify(names));

@@ -50,9 +50,9 @@ export interface Place {
     | "/operate/health";
   label: string;
   icon: LucideIcon;
-  /** The second key after G; pages that are opened seldom have none. */
+  /** The second key after G. Pages that are opened seldom have none. */
   key?: string;
-  /** A tenant admin sees the page, with what is of the own tenant. */
+  /** A tenant admin sees the page with the data of the own tenant. */
   isForTenantAdmins?: boolean;
 }
 
@@ -66,14 +66,14 @@ export const LIBRARY: readonly Place[] = [
   { to: "/runs", label: frameTexts.runs, icon: GitFork, key: "r" },
 ];
 export const ACCOUNT: Place = { to: "/account", label: frameTexts.account, icon: UserRound, key: "a" };
-/** The first one is the page itself. */
+/** The first path is the page itself. */
 export const ACCOUNT_SECTIONS = [
   { tab: "keys", label: accountTexts.keys },
   { tab: "security", label: accountTexts.security },
   { tab: "appearance", label: accountTexts.appearance },
 ] as const;
 export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];
-/** For operators and viewers; tenant admins see some of them. */
+/** Pages for operators and viewers. Tenant admins see some of them. */
 export const OPERATE: readonly Place[] = [
   { to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" },
   { to: "/operate/jobs", label: operateTexts.jobs, icon: ListTree, key: "q" },
@@ -96,7 +96,7 @@ export function seesOperate(role: Me["role"]): boolean {
   return role === "operator" || role === "viewer";
 }
 
-/** The pages of operators that a role may open. */
+/** The operator pages that a role may open. */
 export function operatePlaces(role: Me["role"] | undefined): readonly Place[] {
   if (role !== undefined && seesOperate(role)) return OPERATE;
   return role === "tenant_admin" ? OPERATE.filter((place) => place.isForTenantAdmins) : [];

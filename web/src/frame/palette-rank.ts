@@ -1,6 +1,6 @@
-// How well an entry of the command palette fits what was typed. Pure.
+// Ranks entries of the command palette by how well they match the typed text. Pure.
 
-/** 0: not at all. Every word must be in it; letters that are only scattered over it do not count. */
+/** 0 means no match. The entry must contain every word; scattered letters do not count. */
 export function rankOf(entry: string, typed: string, keywords: readonly string[] = []): number {
   const text = [entry, ...keywords].join(" ").toLowerCase();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-// The routes that pages hang below: with the frame for people who are signed in, or without.
+// Parent routes of pages: with the frame for signed-in users, or without it.
 import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { hasStatus } from "@/api/problems";
@@ -15,14 +15,14 @@ export const homeRoute = createRoute({
   },
 });
 
-/** Every other path. With the frame, from which people find their way back. */
+/** Matches every other path. It keeps the frame, so people find their way back. */
 export const otherRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "$",
   component: NotFound,
 });
 
-/** The pages of operators. Other users see a message; the API refuses them in any case. */
+/** Operator pages. Other users see a message, and the API refuses their requests in any case. */
 export const operatorRoute = createRoute({
   getParentRoute: () => framedRoute,
   id: "operator",

@@ -1,4 +1,4 @@
-// Says so when tokens come back, whatever page is open.
+// Notifies the user of returned tokens on any page.
 import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { useCallback } from "react";
 import { api, data } from "@/api/client";
@@ -30,7 +30,7 @@ export function useRefundNews(): void {
       (event: JobEvent) => {
         const status = event.to_status;
         if (status !== "failed" && status !== "expired" && status !== "canceled") return;
-        // A hidden tab would only repeat it.
+        // A hidden tab would repeat the message of the visible one.
         if (document.visibilityState === "visible") void notifyOfRefund(event.job_id, frameTexts.cameBackFrom[status]);
       },
       [notifyOfRefund],
@@ -38,7 +38,7 @@ export function useRefundNews(): void {
   );
 }
 
-/** The amount that the wallet got back for a job. The price of the job can be higher: a canceled job may have spent tokens. */
+/** Tokens that the wallet got back for a job. A canceled job may have spent some, so this can be less than its price. */
 async function refundOf(id: string): Promise<number> {
   const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: NEWEST } } })).catch(
     () => null,

@@ -1,4 +1,4 @@
-// The keys of the whole application. They are off while a user types.
+// Keyboard shortcuts of the whole application. They are off while a user types.
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { usePlaces } from "./usePlaces";

@@ -5,7 +5,7 @@ import { Reading } from "./Reading";
 
 const LONG_TEXT = 80;
 
-/** What a task returned: a text to read, a table, or named values. */
+/** Result of a task: a text, a table, or named values. */
 export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: boolean }) {
   switch (answer.form) {
     case "text":

@@ -1,7 +1,7 @@
 import { useId, useMemo } from "react";
 import { ART_HEIGHT, ART_WIDTH, artOf } from "./landscape";
 
-/** In the place of an image that does not exist. */
+/** Placeholder for an image that does not exist. */
 export function Art({ name, className }: { name: string; className?: string }) {
   const art = useMemo(() => artOf(name), [name]);
   const sky = useId();

@@ -6,15 +6,15 @@ import { type List, rememberedSearch } from "./list-search";
 interface Props {
   to: List;
   label: string;
-  /** What else is above the title, such as a badge. */
+  /** Other content above the title, such as a badge. */
   children?: ReactNode;
 }
 
-/** From the page of one thing to its list, with the filters that the list had. */
+/** Link from the page of one thing to its list, with the filters that the list had. */
 export function BackLink({ to, label, children }: Props) {
   return (
     <span className="flex flex-wrap items-center gap-x-3 gap-y-1">
-      {/* Each list reads its own parameters, and leaves out what makes no sense to it. */}
+      {/* Each list reads its own parameters and ignores invalid values. */}
       <Link
         to={to}
         search={rememberedSearch(to) as never}

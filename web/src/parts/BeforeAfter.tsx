@@ -11,7 +11,7 @@ import { Zoom } from "./player/Zoom";
 interface Props {
   before: Media;
   after: Media;
-  /** Plays by itself, silently, in a loop and without controls: for examples. */
+  /** Plays automatically, silently, in a loop and without controls, for examples. */
   isExample?: boolean;
   maxHeight?: string;
 }
@@ -143,7 +143,7 @@ function Tag({ side, isShown, children }: { side: "left" | "right"; isShown: boo
   );
 }
 
-/** Null where the key does not move it. */
+/** null if the key does not move the divider. */
 export function moved(share: number, key: string, isLarge: boolean): number | null {
   const step = isLarge ? LARGE_STEP : STEP;
   switch (key) {

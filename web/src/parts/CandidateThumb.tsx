@@ -6,7 +6,7 @@ import { stillOf } from "./shown";
 
 type Files = Pick<Schemas["Candidate"], "file" | "thumbnail">;
 
-/** The small image of a candidate; the large one until there is a small one. */
+/** The thumbnail of a candidate; the full image until the thumbnail exists. */
 export function thumbOf({ file, thumbnail }: Files): string | null {
   return thumbnail?.url ?? (file ? stillOf(file, "small") : null);
 }

@@ -5,22 +5,22 @@ import { commonTexts } from "@/texts/common";
 
 interface Props {
   title: string;
-  /** What will happen. */
+  /** Consequence of the action. */
   text: ReactNode;
-  /** The word on the button that does it. */
+  /** Text of the button that acts. */
   action: string;
-  /** The word on the button that leaves everything as it is. */
+  /** Text of the button that cancels. */
   keep?: string;
   danger?: boolean;
   busy: boolean;
-  /** Why it was refused. */
+  /** The refusal of the last attempt. */
   error?: Error | null;
   onConfirm: () => void;
   onClose: () => void;
   children?: ReactNode;
 }
 
-/** Asks before something is done, and shows a refusal where the question was. */
+/** Asks before an action and shows a refusal in the same place. */
 export function ConfirmDialog({
   title,
   text,

@@ -7,14 +7,14 @@ import { useSaveFile } from "./useSaveFile";
 
 type Props = { job: Job } & Pick<ComponentProps<typeof Button>, "look" | "size" | "className">;
 
-/** Saves what a job made: its file, or all its files as a zip. */
+/** Downloads the result of a job: its file, or all its files as a zip. */
 export function DownloadButton({ job, size = "m", ...style }: Props) {
   const outputs = job.outputs ?? [];
   const [first] = outputs;
   const save = useSaveFile();
   const isOne = outputs.length === 1 && first?.url;
   const url = isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`;
-  // A browser saves what a link of ours leads to. What is in a bucket elsewhere it would show instead.
+  // A browser saves the target of a link at our origin. A file in a bucket elsewhere would open instead.
   const isHere = new URL(url, window.location.origin).origin === window.location.origin;
   const onClick = (event: MouseEvent) => {
     if (isHere || !isOne) return;

@@ -4,14 +4,14 @@ import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import type { WorkersSearch } from "@/parts/worker/views";
 
 type Props = {
-  /** Where it leads, in words: a number alone says nothing to a screen reader. */
+  /** Target of the link in words, because a number alone says nothing to a screen reader. */
   label: string;
   children: string;
-  /** The whole panel can be pressed; there is one such link in a panel. */
+  /** The whole panel is clickable. A panel has at most one such link. */
   isWhole?: boolean;
 } & ({ to: "/operate/jobs"; search: AllJobsSearch } | { to: "/operate/workers"; search: WorkersSearch });
 
-/** A figure that leads to the list behind it. */
+/** A figure that links to its list. */
 export function FigureLink({ label, children, isWhole = false, ...place }: Props) {
   const look = isWhole
     ? "after:absolute after:inset-0 after:rounded-m hover:underline"

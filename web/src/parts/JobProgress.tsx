@@ -6,12 +6,12 @@ import { type Stage, stagesOf } from "./job/stages";
 
 interface Props {
   job: Job;
-  /** Whether it makes images; other work is not called rendering. */
+  /** Whether the job makes images. Other work is not called rendering. */
   isMedia: boolean;
   now: number;
 }
 
-/** The four stages of a job that is not finished, each with how long it took. */
+/** The four stages of an unfinished job, each with its duration. */
 export function JobProgress({ job, isMedia, now }: Props) {
   return (
     <ol aria-label={jobTexts.stagesLabel} className="num">

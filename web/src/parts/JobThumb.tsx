@@ -8,7 +8,10 @@ import { useLessMotion } from "./useLessMotion";
 
 const ICONS = { image: ImageIcon, video: Clapperboard, audio: AudioLines, text: FileText, other: FileText };
 
-/** A small image of what a job made, or works on until then. Clips play under the pointer, unless the system asks for less motion. */
+/**
+ * A small image of the job's result, or of its input until then. Clips play under the pointer, unless the system asks
+ * for less motion.
+ */
 export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "medium" | "status" | "kind"> }) {
   const [isOver, setOver] = useState(false);
   const wantsLessMotion = useLessMotion();
@@ -32,7 +35,7 @@ export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "
           className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")}
         />
       ) : file?.url && kindOf(file.mime_type) === "video" ? (
-        // Where no posters are made, the browser's first frame.
+        // Without posters, the browser shows the first frame.
         <video
           src={`${file.url}#t=0.1`}
           muted

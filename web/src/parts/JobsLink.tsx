@@ -5,7 +5,7 @@ import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 
-/** To the jobs of a thing, in the list of all tenants. An admin of a tenant does not see that list. */
+/** Link to the jobs of a thing, in the list of all tenants. Tenant admins cannot open that list. */
 export function JobsLink({ search, size = "m" }: { search: AllJobsSearch; size?: "s" | "m" }) {
   const { me } = useRole();
   if (!me || me.role === "tenant_admin") return null;

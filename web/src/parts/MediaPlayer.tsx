@@ -17,7 +17,7 @@ interface Props {
   loop?: boolean;
 }
 
-/** One file: a video with controls, an image to look at closely, a sound, a text. Anything else is a sentence. */
+/** One file: a video with controls, an image with zoom, a sound or a text. Other files are described in a sentence. */
 export function MediaPlayer({ media, maxHeight, loop = true }: Props) {
   switch (media.kind) {
     case "video":

@@ -1,6 +1,6 @@
 import { ArrowUp } from "lucide-react";
 
-/** New rows say that they are there; they push nothing away from under the reader's eyes. */
+/** Announces new rows. They move nothing that the user reads. */
 export function NewRowsButton({ count, label, onShow }: { count: number; label: string; onShow: () => void }) {
   return (
     <div role="status" className="pointer-events-none sticky top-14 z-10 flex h-0 justify-center">

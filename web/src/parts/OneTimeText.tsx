@@ -1,7 +1,7 @@
 import { CopyButton } from "@/design";
 import { commonTexts } from "@/texts/common";
 
-/** A link or a password that is shown once, ready to copy. */
+/** A link or a password that is shown once, with a copy button. */
 export function OneTimeText({ label, text }: { label: string; text: string }) {
   return (
     <div className="grid gap-1.5">

@@ -9,11 +9,11 @@ interface Props<Row> {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => Key;
   label: string;
-  /** In the place of the table while there are no rows. */
+  /** Replaces the table while there are no rows. */
   empty: ReactNode;
 }
 
-/** A list that is read page by page: its rows, or why there are none. */
+/** A table of a paged query: its rows, or the reason why there are none. */
 export function PagedTable<Row>({ query, columns, rowKey, label, empty }: Props<Row>) {
   const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
   if (query.isError && rows.length === 0)

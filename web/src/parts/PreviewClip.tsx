@@ -9,8 +9,10 @@ interface Props {
   className?: string;
 }
 
-/** A silent clip above its poster. It is loaded when it is first played, and seen once it moves. Where the system asks for
- * less motion, only the poster is shown. */
+/**
+ * A silent clip above its poster. It loads when it first plays and appears once it moves. If the system asks for less
+ * motion, only the poster is shown.
+ */
 export function PreviewClip({ url, isPlaying, className }: Props) {
   const video = useRef<HTMLVideoElement>(null);
   const [isMoving, setMoving] = useState(false);

@@ -7,11 +7,11 @@ import { problemTexts } from "@/texts/problems";
 interface Props {
   error: unknown;
   onRetry?: () => void;
-  /** It is all there is on the page, so its title is the page's. */
+  /** The page shows nothing else, so this title is the title of the page. */
   isPage?: boolean;
 }
 
-/** An error in the place of what it concerns: what happened, what to do, and the request id to quote. */
+/** Shows an error in the place of the missing content: the cause, the next step, and the request id. */
 export function ProblemPanel({ error, onRetry, isPage = false }: Props) {
   const problem = error instanceof ApiError ? error.problem : null;
   const title = problem?.title ?? problemTexts.somethingFailed;

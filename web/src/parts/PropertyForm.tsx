@@ -5,19 +5,19 @@ import { type FileValue, UploadField } from "./UploadField";
 import { acceptanceOf, type InstallationLimits } from "./upload/acceptance";
 
 interface Props {
-  /** Unlike that of every other form. */
+  /** Prefix of ids. It must differ from that of every other form. */
   name: string;
   properties: readonly Property[];
   values: FormValues;
   onChange: (key: string, value: FormValue) => void;
-  /** By key: what the page or the server found wrong. */
+  /** Problems by key, found by the page or the server. */
   problems: Record<string, string>;
-  /** What the installation takes of any file. */
+  /** Limits of this installation for any file. */
   limits?: InstallationLimits;
   onPending: (key: string, uploading: Promise<FileValue> | null) => void;
 }
 
-/** A form made from what a workflow lets people set. */
+/** A form for the properties of a workflow. */
 export function PropertyForm({ name, properties, values, onChange, problems, limits, onPending }: Props) {
   return properties.map((property) => {
     const { key, type } = property;

@@ -1,7 +1,7 @@
 import { CopyButton } from "@/design";
 import { mediaTexts } from "@/texts/media";
 
-/** A text to read, with a button to copy it. */
+/** A text with a copy button. */
 export function Reading({ text }: { text: string }) {
   return (
     <div className="relative rounded-m border bg-bg p-5 pr-14">

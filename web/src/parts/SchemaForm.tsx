@@ -9,16 +9,16 @@ import { type PlainValue, titled } from "./form/values";
 
 interface Props {
   schema: Schema;
-  /** Where references lead to. */
+  /** Schema that contains the targets of references. */
   root?: Schema;
   path?: Path;
   value: Json;
   onChange: (path: Path, value: Json | undefined) => void;
-  /** By path, joined with points. */
+  /** Problems by path, joined with points. */
   problems: Record<string, string>;
 }
 
-// A form with more fields than this shows those that are not needed only when they are asked for.
+// A form with more fields than this hides its optional fields until the user opens them.
 const MOST_AT_ONCE = 5;
 
 /** A form from a JSON schema. */
@@ -55,7 +55,7 @@ function labelOf({ name, schema }: SchemaField): string {
   return schema.title && !/[a-z][A-Z]/.test(schema.title) ? titled(schema.title) : titled(name);
 }
 
-/** The kinds whose value may come from a variable, too, where there are any. */
+/** Kinds of fields whose value may also be a variable. */
 const PLAIN: readonly string[] = ["number", "boolean", "choice"];
 
 function One(props: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {

@@ -9,11 +9,11 @@ interface Props {
   label: string;
   value: string;
   onChange: (value: string) => void;
-  /** Its width, where the default does not fit. */
+  /** Width, if the default does not fit. */
   className?: string;
 }
 
-/** Searches when the user pauses; `/` leads here. */
+/** Searches when the user pauses. `/` focuses it. */
 export function SearchField({ label, value, onChange, className = "min-w-52 grow basis-full lg:basis-64" }: Props) {
   const [typed, setTyped] = useState(value);
   const input = useRef<HTMLInputElement>(null);

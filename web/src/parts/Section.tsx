@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 
 interface Props {
   title: string;
-  /** A table is a region of its own, with the same name. */
+  /** A table is a region of its own with the same name. */
   hasTable?: boolean;
   /** Buttons beside the title. */
   actions?: ReactNode;

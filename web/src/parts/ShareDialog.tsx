@@ -9,7 +9,7 @@ import { shareLinksQuery, useCreateLink } from "./share/shares";
 
 interface Props {
   jobId: string;
-  /** Whether there is something to compare the result with. */
+  /** Whether there is an input to compare the result with. */
   hasInput: boolean;
   hasPrompt: boolean;
   onClose: () => void;
@@ -17,7 +17,7 @@ interface Props {
 type Days = keyof typeof shareTexts.days;
 const DAYS = Object.entries(shareTexts.days).map(([value, label]) => ({ value: value as Days, label }));
 
-/** Makes, lists and revokes public links to a result. */
+/** Creates, lists and revokes public links to a result. */
 export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
   const [days, setDays] = useState<Days>("30");
   const [showsInput, setShowsInput] = useState(true);

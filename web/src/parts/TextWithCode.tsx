@@ -1,6 +1,6 @@
 import { Fragment } from "react";
 
-/** A text of the server that marks commands and settings with backticks, as in its documentation. */
+/** A text of the server. Backticks mark commands and settings, as in its documentation. */
 export function TextWithCode({ text }: { text: string }) {
   // Every second part was between backticks.
   return text

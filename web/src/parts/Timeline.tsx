@@ -12,7 +12,7 @@ const DOTS: Record<Tone, string> = {
 };
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
-/** What happened to a job, oldest first. */
+/** History of a job, oldest first. */
 export function Timeline({ events }: { events: readonly JobEvent[] | undefined }) {
   if (events === undefined) {
     return (

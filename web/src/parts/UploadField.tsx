@@ -13,11 +13,11 @@ import { type FileValue, useUpload } from "./upload/useUpload";
 
 export type { FileValue } from "./upload/useUpload";
 
-// Nothing is played before a file is chosen.
+// The player is not needed before the user chooses a file.
 const MediaPlayer = lazy(async () => ({ default: (await import("./MediaPlayer")).MediaPlayer }));
 
 interface Props {
-  /** Unlike that of every other field, also on other pages: a file whose upload is not done is found again by it. */
+  /** Name of the field. It must be unique, also on other pages, because it finds a file whose upload is not done. */
   name: string;
   label: string;
   hint?: string;
@@ -27,11 +27,11 @@ interface Props {
   value: FileValue | null;
   onChange: (value: FileValue | null) => void;
   onPending?: (uploading: Promise<FileValue> | null) => void;
-  /** The main one of its page: it takes what is dropped or pasted anywhere. */
+  /** The main field of its page takes files that are dropped or pasted anywhere. */
   isMain?: boolean;
 }
 
-/** A file that is uploaded straight to storage as soon as it is chosen. */
+/** A file that uploads straight to storage as soon as the user chooses it. */
 export function UploadField({
   name,
   label,
@@ -126,12 +126,12 @@ function Input({
       type="file"
       accept={accept}
       {...useFieldProps()}
-      // The button in the field is what the keyboard reaches.
+      // Keyboard users reach the button in the field.
       tabIndex={-1}
       className="sr-only"
       onChange={(event) => {
         const file = event.target.files?.[0];
-        // The same file may be chosen again.
+        // The user may choose the same file again.
         event.target.value = "";
         if (file !== undefined) onFile(file);
       }}

@@ -2,14 +2,14 @@ import type { Effect } from "@/api/types";
 import { classes } from "@/design/classes";
 import { type Readiness, waitLine } from "./effects";
 
-// A shape of its own each, for people who do not see the colour.
+// Each has its own shape, for people who cannot see the colour.
 const MARKS: Record<Readiness, string> = {
   ready: "bg-ok",
   waits: "border-[1.5px] border-warn",
   unavailable: "rounded-[1px]! bg-muted",
 };
 
-/** What a job may expect now. */
+/** Expected waiting time of a job. */
 export function WaitText({ effect, className }: { effect: Effect; className?: string }) {
   const { text, readiness } = waitLine(effect);
   return (

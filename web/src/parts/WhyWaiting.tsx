@@ -1,7 +1,7 @@
 import { Hourglass } from "lucide-react";
 import type { Schemas } from "@/api/types";
 
-/** Why a job is not running yet, in the sentence of the API. */
+/** The reason why a job is not running yet, in the sentence of the API. */
 export function WhyWaiting({ reason }: { reason: Schemas["WhyWaiting"] | null | undefined }) {
   if (!reason) return null;
   return (

@@ -1,4 +1,4 @@
-// Who did something, in words. Pure.
+// Names the user or process that acted. Pure.
 import { commonTexts } from "@/texts/common";
 
 interface Acted {
@@ -6,10 +6,10 @@ interface Acted {
   actor_email?: string | null;
 }
 
-// What replaces the e-mail address of a user who is deleted.
+// The server replaces the e-mail address of a deleted user by this.
 const DELETED = /^deleted-[0-9a-f-]{30}([0-9a-f]{6})@users\.invalid$/;
 
-/** The e-mail address of a user; the end of the id of a user who was deleted; otherwise what acted. */
+/** The e-mail address of a user; for a deleted user the end of the id; otherwise the process that acted. */
 export function actorName({ actor, actor_email }: Acted): string {
   return actor_email ? nameOfUser(actor_email) : (commonTexts.actors[actor] ?? actor);
 }

@@ -1,4 +1,4 @@
-// Actors, and what each of the things that they can make takes. Pure.
+// Actors, and the payloads of the things that they can make. Pure.
 import type { Schemas } from "@/api/types";
 import { taskTexts } from "@/texts/tasks";
 import type { Json, Schema } from "./form/schema";
@@ -8,7 +8,9 @@ export type Actor = Schemas["ActorInfo"];
 export type Variant = Schemas["ActorVariant"];
 export type Payload = { [name: string]: Json };
 
-/** The one that is asked for by title, the one that such a payload is of, or the first that needs nothing but a prompt. */
+/**
+ * The requested form by title, otherwise the form of this payload, otherwise the first form that needs only a prompt.
+ */
 export function variantOf(actor: Actor, title: string | undefined, payload: Payload | null): Variant | null {
   const variants = actor.variants ?? [];
   const isOf = (variant: Variant) =>
@@ -27,13 +29,13 @@ function needsParameters(variant: Variant): boolean {
   return (parameters?.required ?? []).length > 0;
 }
 
-/** What it takes; null where it does not say, and its payload is written as JSON. */
+/** Schema of the payload; null if it is unknown, and the user writes the payload as JSON. */
 export function schemaOf(actor: Actor, variant: Variant | null): Schema | null {
   const schema = (variant?.payload_schema ?? actor.payload_schema) as Schema;
   return Object.keys(schema.properties ?? {}).length > 0 ? schema : null;
 }
 
-/** "lightbox: txt2img" as "Text to image · Lightbox". */
+/** "lightbox: txt2img" becomes "Text to image · Lightbox". */
 export function variantLabel(title: string): string {
   const [provider = "", action = ""] = title.split(": ");
   return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)]

@@ -1,13 +1,13 @@
-// Numbers of bytes as people write and read them. Pure.
+// Reads and writes numbers of bytes for people. Pure.
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
 const STEP = 1000;
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-/** 0 B, 1.5 kB, 20 GB. */
+/** Formats bytes: 0 B, 1.5 kB, 20 GB. */
 export function formatBytes(bytes: number): string {
   let size = bytes;
   let unit = 0;
-  // 999.95 kB would read 1,000 kB.
+  // 999.95 kB would round to 1,000 kB.
   while (size >= STEP - 0.05 && unit < UNITS.length - 1) {
     size /= STEP;
     unit += 1;
@@ -15,7 +15,7 @@ export function formatBytes(bytes: number): string {
   return `${numbers.format(size)} ${UNITS[unit]}`;
 }
 
-/** `20 GB`, `1.5kb` or `1000` as a number of bytes; null if it is none of these. Also units of 1024: `1 GiB`. */
+/** `20 GB`, `1.5kb` or `1000` as a number of bytes; null for other texts. Units of 1024 work too: `1 GiB`. */
 export function parseBytes(text: string): number | null {
   const found = /^\s*(\d+(?:[.,]\d+)?)\s*([kmgtp]?)(i?)b?\s*$/i.exec(text);
   if (found === null) return null;

@@ -1,9 +1,9 @@
-// An effect as its card and its page show it. Pure.
+// Texts and media of an effect for its card and its page. Pure.
 import type { Effect, Shown } from "@/api/types";
 import { effectTexts } from "@/texts/effects";
 import type { Media } from "./media";
 
-/** What a card shows: "Video", "Image", or "Text to image" where nothing is uploaded. */
+/** Label of a card: "Video", "Image", or "Text to image" if the effect needs no upload. */
 export function kindName(effect: Effect): string {
   const made = effect.output.type;
   const name = effectTexts.kinds[made] ?? made;
@@ -15,12 +15,12 @@ export type Readiness = "ready" | "waits" | "unavailable";
 
 export interface WaitLine {
   text: string;
-  /** The whole sentence, where there is room for it. */
+  /** The whole sentence, for places with enough room. */
   sentence?: string;
   readiness: Readiness;
 }
 
-/** What a job may expect now, in a few words. */
+/** Expected waiting time in a few words. */
 export function waitLine(effect: Effect): WaitLine {
   const wait = effect.wait;
   if (!effect.is_available || wait?.code === "off") return { text: effectTexts.off, readiness: "unavailable" };
@@ -49,7 +49,7 @@ export function waitLine(effect: Effect): WaitLine {
   }
 }
 
-/** Estimated times, rounded: 8 s, 25 s, 2 min, 1 h. */
+/** Rounds estimated times: 8 s, 25 s, 2 min, 1 h. */
 export function roughly(seconds: number): string {
   if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 55) return `${Math.ceil(seconds / 5) * 5} s`;
@@ -57,7 +57,7 @@ export function roughly(seconds: number): string {
   return `${Math.max(1, Math.round(seconds / 3600))} h`;
 }
 
-/** The part of a preview that is large enough for an effect's page; null while it is being made. */
+/** The preview in the size of an effect's page; null while it is being made. */
 export function exampleMedia(shown: Shown | null | undefined, name: string): Media | null {
   if (!shown) return null;
   const size = { width: shown.width, height: shown.height, name };
@@ -67,7 +67,7 @@ export function exampleMedia(shown: Shown | null | undefined, name: string): Med
   return image ? { kind: "image", url: image, ...size } : null;
 }
 
-/** Names and descriptions with every word of the search in them, in any order. */
+/** Effects whose name and description contain every word of the search, in any order. */
 export function matches(effect: Effect, search: string): boolean {
   const text = `${effect.name} ${effect.category ?? ""} ${effect.description} ${kindName(effect)}`.toLowerCase();
   return search
@@ -76,7 +76,7 @@ export function matches(effect: Effect, search: string): boolean {
     .every((word) => text.includes(word));
 }
 
-/** Each once, in the order of the alphabet. */
+/** Each category once, in alphabetical order. */
 export function categoriesOf(effects: readonly Effect[]): string[] {
   return [...new Set(effects.map((effect) => effect.category ?? "").filter((name) => name !== ""))].sort((a, b) =>
     a.localeCompare(b),

@@ -1,4 +1,4 @@
-// A quiet landscape made from a name, for what has no image yet. The same name gives the same one. Pure.
+// A quiet landscape for things without an image. The same name gives the same landscape. Pure.
 export interface Art {
   sky: [string, string];
   sun: { x: number; y: number; radius: number; color: string };
@@ -46,7 +46,7 @@ function color(lightness: number, chroma: number, hue: number): string {
   return `oklch(${lightness.toFixed(3)} ${chroma.toFixed(3)} ${(((hue % 360) + 360) % 360).toFixed(1)})`;
 }
 
-/** Numbers from 0 to 1 that look random: FNV-1a, then mulberry32. */
+/** Pseudo-random numbers from 0 to 1: FNV-1a, then mulberry32. */
 function seeded(name: string): () => number {
   let state = 2166136261;
   for (const character of name) state = Math.imul(state ^ character.codePointAt(0)!, 16777619);

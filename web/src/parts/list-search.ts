@@ -1,4 +1,4 @@
-// The filters with which each list was seen last in this tab, for the way back from the page of one thing.
+// The last filters of each list in this tab, for the way back from the page of one thing.
 export const LISTS = [
   "/operate/jobs",
   "/operate/workers",
@@ -14,10 +14,10 @@ export type List = (typeof LISTS)[number];
 
 type Search = Record<string, unknown>;
 
-// Parameters that open a dialog. The way back leads to the list alone.
+// Parameters that open a dialog. The link back leaves them out.
 const DIALOGS = ["new", "start"];
 
-/** Called for every page that is opened; other pages than lists are ignored. */
+/** Runs for every opened page. Pages that are not lists are ignored. */
 export function rememberList(pathname: string, search: Search, storage: Storage = sessionStorage): void {
   const list = LISTS.find((each) => each === pathname);
   if (list === undefined) return;
@@ -27,7 +27,7 @@ export function rememberList(pathname: string, search: Search, storage: Storage 
   try {
     storage.setItem(keyOf(list), JSON.stringify(kept));
   } catch {
-    // Full, or refused by the browser: the way back leads to the whole list.
+    // The storage is full or forbidden, so the link back opens the whole list.
   }
 }
 

@@ -1,13 +1,13 @@
-// Times as a form has them and as the URL and the API have them. Pure.
+// Converts times between form, URL and API. Pure.
 
-/** A time as `<input type="datetime-local">` has it, in the reader's zone. */
+/** A time for `<input type="datetime-local">`, in the reader's zone. */
 export function localOf(utc: string | undefined): string {
   if (utc === undefined) return "";
   const at = new Date(utc);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/** What the input has, or a time in the URL, as a time in UTC; undefined if it is none. */
+/** Converts the text of the input, or a time in the URL, to UTC; undefined for an invalid one. */
 export function utcOf(text: string): string | undefined {
   const at = new Date(text);
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();

@@ -1,4 +1,4 @@
-// Files as players and lists show them. Pure.
+// Files in the form that players and lists need. Pure.
 export type FileKind = "image" | "video" | "audio";
 export type MediaKind = FileKind | "text" | "other";
 
@@ -19,7 +19,7 @@ export interface Media {
   height?: number | null;
 }
 
-/** What the API returns of an input or an output, as far as a player needs it. */
+/** The parts of an input or output in the API that a player needs. */
 export interface ShownFile {
   url?: string | null;
   name?: string;
@@ -40,7 +40,7 @@ export function kindOf(mimeType: string): MediaKind {
   return mimeType.startsWith("application/json") ? "text" : "other";
 }
 
-/** Null where there is nothing to read, for example because the file was deleted. */
+/** null if the file is unreadable, for example because it was deleted. */
 export function mediaOf(file: ShownFile): Media | null {
   if (!file.url) return null;
   return {
@@ -53,14 +53,14 @@ export function mediaOf(file: ShownFile): Media | null {
   };
 }
 
-/** Width by height of the box that a medium is in. It is the same before and after it has loaded. */
+/** Width by height of the box of a medium. It is the same before and after loading. */
 export function ratioOf(...media: ({ width?: number | null; height?: number | null } | null | undefined)[]): number {
   const known = media.find((each) => each?.width && each.height);
   if (!known?.width || !known.height) return DEFAULT_RATIO;
   return Math.min(FLATTEST, Math.max(TALLEST, known.width / known.height));
 }
 
-/** 0:07, 1:02, 1:00:05. */
+/** Formats a position: 0:07, 1:02, 1:00:05. */
 export function clock(seconds: number): string {
   const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
   const two = (value: number) => String(value).padStart(2, "0");

@@ -1,4 +1,4 @@
-// Short messages at the edge of the window, after something was done. Their code comes with the first one.
+// Short messages at the edge of the window after an action. Their code loads with the first message.
 import type { ExternalToast } from "sonner";
 import { ApiError, explain } from "@/api/problems";
 import { copyText } from "@/design/copy";
@@ -6,7 +6,7 @@ import { problemTexts } from "@/texts/problems";
 
 let show: () => void = () => undefined;
 
-/** What puts the place for messages into the page; set by the frame of the application. */
+/** Function that adds the area for messages to the page. The frame of the application sets it. */
 export function onFirstMessage(callback: () => void): void {
   show = callback;
 }
@@ -24,7 +24,7 @@ export async function notifyDone(text: string, options?: ExternalToast): Promise
   (await toast()).success(text, options);
 }
 
-/** What was refused or failed, in one sentence. A failure of the server comes with the request id, to quote it. */
+/** Describes a refusal or a failure in one sentence. A server error includes the request id. */
 export async function notifyError(error: unknown, options?: ExternalToast): Promise<void> {
   const id = error instanceof ApiError && error.status >= 500 ? error.problem.request_id : null;
   const action = id ? { label: problemTexts.copyRequestId, onClick: () => void copyText(id) } : undefined;

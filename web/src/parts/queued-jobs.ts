@@ -1,14 +1,14 @@
-// How many jobs wait, as far as the server counts them. Pure.
+// Number of waiting jobs, within the limit of the server's count. Pure.
 import type { Schemas } from "@/api/types";
 
 type Queue = Pick<Schemas["WorkflowMetrics"], "queued" | "delayed">;
 
-/** The server counts no further for a workflow: this number means as many or more. */
+/** The server stops counting a workflow here, so this number means as many or more. */
 const MOST_COUNTED = 1000;
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Jobs of these workflows that wait, without those that are delayed: `12`, `1.2K`, or `1K+` if there may be more. */
+/** Waiting jobs of these workflows without delayed ones: `12`, `1.2K`, or `1K+` if there may be more. */
 export function queuedText(queues: readonly Queue[], sampled: number | null = null): string {
   const counted = queues.reduce((total, queue) => total + queue.queued, 0);
   if (!queues.some(isCutOff)) return compact.format(counted);

@@ -1,4 +1,4 @@
-// Pure.
+// Makes slugs. Pure.
 const LONGEST = 63;
 
 /** A slug for a name: `Acme Studios (EU)` becomes `acme-studios-eu`. */

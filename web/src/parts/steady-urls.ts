@@ -1,4 +1,4 @@
-// Signed URLs of candidates stay as they are until they expire, or the browser would load each image anew. Pure.
+// Keeps signed URLs of candidates until they expire, or the browser would load each image again. Pure.
 import type { Schemas } from "@/api/types";
 
 type Candidate = Schemas["Candidate"];

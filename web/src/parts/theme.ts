@@ -1,4 +1,4 @@
-// Light and dark by the system, unless a person chose one. Kept in this browser.
+// Light or dark theme: the choice of the system, unless the user chose one in this browser.
 import { useSyncExternalStore } from "react";
 
 export type Theme = "system" | "light" | "dark";
@@ -26,7 +26,7 @@ export function setTheme(next: Theme): void {
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // It holds until the page is closed.
+    // The choice lasts until the page closes.
   }
   applyTheme();
   for (const listener of listeners) listener();

@@ -7,12 +7,12 @@ const signed = new Intl.NumberFormat("en", { signDisplay: "exceptZero" });
 
 type JobPage = "/jobs/$id" | "/operate/jobs/$id";
 
-/** `jobPage`: where the reader sees the jobs, if anywhere. */
+/** `jobPage`: the page of jobs for this reader, if there is one. */
 export function transactionColumns(jobPage: JobPage | null): readonly Column<Transaction>[] {
   return [
     {
       name: walletTexts.what,
-      // The only column that gives way: the others never wrap, so that a phone need not scroll sideways.
+      // Only this column shrinks. The others never wrap, so a phone need not scroll sideways.
       className: "w-full max-w-0",
       cell: (row) => (
         <>
@@ -29,7 +29,7 @@ export function transactionColumns(jobPage: JobPage | null): readonly Column<Tra
       name: walletTexts.amount,
       right: true,
       className: "whitespace-nowrap",
-      // What a job spends was held before, so the balance does not change.
+      // The spent tokens were held before, so the balance does not change.
       cell: (row) =>
         row.amount === 0 ? (
           <span className="text-muted">{walletTexts.settled}</span>

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "react";
 
 const SHOWN_MS = 2_500;
 
-/** By how much a number has just changed; null a moment later. */
+/** Difference of a number that has just changed; null a moment later. */
 export function useDelta(value: number | undefined): number | null {
   const before = useRef(value);
   const [delta, setDelta] = useState<number | null>(null);

@@ -1,4 +1,4 @@
-// What a user has typed, kept until the tab is closed: a session that ends in the middle loses no form.
+// Keeps the typed values of a form until the tab closes, so the end of a session loses nothing.
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { keys } from "@/api/keys";
@@ -11,17 +11,20 @@ function read<Value>(key: string, initial: Value): Value {
     const kept = sessionStorage.getItem(PREFIX + key);
     return kept === null ? initial : (JSON.parse(kept) as Value);
   } catch {
-    return initial; // the browser keeps nothing for this page, or something else wrote there
+    return initial; // the browser forbids storage for this page, or the stored value is invalid
   }
 }
 
-/** Of one person: the next user of this tab does not find it. Like useState. `clear` forgets the draft, after it was sent. */
+/**
+ * A draft of one user, with the interface of useState. The next user of this tab cannot read it. `clear` forgets the
+ * draft after it was sent.
+ */
 export function useDraft<Value>(
   name: string,
   initial: Value,
 ): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
   const client = useQueryClient();
-  // Of when the form appeared: at the end of a session it is not known any more who it was.
+  // The user when the form was mounted. After the session ends, the user is unknown.
   const [user] = useState(() => client.getQueryData<Me>(keys.me)?.user_id ?? "");
   const key = `${user}:${name}`;
   const [value, setValue] = useState(() => read(key, initial));
@@ -29,7 +32,7 @@ export function useDraft<Value>(
     try {
       sessionStorage.setItem(PREFIX + key, JSON.stringify(value));
     } catch {
-      // Full, or not allowed: the form works without.
+      // The storage is full or forbidden. The form works without it.
     }
   }, [key, value]);
   const clear = useCallback(() => {

@@ -2,7 +2,7 @@ import { type RefObject, useEffect, useState } from "react";
 
 const coarse = window.matchMedia("(pointer: coarse)");
 
-/** On touch screens, where nothing hovers: whether most of it is in the middle of the window. */
+/** Whether most of the element is in the middle of the window, for touch screens without hover. */
 export function useInView(ref: RefObject<HTMLElement | null>): boolean {
   const [isInView, setInView] = useState(false);
   useEffect(() => {

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const asked = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Whether the system asks for less motion; it may change while the page is open. */
+/** Whether the system asks for less motion. It may change while the page is open. */
 export function useLessMotion(): boolean {
   return useSyncExternalStore(subscribe, () => asked.matches);
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The clock, for values that count; it stops while `isRunning` is false. */
+/** The clock for values that count. It stops while `isRunning` is false. */
 export function useNow(milliseconds: number, isRunning = true): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

@@ -2,7 +2,9 @@ import { useMutation } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { notifyError } from "./notify";
 
-/** For a file at another origin, where a link may only show it: asks for a URL at which the browser saves it. */
+/**
+ * Downloads a file from another origin, where a link may only open it: requests a URL that makes the browser save it.
+ */
 export function useSaveFile() {
   return useMutation({
     mutationFn: (fileId: string) =>

@@ -2,9 +2,9 @@ import { useMemo, useState } from "react";
 
 export interface Selection<Row> {
   ids: ReadonlySet<string>;
-  /** Those of them that are in the list, as they are now. */
+  /** The selected rows that are in the list, in their current state. */
   jobs: Row[];
-  /** Whether boxes are shown beside all rows: something is selected, or the user is about to select. */
+  /** Whether all rows show boxes: something is selected, or the user is about to select. */
   isOn: boolean;
   begin: () => void;
   toggle: (id: string) => void;
@@ -17,7 +17,7 @@ export function useSelection<Row extends { id: string }>(listed: readonly Row[])
   const [isBegun, setBegun] = useState(false);
   const jobs = useMemo(() => (ids.size === 0 ? [] : listed.filter((job) => ids.has(job.id))), [ids, listed]);
   return {
-    // What left the list, deleted or filtered out, is selected no more.
+    // Rows that left the list, deleted or filtered out, are no longer selected.
     ids: useMemo(() => new Set(jobs.map((job) => job.id)), [jobs]),
     jobs,
     isOn: isBegun || jobs.length > 0,

@@ -7,7 +7,7 @@ interface Signed {
 }
 const SPARE_MS = 60_000;
 
-/** Each answer of the API has new signed URLs. A player keeps the one it has until it expires, or it would begin anew. */
+/** Every response has new signed URLs. Keep the old one until it expires, or the player would restart. */
 export function useSteadyUrls<File extends Signed>(files: readonly File[]): File[] {
   const kept = useRef(new Map<string, File>());
   return files.map((file) => {

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** The title of the browser's tab. */
+/** Sets the title of the browser's tab. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Callsheet`;

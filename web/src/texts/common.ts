@@ -1,6 +1,6 @@
 import { choose } from "./plurals";
 
-/** Words of the design system, which are on every page. */
+/** Words of the design system. Every page contains them. */
 export const commonTexts = {
   required: "required",
   chosen: "chosen",
@@ -14,7 +14,7 @@ export const commonTexts = {
   copy: "Copy",
   never: "Never",
   none: "–",
-  /** What can act beside users, as the audit log and histories name it. */
+  /** Processes that can act beside users, as the audit log and histories name them. */
   actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<
     Record<string, string>
   >,

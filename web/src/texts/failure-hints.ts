@@ -1,4 +1,7 @@
-/** What happened and what an operator can do next, by the error type of a job. A test compares the types with those in `src/callsheet`. */
+/**
+ * The cause and the next step for an operator, by error type of a job. A test compares the types with those in
+ * `src/callsheet`.
+ */
 export const failureHints: Readonly<Record<string, string>> = {
   // Waiting, leases and deadlines
   queue_deadline:

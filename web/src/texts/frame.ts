@@ -54,7 +54,7 @@ export const paletteTexts = {
   openJob: (id: string) => `Open job ${id}`,
 };
 
-// As it is written on the keyboard of this computer.
+// The key as the keyboard of this computer shows it.
 export const COMMAND_KEY = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘ K" : "Ctrl K";
 
 export const keyTexts: readonly [string, string][] = [

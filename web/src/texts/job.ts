@@ -59,7 +59,7 @@ export const jobTexts = {
   keepRunning: "Keep it running",
   cancelNow: "Cancel the job",
   canceled: "The job was canceled.",
-  // Its end
+  // After the end
   failedTitle: "This job failed",
   expiredTitle: "This job ran out of time",
   canceledTitle: "This job was canceled",
@@ -100,7 +100,7 @@ export const jobTexts = {
   byOperator: "by an operator",
 };
 
-/** What a line of a job's history says, by the status that it led to. */
+/** Lines of a job's history, by the new status. */
 export const eventTexts = {
   created: (tokens: string | null) => (tokens === null ? "Accepted" : `Accepted, ${tokens} held`),
   queued: "Put into the queue",

@@ -37,7 +37,7 @@ export const jobsTexts = {
   loadingMore: "Loading more…",
   loadFailed: "More jobs could not be loaded.",
   end: (count: string) => `${counted(count, "job")}, all shown`,
-  // Empty
+  // Empty list
   emptyTitle: "Nothing here yet",
   emptyText: "Pick an effect, drop a clip, and watch it render. Your jobs and results are kept here.",
   emptyAction: "Browse effects",
@@ -49,7 +49,7 @@ export const jobsTexts = {
   selectAll: "Select all loaded",
   outputs: (count: number) => counted(count, "file"),
   held: (tokens: string) => `${tokens} held`,
-  // Actions on several
+  // Bulk actions
   selected: (count: number) => `${count} selected`,
   selectionBar: "Selected jobs",
   clearSelection: "Clear selection",

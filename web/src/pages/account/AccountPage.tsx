@@ -15,7 +15,7 @@ export function AccountPage() {
   const navigate = useNavigate({ from: "/account" });
   const me = useQuery(meQuery);
   return (
-    // No wider than a line of a list is read across.
+    // The width limit keeps the lines of a list readable.
     <div className="max-w-4xl 2xl:max-w-6xl">
       <PageHead title={accountTexts.title} text={me.data?.email} />
       <Tabs

@@ -5,9 +5,9 @@ import { keyTexts } from "@/texts/account";
 import { useRevokeKey } from "./useKeys";
 
 type Key = Schemas["Key"];
-// A phone shows it all in one column.
+// A phone shows these values in the first column.
 const WIDE = "max-md:hidden";
-// A tablet has the navigation beside the list.
+// A tablet has less room, because the navigation is beside the list.
 const WIDEST = "max-lg:hidden";
 
 export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {

@@ -1,7 +1,7 @@
 import { CopyButton } from "@/design";
 import { keyTexts } from "@/texts/account";
 
-/** A key that was just made, and a command that uses it. */
+/** A new key, and a command that uses it. */
 export function NewKey({ apiKey }: { apiKey: string }) {
   const curl = `curl -H 'Authorization: Bearer ${apiKey}' ${window.location.origin}/api/wallet`;
   return (

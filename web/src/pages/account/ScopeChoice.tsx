@@ -4,7 +4,7 @@ import { keyTexts } from "@/texts/account";
 
 type Scope = Schemas["KeyScope"];
 
-/** What a key may do; each may be given without the others. */
+/** The rights of a key. Each can be given without the others. */
 export function ScopeChoice({
   value,
   onChange,

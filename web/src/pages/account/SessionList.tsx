@@ -8,7 +8,7 @@ import { notify, notifyError } from "@/parts/notify";
 import { securityTexts } from "@/texts/account";
 import { sessionsQuery } from "./queries";
 
-/** Browsers that are signed in, with the way out of one and of all others. */
+/** Signed-in browsers. The user can end one session, or all others. */
 export function SessionList() {
   const [isAsked, setAsked] = useState(false);
   const { data: sessions } = useQuery(sessionsQuery);

@@ -8,7 +8,7 @@ import { transactionsQuery } from "./queries";
 
 const COLUMNS = transactionColumns("/jobs/$id");
 
-/** Every change of the wallet, newest first. */
+/** All changes of the wallet, newest first. */
 export function WalletHistory() {
   const query = useInfiniteQuery(transactionsQuery);
   return (

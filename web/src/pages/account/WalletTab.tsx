@@ -39,7 +39,7 @@ export function WalletTab() {
 }
 
 function Stored() {
-  // The query of the frame is read once. These sums change with every job.
+  // The frame reads the wallet once. These sums change with every job.
   const { data } = useQuery({ ...meQuery, refetchOnMount: "always" });
   if (!data?.storage) return null;
   const { user, database } = data.storage;

@@ -5,7 +5,7 @@ import { ACTIVE } from "@/api/types";
 
 const MOST = 100;
 
-/** The active jobs with what each of them holds. Below the key of active jobs, so that it is asked for when one moves. */
+/** The active jobs with their held tokens. Nested under `activeJobs`, so it is refetched when a job changes. */
 export const holdsQuery = queryOptions({
   queryKey: [...keys.activeJobs, "holds"] as const,
   queryFn: async ({ signal }) =>

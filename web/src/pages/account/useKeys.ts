@@ -10,7 +10,7 @@ export function useCreateKey() {
   return useMutation({
     mutationFn: (body: Schemas["CreateKeyRequest"]) => data(api.POST("/api/keys", { body })),
     onSuccess: () => client.invalidateQueries({ queryKey: keys.apiKeys }),
-    // It holds the key itself: kept no longer than it is shown.
+    // The response contains the key itself, so the cache drops it when the dialog closes.
     gcTime: 0,
   });
 }

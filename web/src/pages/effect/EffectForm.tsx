@@ -23,7 +23,7 @@ interface Draft {
 
 interface Props {
   effect: Effect;
-  /** The job that the form was filled from. */
+  /** The job whose values fill the form. */
   from?: string;
   /** Whether the user chooses another file than that job had. */
   isOther?: boolean;
@@ -31,7 +31,7 @@ interface Props {
   isEarlierGone: boolean;
 }
 
-// The main file is beside the values, and no property can have this key.
+// Key of the main file in the draft. It is beside the values, and no property can have this key.
 const INPUT = "input_file_id";
 
 export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Props) {
@@ -72,14 +72,14 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
     if (Object.keys(problemsOf(open, values)).length > 0 || isInputMissing) return focusFirstProblem(form.current);
     setWaiting(true);
     try {
-      // A press while a file is still uploading counts: the job is submitted when the upload is done.
+      // A press during an upload counts: the job is submitted when the upload is done.
       const arrived = Object.fromEntries(
         await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)),
       );
       const { [INPUT]: input = draft.input, ...files } = arrived;
       generate.submit({ input, values: { ...values, ...files } });
     } catch {
-      focusFirstProblem(form.current); // the field says why its upload failed
+      focusFirstProblem(form.current); // the field shows why its upload failed
     } finally {
       setWaiting(false);
     }
@@ -156,7 +156,7 @@ function refusedFields(effect: Effect, refused: ApiError | null): Record<string,
   return Object.fromEntries(found.filter((entry): entry is readonly [string, string] => entry[1] !== null));
 }
 
-/** After the problems are drawn. */
+/** The problems must be drawn before one of them can be focused. */
 function focusFirstProblem(form: HTMLFormElement | null): void {
   requestAnimationFrame(() => {
     const field = form?.querySelector<HTMLElement>("[aria-invalid=true]");

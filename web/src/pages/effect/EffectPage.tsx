@@ -12,7 +12,7 @@ import { EffectForm } from "./EffectForm";
 import { Example } from "./Example";
 import { earlierQuery, withoutFiles } from "./earlier";
 
-// The wait before submitting is true for a moment only.
+// The waiting time before a submission is valid for a moment only.
 const REFRESH_MS = 10_000;
 
 export function EffectPage() {

@@ -9,7 +9,7 @@ import { effectPageTexts } from "@/texts/effect";
 
 const MOST_HEIGHT = "min(60dvh, 54rem)";
 
-/** What the effect does, as far as the installation has something to show. */
+/** Shows what the effect does: its preview, or an image of it. */
 export function Example({ effect }: { effect: Effect }) {
   const before = exampleMedia(effect.preview?.before, effectPageTexts.exampleBefore);
   const after = exampleMedia(effect.preview?.after, effectPageTexts.exampleOf(effect.name));

@@ -8,14 +8,14 @@ import { effectPageTexts } from "@/texts/effect";
 
 interface Props {
   effect: Effect;
-  /** Null until it is known. */
+  /** null while it is unknown. */
   balance: number | null;
   refused: ApiError | null;
   isUploading: boolean;
   isSubmitting: boolean;
 }
 
-/** What it costs, what to expect, and the button. */
+/** Cost, expected time and the button that submits. */
 export function Summary({ effect, balance, refused, isUploading, isSubmitting }: Props) {
   const cost = effect.credits_cost;
   const known =
@@ -40,7 +40,7 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
       {!effect.is_available && (
         <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{effectPageTexts.unavailable}</p>
       )}
-      {/* In reach however long the form is: above the bar of pages on phones. */}
+      {/* The summary stays within reach of a long form. On phones it is above the bar of pages. */}
       <div className="sticky bottom-[calc(3.5rem+env(safe-area-inset-bottom))] z-10 -mx-4 -mb-4 rounded-b-m border-t bg-panel/95 px-4 py-3 backdrop-blur-md sm:-mx-5 sm:-mb-5 sm:px-5 sm:py-4 md:bottom-0">
         <Button
           type="submit"

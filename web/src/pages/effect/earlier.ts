@@ -1,4 +1,4 @@
-// What an earlier job was asked for, as the form takes it.
+// Converts an earlier job into values of the form.
 import type { QueryClient } from "@tanstack/react-query";
 import { queryOptions } from "@tanstack/react-query";
 import { fileQuery, jobQuery } from "@/api/queries";
@@ -29,7 +29,10 @@ export const earlierQuery = (client: QueryClient, effect: Effect | undefined, jo
     retry: false,
   });
 
-/** The values of the earlier job for another file: without the input that the effect works on, or without all files if it has none. */
+/**
+ * The values of the earlier job for another file. The input that the effect works on is left out; without such an
+ * input, all files are.
+ */
 export function withoutFiles(earlier: Earlier, effect: Effect): Earlier {
   if (effect.input) return { ...earlier, input: null };
   const files = new Set(effect.properties.filter((each) => isFileType(each.type)).map((each) => each.key));
@@ -46,7 +49,7 @@ function inputOf(job: Job): FileValue | null {
   return { id: file.file_id, name: file.name, mimeType: file.mime_type, size: file.size, ...sizeOf(file) };
 }
 
-/** Null where it was deleted meanwhile. */
+/** null if the file was deleted. */
 async function fileOf(client: QueryClient, id: string): Promise<FileValue | null> {
   try {
     const file = await client.fetchQuery(fileQuery(id));

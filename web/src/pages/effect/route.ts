@@ -5,7 +5,7 @@ import { framedRoute } from "@/frame/routes";
 interface EffectSearch {
   /** The job whose values and input fill the form. */
   from?: string;
-  /** Without its input: the user chooses another file. */
+  /** Leaves the input of that job out, so the user chooses another file. */
   other_file?: true;
 }
 

@@ -13,7 +13,7 @@ interface Wish {
   values: FormValues;
 }
 
-/** Submits a job, however often the button is pressed, and leads to its page. */
+/** Submits one job, however often the user presses the button, and opens the page of the job. */
 export function useGenerate(effect: Effect) {
   const client = useQueryClient();
   const navigate = useNavigate();
@@ -42,7 +42,7 @@ export function useGenerate(effect: Effect) {
   });
   return {
     ...mutation,
-    /** Two clicks in one frame are one: the button is drawn as busy only after the first. */
+    /** Two clicks within one frame count as one, because the busy button is drawn only after the first. */
     submit: (wish: Wish) => {
       if (isBusy.current) return;
       isBusy.current = true;

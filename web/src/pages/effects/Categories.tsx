@@ -1,6 +1,6 @@
 import { effectTexts } from "@/texts/effects";
 
-/** Chips that scroll sideways on phones. Nothing is there where no effect has a category. */
+/** Chips that scroll sideways on phones. They are hidden if no effect has a category. */
 export function Categories({
   names,
   value,

@@ -11,7 +11,7 @@ import { effectTexts } from "@/texts/effects";
 
 interface Props {
   effect: Effect;
-  /** Seen at once, so its image comes first. */
+  /** The card is visible at once, so its image loads first. */
   isFirst: boolean;
 }
 

@@ -14,7 +14,7 @@ import type { EffectsSearch } from "./route";
 import { SearchBox } from "./SearchBox";
 import { useGridKeys } from "./useGridKeys";
 
-// Waiting times change with every job of any user.
+// Waiting times change with the jobs of all users.
 const REFRESH_MS = 20_000;
 const SEEN_AT_ONCE = 8;
 

@@ -7,7 +7,7 @@ import { Empty } from "@/design/Empty";
 import { effectTexts } from "@/texts/effects";
 
 interface Props {
-  /** There are effects, but none that is looked for. */
+  /** Shown if effects exist but none matches the search. */
   isFiltered: boolean;
   search: string;
   onShowAll: () => void;

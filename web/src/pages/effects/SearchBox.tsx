@@ -4,10 +4,10 @@ import { Button } from "@/design/Button";
 import { Input } from "@/design/Input";
 import { effectTexts } from "@/texts/effects";
 
-/** Filters as one types. The key / leads here. */
+/** Filters while the user types. The key / focuses it. */
 export function SearchBox({ value, onChange }: { value: string; onChange: (value: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
-  // Kept here too: the URL follows a moment later, and the cursor must not jump.
+  // The text is also state of this component: the URL changes later, and the cursor must not jump.
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
   useEffect(() => {

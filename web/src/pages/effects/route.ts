@@ -3,7 +3,7 @@ import { effectsQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
 
 export interface EffectsSearch {
-  /** Words to look for. */
+  /** The search text. */
   q?: string;
   category?: string;
 }
@@ -15,12 +15,12 @@ export const effectsRoute = createRoute({
     q: text(search.q),
     category: text(search.category),
   }),
-  // Started here and not awaited, so that responses and the page's script come at the same time.
+  // The query starts here without await, so responses and the script of the page load at the same time.
   loader: ({ context }) => void context.queryClient.prefetchQuery(effectsQuery()),
   component: lazyRouteComponent(() => import("./EffectsPage"), "EffectsPage"),
 });
 
-/** A number in a URL is read as one; it was typed as words. */
+/** The router reads a number in the URL as a number, but the user typed words. */
 function text(value: unknown): string | undefined {
   const found = typeof value === "string" || typeof value === "number" ? String(value).slice(0, 200) : "";
   return found === "" ? undefined : found;

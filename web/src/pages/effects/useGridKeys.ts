@@ -1,6 +1,6 @@
 import { type KeyboardEvent, useCallback } from "react";
 
-/** The arrow keys move between cards; Tab goes through them too. */
+/** The arrow keys move between cards. Tab moves through them too. */
 export function useGridKeys() {
   return useCallback((event: KeyboardEvent<HTMLElement>) => {
     const cards = [...event.currentTarget.querySelectorAll<HTMLElement>("[data-card]")];
@@ -14,7 +14,7 @@ export function useGridKeys() {
   }, []);
 }
 
-/** Null where the key moves nothing. */
+/** null if the key moves nothing. */
 export function nextIndex(key: string, at: number, count: number, columns: number): number | null {
   const steps: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const target = key === "Home" ? 0 : key === "End" ? count - 1 : key in steps ? at + steps[key]! : -1;

@@ -9,7 +9,7 @@ import { ShareDialog } from "@/parts/ShareDialog";
 import { jobTexts } from "@/texts/job";
 import { useDeleteJob } from "./useJobActions";
 
-/** What can be done with a job that has ended. */
+/** Actions for a job that has ended. */
 export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) {
   const [isRemoving, setRemoving] = useState(false);
   const [isSharing, setSharing] = useState(false);

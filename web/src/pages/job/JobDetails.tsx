@@ -8,7 +8,7 @@ import { Prompt } from "./Prompt";
 import { effectOfJobQuery } from "./queries";
 import { valuesOf } from "./values";
 
-/** What was asked for, and what it costs. */
+/** Request and cost of the job. */
 export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) {
   const prompt = job.prompt ?? summary.prompt;
   const effect = useQuery({ ...effectOfJobQuery(summary.effect_slug ?? ""), enabled: Boolean(summary.effect_slug) });

@@ -12,7 +12,7 @@ interface Props {
   job: Job;
   summary: JobSummary;
   name: string;
-  /** When the API said how long it will take. */
+  /** Time at which the API estimated the duration. */
   answeredAt: number;
 }
 

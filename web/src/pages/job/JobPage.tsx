@@ -22,9 +22,9 @@ export function JobPage() {
   const events = useQuery(jobEventsQuery(id));
   const name = summary.input_name ? jobTexts.on(summary.title, summary.input_name) : summary.title;
   useTitle(name);
-  // Deleted in another tab while it is looked at.
+  // The job was deleted in another tab while this page was open.
   if (hasStatus(found.error, 404)) return <JobNotFound />;
-  // The event of its end comes before its result can be read.
+  // The event for the end of a job arrives before the result is readable.
   const isEnding = !isActive(found.data.status) && !found.data.completed_at;
   const job: Job = isEnding ? { ...found.data, status: "processing" } : found.data;
   return (

@@ -11,7 +11,7 @@ import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { OutputStrip } from "./OutputStrip";
 
-/** What a completed job made: its files, compared with what they were made of, and what it returned. */
+/** Result of a completed job: its files, compared with their inputs, and the returned values. */
 export function JobResult({ job }: { job: Job }) {
   const outputs = useSteadyUrls(job.outputs ?? []);
   const inputs = useSteadyUrls(job.inputs ?? []);
@@ -59,7 +59,7 @@ export function JobResult({ job }: { job: Job }) {
   );
 }
 
-/** What is beside the files: most people came for those. */
+/** Returned values are below the files, because most people open the page for the files. */
 function Returned({ answer }: { answer: Answer }) {
   return (
     <details className="group panel">

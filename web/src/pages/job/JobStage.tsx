@@ -7,7 +7,7 @@ import { stillOf } from "@/parts/shown";
 import { jobTexts } from "@/texts/job";
 import { isMediaJob } from "./names";
 
-/** What can be seen of a job while it works: the newest preview, or what it works on until there is one. */
+/** Shows a working job: its newest preview, or its input until there is a preview. */
 export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
   const input = job.inputs?.[0];
   const stage = stageOf(job);
@@ -22,7 +22,7 @@ export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
         >
           {still ? (
             <>
-              {/* The sides of an image of another shape. */}
+              {/* Fills the sides of an image with another shape. */}
               <img
                 src={still}
                 alt=""

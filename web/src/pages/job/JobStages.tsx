@@ -4,7 +4,7 @@ import { useNow } from "@/parts/useNow";
 import { WhyWaiting } from "@/parts/WhyWaiting";
 import { isMediaJob } from "./names";
 
-/** The stage of the job, and why it waits. */
+/** Shows the stage of the job and the reason why it waits. */
 export function JobStages({ job, summary }: { job: Job; summary: JobSummary }) {
   const now = useNow(1000);
   return (

@@ -14,7 +14,7 @@ const TITLES = {
   canceled: jobTexts.canceledTitle,
 } as const;
 
-/** A job that ended without a result: why, that its tokens came back, and what to do. */
+/** Shows for a job without a result: the reason, the returned tokens and the next step. */
 export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) {
   const retry = useRetryJob(job.id);
   const { mayOperate } = useRole();
@@ -71,7 +71,7 @@ export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) 
 
 function Refund({ job }: { job: Job }) {
   const { data: refund } = useQuery(refundQuery(job.id, job.charge_cycle));
-  // A job that failed gives everything back; one that was canceled may have spent some of it.
+  // A failed job returns all tokens. A canceled job may have spent some of them.
   const amount = refund?.amount ?? (job.status === "canceled" ? null : job.cost);
   if (amount === null) return null;
   return (

@@ -10,7 +10,7 @@ interface Props {
   onChoose: (index: number) => void;
 }
 
-/** All files of a job that made several. */
+/** Thumbnails of a job with several files. */
 export function OutputStrip({ outputs, chosen, onChoose }: Props) {
   return (
     <div role="group" aria-label={jobTexts.outputs} className="flex gap-2 overflow-x-auto p-1">

@@ -2,10 +2,10 @@ import { useState } from "react";
 import { Button } from "@/design";
 import { jobTexts } from "@/texts/job";
 
-// About six lines beside the result.
+// About six lines fit beside the result.
 const LONG = 280;
 
-/** What was asked for, in words. A long one is opened on demand: the rest of the page stays in view. */
+/** The prompt of the job. A long prompt opens on demand, so the rest of the page stays visible. */
 export function Prompt({ text }: { text: string }) {
   const [isOpen, setOpen] = useState(false);
   const isLong = text.length > LONG || text.split("\n").length > 6;

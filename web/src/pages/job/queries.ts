@@ -41,7 +41,7 @@ export const effectOfJobQuery = (slug: string) =>
 
 const MOST_TRANSACTIONS = 100;
 
-/** What a job gave back; undefined where it is not among the newest transactions. */
+/** The refund of a job; null if it is not among the newest transactions. */
 export const refundQuery = (id: string, cycle: number) =>
   queryOptions({
     queryKey: [...keys.transactions, "refund", id, cycle] as const,

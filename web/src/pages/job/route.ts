@@ -6,7 +6,7 @@ import { JobNotFound } from "./JobNotFound";
 import { jobEventsQuery, summaryQuery } from "./queries";
 
 interface JobSearch {
-  /** Which of several outputs is shown, counted from 1. */
+  /** Number of the shown output, counted from 1. */
   output?: number;
 }
 
@@ -24,7 +24,7 @@ export const jobRoute = createRoute({
         context.queryClient.ensureQueryData(summaryQuery(params.id)),
       ]);
     } catch (error) {
-      // An id of another user, one that never was, or no id at all: the API says the same of all of them.
+      // The API returns the same for the id of another user, an unknown id and an invalid id.
       if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();
       throw error;
     }

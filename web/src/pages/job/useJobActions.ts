@@ -14,7 +14,7 @@ export function useCancelJob(id: string) {
     mutationFn: () => data(api.POST("/api/ai-jobs/{job_id}/cancel", { params: { path: { job_id: id } } })),
     onSuccess: (job) => show(client, job),
     onError: (error) => {
-      // It may have ended in the meantime, which the page then says.
+      // The job may have ended in the meantime. The page then shows that.
       void client.invalidateQueries({ queryKey: keys.job(id) });
       fail(error);
     },

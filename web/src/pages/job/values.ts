@@ -1,11 +1,11 @@
-// What a user set when they submitted a job, in words. Pure.
+// Names the values that the user set for a job. Pure.
 import type { Schemas } from "@/api/types";
 import { labelOf } from "@/parts/job/answers";
 
 const LONGEST = 120;
 const FILE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The prompt is shown by itself, and files by what they look like. */
+/** The page shows the prompt separately, and files as thumbnails. */
 export function valuesOf(
   payload: Record<string, unknown> | null | undefined,
   properties: readonly Pick<Schemas["EffectProperty"], "key" | "label">[] | undefined,
@@ -16,7 +16,7 @@ export function valuesOf(
     const text = String(value);
     if (prompt?.startsWith(text.slice(0, LONGEST)) || FILE_ID.test(text)) return [];
     const label = properties?.find((each) => each.key === key)?.label;
-    // A property without a label of its own is called by its key.
+    // A property without a label is shown with its key.
     return [
       {
         name: label && label !== key ? label : labelOf(key),

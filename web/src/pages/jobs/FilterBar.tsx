@@ -9,7 +9,7 @@ import { jobsTexts } from "@/texts/jobs";
 import { StatusTabs } from "./StatusTabs";
 
 const ANY = "any";
-// Side by side on a phone, too.
+// The fields are side by side, also on a phone.
 const SIZE =
   "w-auto! min-w-28 max-sm:min-w-0! max-lg:max-w-none! max-lg:grow max-lg:basis-0 max-sm:gap-1! max-sm:px-2! max-sm:text-s!";
 const KINDS: readonly Choice[] = [
@@ -18,14 +18,14 @@ const KINDS: readonly Choice[] = [
 ];
 const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: jobsTexts.times[value] }));
 
-/** Everything it says is in the URL. */
+/** Filters of the list. Their state is the URL. */
 export function FilterBar({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const effects = useQuery(effectsQuery());
   const change = (part: Partial<JobsSearch>) =>
     void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
   const known: Choice[] = (effects.data ?? []).map((effect) => ({ value: effect.slug, label: effect.name }));
-  // One that is sold no more can still be asked for by a link.
+  // A link may still filter by an effect that is no longer sold.
   if (search.effect && !known.some((each) => each.value === search.effect))
     known.push({ value: search.effect, label: search.effect });
   return (

@@ -18,13 +18,13 @@ interface Props {
   };
   selection: Selection<JobSummary>;
 }
-// So many rows before the end the next page is asked for.
+// Fetch the next page when this many rows are left.
 const AHEAD = 30;
-// What covers the list above and below.
+// Height of the bars that cover the top and the bottom of the list.
 const BARS = 80;
 const numbers = new Intl.NumberFormat("en");
 
-/** Only the rows that can be seen are in the page, however many there are. */
+/** Renders only the visible rows, however long the list is. */
 export function JobList({ jobs, query, selection }: Props) {
   const list = useRef<HTMLUListElement>(null);
   const [top, setTop] = useState(0);

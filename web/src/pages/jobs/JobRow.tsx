@@ -63,7 +63,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
       >
         <JobThumb job={job} />
         <Words job={job} />
-        {/* A phone has no room for it beside the box; the image and the name say which job it is. */}
+        {/* A phone has no room for the status beside the box. Image and name identify the job. */}
         <span className={classes("grid justify-items-end gap-1", isSelecting && "max-sm:hidden")}>
           <StatusBadge status={job.status} />
           <span className="num flex gap-3 text-xs text-muted">
@@ -95,7 +95,7 @@ function Words({ job }: { job: JobSummary }) {
   );
 }
 
-/** What is most worth knowing of it: why it failed, what it does, what was asked for. */
+/** The most important fact: the error, the progress or the prompt. */
 function lineOf(job: JobSummary): string {
   if (job.error) return job.error.message;
   if (job.status === "processing" && job.progress?.message) {

@@ -8,7 +8,7 @@ import { type BulkAction, useBulk } from "./useBulk";
 
 const MOST_IN_ZIP = 100;
 
-/** What is asked before several jobs are changed: what happens to them and to the tokens. */
+/** Texts of the dialog before several jobs change: the effect on the jobs and on tokens. */
 const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: string; text: string; action: string }> =
   {
     cancel: (jobs) => ({
@@ -28,7 +28,7 @@ const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: st
     }),
   };
 
-/** What can be done with the selected jobs; an action that fits none of them is not offered. */
+/** Actions for the selected jobs. An action that fits none of them is hidden. */
 export function SelectionBar({ selection }: { selection: Selection<JobSummary> }) {
   const [asked, setAsked] = useState<BulkAction | null>(null);
   const bulk = useBulk(() => {
@@ -114,7 +114,7 @@ function costOf(jobs: readonly JobSummary[]): number {
   return jobs.reduce((sum, job) => sum + job.cost, 0);
 }
 
-/** On phones and tablets the icon alone is shown, so that the bar stays one line. */
+/** On phones and tablets only the icon is shown, so the bar stays one line. */
 function Word({ children }: { children: string }) {
   return <span className="max-lg:sr-only">{children}</span>;
 }

@@ -11,7 +11,7 @@ export const libraryQuery = (search: JobsSearch) =>
     queryFn: ({ pageParam, signal }) => fetchPage(search, pageParam, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
-    // The stream changes rows in place; asking for all pages again would take as long as there are pages.
+    // The stream changes rows in place. A refetch would read every loaded page again.
     staleTime: Infinity,
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
@@ -32,7 +32,7 @@ export function fetchSummary(id: string) {
 }
 
 export const countsQuery = (search: JobsSearch) => {
-  // Its answer does not depend on the status.
+  // The response does not depend on the status.
   const { status: _status, ...rest } = search;
   return queryOptions({
     queryKey: keys.counts({ ...rest }),

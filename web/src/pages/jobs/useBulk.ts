@@ -10,7 +10,7 @@ export type BulkAction = "cancel" | "retry" | "delete";
 type Outcome = Schemas["JobOutcome"];
 const MOST_AT_ONCE = 100;
 
-/** Several jobs at once; the API takes a hundred, so more are sent in turn. */
+/** Changes several jobs. The API takes a hundred per request, so more are sent in sequence. */
 export function useBulk(onDone: () => void) {
   const client = useQueryClient();
   return useMutation({

@@ -1,4 +1,5 @@
-// J and K move through the list, X selects, Escape clears, / searches. Enter opens, because a link has the focus.
+// Keyboard: J and K move through the list, X selects, Escape clears, / searches. Enter opens, because a link has the
+// focus.
 import { type RefObject, useEffect, useRef } from "react";
 import type { JobSummary } from "@/api/types";
 
@@ -13,7 +14,7 @@ interface Options {
 export function useListKeys(options: Options): void {
   const latest = useRef(options);
   latest.current = options;
-  // Where the focus is about to be: the next key may come before the row is there.
+  // Index that gets the focus next. The next key may be pressed before the row exists.
   const coming = useRef<number | null>(null);
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
@@ -42,7 +43,7 @@ export function useListKeys(options: Options): void {
       event.preventDefault();
       coming.current = index;
       latest.current.scrollTo(index);
-      // The row may only come into the page with the scrolling.
+      // The row may be rendered only after the scrolling.
       requestAnimationFrame(() =>
         requestAnimationFrame(() => {
           if (coming.current !== index) return;

@@ -1,4 +1,4 @@
-// Keeps a list of jobs as it is now, without asking for all of it again: rows change in place, new ones are announced.
+// Keeps a list of jobs up to date without a full refetch: rows change in place, new rows are announced.
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { keys } from "@/api/keys";
@@ -10,11 +10,11 @@ import { fetchPage, fetchSummary, PAGE_SIZE } from "./queries";
 
 type Pages = InfiniteData<{ items: JobSummary[]; next_cursor?: string | null }>;
 const GATHER_MS = 300;
-// Of rows far below, which a page of news does not reach.
+// Delay before rows far below are read. The newest page does not contain them.
 const MOST_ASKED = 30;
 
 export interface LiveList {
-  /** Jobs that match and are not in the list yet. */
+  /** Matching jobs that the list does not show yet. */
   fresh: number;
   showFresh: () => void;
 }
@@ -33,7 +33,7 @@ export function useLiveList(search: JobsSearch): LiveList {
     (jobs: JobSummary[]) => {
       const queryKey = keys.library({ ...latest.current });
       setNews([]);
-      // So many that some are missing between them and the first row: from the beginning.
+      // Too many new rows to merge: reload from the start.
       if (jobs.length >= PAGE_SIZE) return void client.resetQueries({ queryKey });
       client.setQueryData<Pages>(queryKey, (found) => {
         const [first, ...rest] = found?.pages ?? [];
@@ -47,7 +47,7 @@ export function useLiveList(search: JobsSearch): LiveList {
     },
     [client],
   );
-  /** The newest page shows what is new, and the state of its rows. */
+  /** The newest page contains the new rows and the state of the known ones. */
   const look = useCallback(
     async (isFirst: boolean) => {
       const asked = latest.current;
@@ -56,7 +56,7 @@ export function useLiveList(search: JobsSearch): LiveList {
       if (page === null || asked !== latest.current) return;
       const known = new Set(rows.map((row) => row.id));
       for (const job of page.items) if (known.has(job.id)) changeListed(client, job.id, () => job);
-      // Ids are in the order of time, so what is greater than the first row came after it.
+      // Ids are ordered by time, so a greater id than that of the first row is newer.
       const found = page.items.filter((job) => !known.has(job.id) && job.id > (rows[0]?.id ?? ""));
       if (isFirst || rows.length === 0) prepend(found);
       else setNews(found);
@@ -77,7 +77,7 @@ export function useLiveList(search: JobsSearch): LiveList {
     [client],
   );
 
-  // A user who comes back to a list that is still known sees it as it is now: there is no place in it to keep yet.
+  // A user who returns to a cached list sees the current rows at once: there is no scroll position to keep yet.
   const key = JSON.stringify(search);
   useEffect(() => {
     setNews([]);
@@ -121,7 +121,7 @@ export function useLiveList(search: JobsSearch): LiveList {
   return { fresh: news.length, showFresh };
 }
 
-/** Takes deleted jobs out of every list. */
+/** Removes deleted jobs from every list. */
 export function forget(client: QueryClient, ids: readonly string[]): void {
   const gone = new Set(ids);
   client.setQueriesData<Pages>({ queryKey: keys.libraries }, (found) => {

@@ -14,7 +14,7 @@ interface Props {
   onChange: (change: Partial<StepDraft>) => void;
 }
 
-/** The payload that an actor gets, from its schema. */
+/** The payload of an actor, in a form from its schema. */
 export function ActorFields({ step, actor, isFirst, problems, onChange }: Props) {
   const payload = step.payload ?? {};
   const variants = actor.variants ?? [];
@@ -64,7 +64,7 @@ export function ActorFields({ step, actor, isFirst, problems, onChange }: Props)
   );
 }
 
-/** Without what is left empty. Fields that the schema does not know stay: a file may have declared them. */
+/** Removes empty fields. Fields that the schema does not know stay: a file may have declared them. */
 function sent(schema: Schema, value: Json, constants: Payload): Payload {
   const known = payloadOf(schema, schema, value);
   const other = Object.entries(value as Payload).filter(([name]) => schema.properties?.[name] === undefined);

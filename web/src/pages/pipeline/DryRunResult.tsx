@@ -7,7 +7,7 @@ import type { RunPreview } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 
-/** How large the run would be, and the first job as it would be built. */
+/** Size of the run, and its first job. */
 export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStale: boolean }) {
   const wallet = useQuery(walletQuery);
   const { cost, jobs, first_job: first } = preview;

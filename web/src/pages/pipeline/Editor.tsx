@@ -19,7 +19,7 @@ interface Props {
 
 const numbers = new Intl.NumberFormat("en");
 
-/** The steps with the image of their chain, and beside them what a run is given. */
+/** The steps with a drawing of their chain, and the inputs of a run beside them. */
 export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
   const { draft, inputs, preview } = editor;
   const steps = draft.steps.slice(0, MOST_STEPS);

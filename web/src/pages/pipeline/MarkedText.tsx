@@ -11,7 +11,7 @@ const LOOKS: Record<Meaning, string> = {
   wrong: "bg-bad-soft underline decoration-bad decoration-wavy",
 };
 
-/** Lies below a field with the same text, letter below letter: only its marks are seen. */
+/** Lies below a field with the same text, letter below letter, so only its marks are visible. */
 export function MarkedText({ text, className }: { text: string; className: string }) {
   const surroundings = useSurroundings();
   const places = placesIn(text);
@@ -32,7 +32,7 @@ export function MarkedText({ text, className }: { text: string; className: strin
     >
       {pieces}
       {text.slice(places[places.length - 1]?.end ?? 0)}
-      {/* A last empty line has its height, too. */}
+      {/* An empty last line needs its height too. */}
       {"​"}
     </div>
   );

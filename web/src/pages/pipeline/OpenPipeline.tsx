@@ -27,7 +27,7 @@ interface Props {
   onVersion: (search: { version?: number; with?: number }) => void;
 }
 
-/** A pipeline that is saved: its editor and its versions. */
+/** A saved pipeline: its editor and its versions. */
 export function OpenPipeline({
   pipeline,
   base,
@@ -42,7 +42,7 @@ export function OpenPipeline({
   onVersion,
 }: Props) {
   const editor = useEditor({ pipeline, base, workflows, onSaved });
-  // Fields keep what was typed, so they are made anew for steps that come from elsewhere.
+  // Fields keep the typed text, so they are created again for steps from another version.
   const [form, setForm] = useState(0);
   const restore = (found: PipelineVersion) => {
     editor.change((now) => ({

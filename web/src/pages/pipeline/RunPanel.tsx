@@ -10,7 +10,7 @@ interface Props {
   onChange: (change: Partial<RunInputs>) => void;
   variables: readonly string[];
   needsPrompt: boolean;
-  /** By field of the run. */
+  /** Reasons per field of the run. */
   problems: Record<string, string>;
   expectedCost: number | null;
   isDirty: boolean;
@@ -27,7 +27,7 @@ const STRATEGIES = Object.entries(runPanelTexts.strategies).map(([value, label])
 }));
 const LARGEST_SEED = 2 ** 53 - 1;
 
-/** What a run is given, and the buttons that try and start it. */
+/** Inputs of a run, and the buttons for a dry run and the start. */
 export function RunPanel({
   inputs,
   onChange,

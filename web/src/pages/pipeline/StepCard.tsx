@@ -12,14 +12,14 @@ import { isTemplate, placeholder } from "./variables";
 import { WorkflowFields } from "./WorkflowFields";
 import { WorkflowPicker } from "./WorkflowPicker";
 
-// The forms of actors come with the first step that has one.
+// The forms of actors load with the first step that uses an actor.
 const ActorFields = lazy(async () => ({ default: (await import("./ActorFields")).ActorFields }));
 
 interface Props {
   step: StepDraft;
   index: number;
   names: readonly string[];
-  /** Variables that the other steps use. */
+  /** Variables of the other steps. */
   known: readonly string[];
   workflows: readonly StepWorkflow[];
   actors: readonly Actor[];
@@ -37,7 +37,7 @@ export function StepCard({ step, index, names, known, workflows, actors, problem
   const info = isActor(step.workflow) ? null : workflowOf(step, workflows);
   const actor = isActor(step.workflow) ? actors.find((each) => each.name === step.workflow.split(":")[1]) : undefined;
   const isFirst = index === 0;
-  // A name that follows from the workflow follows it; one that a person wrote stays.
+  // A default name changes with the workflow. A name that the user typed stays.
   const named = (title: string) =>
     step.name === "" ||
     workflows.some((each) => step.name.startsWith(each.name)) ||

@@ -12,7 +12,7 @@ interface Props {
 const MOST = 10_000;
 const BEST = 3;
 
-/** How many images come from each, and what holds images back before the next step. */
+/** Number of images per parent, and the gates before the next step. */
 export function StepGates({ step, problems, onChange }: Props) {
   return (
     <div className="grid gap-4 border-t pt-4 sm:grid-cols-3">

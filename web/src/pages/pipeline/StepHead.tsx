@@ -32,7 +32,7 @@ export function StepHead({
   return (
     <div className="grid gap-1">
       <div className="flex items-center gap-1">
-        {/* People without a mouse use the buttons. */}
+        {/* Users without a mouse use the buttons. */}
         <span
           draggable
           onDragStart={onDragStart}

@@ -17,7 +17,7 @@ interface Props {
   onChange: (change: (steps: StepDraft[]) => StepDraft[]) => void;
 }
 
-/** The steps in order. They are moved by dragging their handles, or by buttons. */
+/** The steps in order. Users move them by dragging the handles, or with buttons. */
 export function StepList({ steps, workflows, actors, problems, onChange }: Props) {
   const [dragged, setDragged] = useState<number | null>(null);
   const [over, setOver] = useState<number | null>(null);
@@ -29,7 +29,7 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
     const { key, name } = steps[from]!;
     onChange((now) => moved(now, from, to));
     setSaid(editorTexts.movedTo(name, to + 1));
-    // A card that is moved in the page loses the focus of its button.
+    // A card that moves within the page loses the focus of its button.
     requestAnimationFrame(() => {
       const up = document.getElementById(`up-${key}`) as HTMLButtonElement | null;
       const down = document.getElementById(`down-${key}`) as HTMLButtonElement | null;

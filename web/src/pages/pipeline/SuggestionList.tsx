@@ -9,7 +9,7 @@ interface Props {
   onChoose: (name: string) => void;
 }
 
-/** What can be put in at the caret. The field keeps the focus. */
+/** Suggestions at the caret. The field keeps the focus. */
 export function SuggestionList({ id, suggestions, chosen, onChoose }: Props) {
   return (
     <ul
@@ -28,7 +28,7 @@ export function SuggestionList({ id, suggestions, chosen, onChoose }: Props) {
             "grid min-h-8 cursor-default content-center rounded-s px-2.5 py-1 touch:min-h-11",
             index === chosen && "bg-hover",
           )}
-          // The field would lose the focus, and the list would close before the click.
+          // Otherwise the field would lose the focus, and the list would close before the click.
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => onChoose(name)}
         >

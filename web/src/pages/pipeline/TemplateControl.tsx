@@ -8,13 +8,13 @@ import { useSurroundings } from "./surroundings";
 import { VariableNotes } from "./VariableNotes";
 import { completed, completionAt, suggestionsFor } from "./variables";
 
-/** A field for text with placeholders: a brace opens the list of variables, and every placeholder is marked. */
+/** A text field with placeholders. A brace opens the list of variables, and every placeholder is marked. */
 export function TemplateControl({ value, onChange, isLine, placeholder }: ControlProps) {
   const surroundings = useSurroundings();
   const field = useFieldProps();
   const box = useRef<HTMLTextAreaElement>(null);
   const listId = useId();
-  // Where something was typed. Null: the list is closed.
+  // Position of the caret after typing. null: the list is closed.
   const [caret, setCaret] = useState<number | null>(null);
   const [chosen, setChosen] = useState(0);
   const completion = caret === null ? null : completionAt(value, caret);

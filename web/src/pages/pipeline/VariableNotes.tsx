@@ -2,7 +2,7 @@ import { editorTexts } from "@/texts/pipelines";
 import { useSurroundings } from "./surroundings";
 import { meaningOf, meant, PARENT, PARENT_FILE, placeholder, placesIn } from "./variables";
 
-/** About placeholders that are wrong, new, or nearly a known one. */
+/** Notes on placeholders that are wrong, new, or similar to a known one. */
 export function VariableNotes({ text, onReplace }: { text: string; onReplace: (text: string) => void }) {
   const surroundings = useSurroundings();
   const names = [...new Set(placesIn(text).map((each) => each.name))];

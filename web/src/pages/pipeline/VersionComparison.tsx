@@ -8,7 +8,7 @@ import type { PipelineVersion } from "./queries";
 
 interface Props {
   chosen: PipelineVersion;
-  /** Null: there is none to compare with. */
+  /** null: there is no version to compare with. */
   before: PipelineVersion | null;
   numbers: readonly number[];
   workflows: readonly StepWorkflow[];
@@ -18,7 +18,7 @@ interface Props {
 
 const ICONS = { added: Plus, removed: Minus, changed: PencilLine };
 const LOOKS = { added: "text-ok bg-ok-soft", removed: "text-bad bg-bad-soft", changed: "text-run bg-run-soft" };
-// Shorter texts are shown one beside the other.
+// Shorter texts are shown side by side.
 const LONG_TEXT = 24;
 
 export function VersionComparison({ chosen, before, numbers, workflows, onCompare, onRestore }: Props) {

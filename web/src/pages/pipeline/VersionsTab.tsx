@@ -16,7 +16,7 @@ interface Props {
   onRestore: ((version: PipelineVersion) => void) | null;
 }
 
-/** All versions, and what changed in the chosen one. Which they are is in the URL. */
+/** All versions, and the changes of the selected one. The URL has the selection. */
 export function VersionsTab({ pipeline, workflows, version, other, onVersion, onRestore }: Props) {
   const versions = useInfiniteQuery(versionsQuery(pipeline.slug));
   if (versions.isError) return <ProblemPanel error={versions.error} onRetry={() => void versions.refetch()} />;

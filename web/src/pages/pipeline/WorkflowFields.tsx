@@ -8,12 +8,12 @@ interface Props {
   step: StepDraft;
   info: StepWorkflow;
   isFirst: boolean;
-  /** By field of the step. */
+  /** Reasons per field of the step. */
   problems: Record<string, string>;
   onChange: (change: Partial<StepDraft>) => void;
 }
 
-/** What the workflow lets a step set. The seed is drawn for each image unless the step has one. */
+/** Properties that a step can set. Each image gets a random seed unless the step sets one. */
 export function WorkflowFields({ step, info, isFirst, problems, onChange }: Props) {
   const hasOwnSeed = info.seed_property != null && step.values[info.seed_property] !== undefined;
   const shown = info.properties.filter((each) => each.key !== info.seed_property || hasOwnSeed);

@@ -14,10 +14,10 @@ interface Props {
 
 const NONE = "none";
 
-/** A workflow by the effect that sets its price, or an actor. */
+/** A workflow, listed with the effect that sets its price, or an actor. */
 export function WorkflowPicker({ step, workflows, actors, error, onWorkflow, onActor }: Props) {
   const found = isActor(step.workflow) ? null : workflowOf(step, workflows);
-  // An actor may be asked in a queue of its own: `actor:NAME:QUEUE`.
+  // An actor may use a queue of its own: `actor:NAME:QUEUE`.
   const value =
     step.workflow === ""
       ? NONE

@@ -1,11 +1,11 @@
-// What changed between two versions of a pipeline. Pure.
+// Compares two versions of a pipeline. Pure.
 import type { Schemas } from "@/api/types";
 import type { Json } from "@/parts/form/schema";
 
 type Step = Schemas["Step"];
 
 export interface FieldChange {
-  /** `max_children`, `values.strength`, `payload.params.seed`. */
+  /** Path of the value: `max_children`, `values.strength`, `payload.params.seed`. */
   field: string;
   before: Json | undefined;
   after: Json | undefined;
@@ -16,7 +16,7 @@ export type StepChange =
   | { is: "removed"; name: string; position: number }
   | { is: "changed"; name: string; position: number; movedFrom: number | null; fields: FieldChange[] };
 
-// In the order in which the editor shows them.
+// The names are in the order of the editor.
 const FIELDS = [
   "name",
   "workflow",
@@ -29,7 +29,7 @@ const FIELDS = [
   "requires_approval",
 ] as const;
 
-/** By step: those that are there, in their order, then those that are gone. Steps without a change are left out. */
+/** Changes per step: current steps in their order, then removed steps. Unchanged steps are left out. */
 export function changesBetween(before: readonly Step[], after: readonly Step[]): StepChange[] {
   const earlier = matched(before, after);
   const order = new Map(
@@ -43,7 +43,7 @@ export function changesBetween(before: readonly Step[], after: readonly Step[]):
       changes.push({ is: "added", name: step.name, position: step.position });
       continue;
     }
-    // A step that only slid because another was put before it has not moved.
+    // A step has not moved if it only slid because another step was inserted before it.
     const movedFrom = order.get(was) === place ? null : was.position;
     place += 1;
     const fields = fieldChanges(was, step);
@@ -56,7 +56,9 @@ export function changesBetween(before: readonly Step[], after: readonly Step[]):
   return changes;
 }
 
-/** By new step, the step that it was: of the same slug, or else of the same place and workflow. */
+/**
+ * Maps each new step to its old step: the one with the same slug, otherwise the one with the same place and workflow.
+ */
 function matched(before: readonly Step[], after: readonly Step[]): Map<Step, Step> {
   const found = new Map<Step, Step>();
   for (const step of after) {
@@ -108,10 +110,10 @@ export interface Piece {
   is: "same" | "removed" | "added";
 }
 
-// Beyond this, the two texts are shown whole: comparing each word with each takes long.
+// Longer texts are shown whole, because the comparison of each word with each word takes long.
 const MOST_WORDS = 400;
 
-/** Two texts word by word. */
+/** Compares two texts word by word. */
 export function wordDiff(before: string, after: string): Piece[] {
   const [one, other] = [words(before), words(after)];
   if (one.length > MOST_WORDS || other.length > MOST_WORDS)

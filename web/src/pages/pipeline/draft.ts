@@ -1,4 +1,4 @@
-// A pipeline while it is edited, and what is sent of it. Pure.
+// A pipeline in the editor, and its form for the API. Pure.
 import type { Schemas } from "@/api/types";
 import type { Json } from "@/parts/form/schema";
 import { initialOf, resolved, type Schema } from "@/parts/form/schema";
@@ -11,23 +11,23 @@ export type StepWorkflow = Schemas["StepWorkflow"];
 export type Payload = { [name: string]: Json };
 
 export interface StepDraft {
-  /** Of this step in this form. */
+  /** Identity of the step in this form. */
   key: string;
   name: string;
-  /** Of a step that was saved: it keeps its folder when it gets another name. */
+  /** Slug of a saved step. The step keeps its folder when its name changes. */
   slug: string | null;
-  /** Empty until one is chosen. An actor is `actor:NAME`. */
+  /** Empty until the user chooses one. An actor is `actor:NAME`. */
   workflow: string;
   effect: string | null;
-  /** What differs from the workflow's defaults, by key of a property. */
+  /** Values that differ from the workflow's defaults, by key of a property. */
   values: Record<string, PlainValue>;
   payload: Payload | null;
-  /** A run may set other properties by variables of their names. */
+  /** Properties that a run may set by variables with their names. */
   takesVariables: boolean;
   max_children: number;
   top_k: number | null;
   requires_approval: boolean;
-  /** As it was saved: for a workflow that is not on offer any more. */
+  /** The saved step, for a workflow that is no longer on offer. */
   stored: { prompt: boolean; parent: boolean; variables: boolean } | null;
 }
 
@@ -61,7 +61,7 @@ export function emptyStep(key: string, name: string): StepDraft {
   };
 }
 
-/** The workflow of a step: by the effect that sets its price, or else by its name. */
+/** The workflow of a step, found by the effect that sets its price, otherwise by its name. */
 export function workflowOf(
   step: Pick<StepDraft, "workflow" | "effect">,
   workflows: readonly StepWorkflow[],
@@ -103,7 +103,7 @@ export function draftOf(
   const prompt = info?.prompt_property;
   if (prompt == null) return draft;
   if (step.needs_run_prompt) {
-    // Without a placeholder of its own, such a value has no effect: the run's prompt goes there.
+    // The run's prompt fills this property, so a value without a placeholder would have no effect.
     if (namesIn(draft.values[prompt]).size === 0) delete draft.values[prompt];
   } else if (draft.values[prompt] === undefined) {
     draft.values[prompt] = "";
@@ -111,7 +111,7 @@ export function draftOf(
   return draft;
 }
 
-/** The text of the prompt property: the run's prompt unless the step has another. */
+/** The text of the prompt property. Default: the run's prompt. */
 export function valueAt(step: StepDraft, info: StepWorkflow, key: string): PlainValue | null {
   const set = step.values[key];
   if (set !== undefined) return set;
@@ -127,7 +127,7 @@ export function namesOf(step: StepDraft, info: StepWorkflow | null): Set<string>
   return union([own, new Set(info?.placeholders ?? []), new Set(implied)]);
 }
 
-/** As the API takes it. What it needs of a run follows from the names that it uses. */
+/** Converts the draft for the API. The needed inputs of a run follow from the used names. */
 export function newStepOf(step: StepDraft, index: number, info: StepWorkflow | null): NewStep {
   const names = namesOf(step, info);
   const isOfActor = isActor(step.workflow);
@@ -159,7 +159,7 @@ function sentValues(step: StepDraft, info: StepWorkflow | null): Record<string, 
   return Object.fromEntries(Object.entries(step.values).filter(isSent));
 }
 
-/** Nothing follows the last step, so what would hold its images back is left out. */
+/** No step follows the last one, so its gates are left out. */
 export function newStepsOf(draft: PipelineDraft, workflows: readonly StepWorkflow[]): NewStep[] {
   const last = draft.steps.length - 1;
   const gates = (index: number) => (index === last ? { top_k: null, requires_approval: false } : {});
@@ -169,14 +169,14 @@ export function newStepsOf(draft: PipelineDraft, workflows: readonly StepWorkflo
   }));
 }
 
-/** Whether saving would change something. */
+/** Whether a save would change anything. */
 export function differs(one: PipelineDraft, other: PipelineDraft, workflows: readonly StepWorkflow[]): boolean {
   const sent = (draft: PipelineDraft) =>
     JSON.stringify([draft.name.trim(), draft.description.trim(), newStepsOf(draft, workflows)]);
   return sent(one) !== sent(other);
 }
 
-/** What is wrong before the server is asked, by step and field. */
+/** Problems that the page finds before the server does, by step and field. */
 export function missingIn(
   draft: PipelineDraft,
   texts: { missingName: string; missingWorkflow: string },
@@ -187,7 +187,7 @@ export function missingIn(
   }));
 }
 
-/** A payload to begin with: the run's prompt, a seed and the parent's image where the actor takes them. */
+/** First payload of an actor: the run's prompt, a seed and the parent's image if the actor takes them. */
 export function startPayload(schema: Schema, constants: Payload, hasParent: boolean): Payload {
   return { ...fill(initialOf(schema, schema), schema, schema, hasParent), ...constants };
 }
@@ -210,7 +210,7 @@ export function moved<Item>(items: readonly Item[], from: number, to: number): I
   return [...rest.slice(0, to), items[from]!, ...rest.slice(to)];
 }
 
-/** "Glow" and "Glow 2": names of steps that are not there yet. */
+/** Unused names for steps: "Glow" and "Glow 2". */
 export function freshName(base: string, taken: readonly string[]): string {
   for (let number = 1; ; number += 1) {
     const name = number === 1 ? base : `${base} ${number}`;
@@ -231,7 +231,9 @@ export function slugOf(name: string): string {
     .replace(/-+$/, "");
 }
 
-/** By step: the reasons of the server, by field of the step. `steps.2.values.strength` is `values.strength` of the third. */
+/**
+ * Reasons of the server per step and field of the step. `steps.2.values.strength` is `values.strength` of the third.
+ */
 export function problemsByStep(
   errors: readonly { field: string; reason: string }[],
   count: number,

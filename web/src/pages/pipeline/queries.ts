@@ -20,7 +20,7 @@ export const pipelineQuery = (slug: string) =>
 const PER_PAGE = 200;
 const MOST_PAGES = 5;
 
-/** All that a step can use: people filter them as they choose. */
+/** All workflows and actors for steps. The page filters them while the user chooses. */
 export const stepWorkflowsQuery = queryOptions({
   queryKey: keys.stepWorkflows,
   queryFn: async ({ signal }) => {
@@ -53,7 +53,7 @@ export const versionsQuery = (slug: string) =>
     getNextPageParam: (page) => (page.next_cursor == null ? undefined : Number(page.next_cursor)),
   });
 
-/** What a run of these steps would do. The same question is asked once. */
+/** Dry run of these steps. The cache runs the same query once. */
 export const previewQuery = (body: PreviewRequest) =>
   queryOptions({
     queryKey: keys.runPreview(body),

@@ -6,7 +6,7 @@ export type PipelineTab = "design" | "versions";
 
 export interface PipelineSearch {
   tab?: "versions";
-  /** The version that is looked at, and the one that it is compared with. */
+  /** The shown version, and the version that it is compared with. */
   version?: number;
   with?: number;
 }

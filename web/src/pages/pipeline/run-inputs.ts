@@ -1,17 +1,17 @@
-// What a person gives to a run, and what is sent of it. Pure.
+// Inputs of a run, and their form for the API. Pure.
 import type { Schemas } from "@/api/types";
 import type { Strategy } from "@/parts/pipeline/chain";
 import type { NewStep } from "./draft";
 
 export interface RunInputs {
   prompt: string;
-  /** As they are typed, by name. */
+  /** Typed values by name. */
   variables: Record<string, string>;
   leaves: number;
   strategy: Strategy;
-  /** Empty: a random one. */
+  /** Empty: a random seed. */
   seed: string;
-  /** Null: what the run is expected to cost. */
+  /** null: the expected cost of the run. */
   budget: number | null;
 }
 
@@ -24,13 +24,13 @@ export const NO_INPUTS: RunInputs = {
   budget: null,
 };
 
-/** "0.5" is a number and "true" a switch, as the command line reads them; anything else is a text. */
+/** "0.5" becomes a number and "true" a switch, as in the command line. Other values are texts. */
 export function typedValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return /^-?(0|[1-9]\d{0,14})(\.\d{1,10})?$/.test(text) ? Number(text) : text;
 }
 
-/** Those that a step uses and that have a value. */
+/** Variables that a step uses and that have a value. */
 function given(inputs: RunInputs, names: readonly string[]): Record<string, string | number | boolean> {
   return Object.fromEntries(
     names.flatMap((name) =>

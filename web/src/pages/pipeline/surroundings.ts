@@ -1,4 +1,4 @@
-// What a text of a step can name: given by the card of the step to all its fields.
+// Names that a text of a step can use. The card of the step provides them to all its fields.
 import { createContext, useContext } from "react";
 import type { Surroundings } from "./variables";
 

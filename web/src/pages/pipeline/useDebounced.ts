@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The value, once it has not changed for this long. */
+/** The value after it has not changed for this long. */
 export function useDebounced<Value>(value: Value, milliseconds: number): Value {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

@@ -24,7 +24,7 @@ import { PROMPT, union, variablesOf } from "./variables";
 const SETTLE_MS = 500;
 
 interface Options {
-  /** Null: it is not saved yet. */
+  /** null: the pipeline is not saved yet. */
   pipeline: Pipeline | null;
   base: PipelineDraft;
   workflows: readonly StepWorkflow[];
@@ -32,7 +32,7 @@ interface Options {
   onSaved: (saved: Pipeline) => Promise<void>;
 }
 
-/** A pipeline that is edited: what is in the form, what the server says about it, and what can be done with it. */
+/** State of the editor: the form, the problems from the server, and the actions. */
 export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Options) {
   const client = useQueryClient();
   const name = pipeline ? `${pipeline.id}:${pipeline.version}:${pipeline.updated_at}` : `new:${base.name}`;
@@ -70,7 +70,7 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
   );
   const isDirty = pipeline === null || differs(draft, base, workflows);
 
-  /** The saved pipeline; null where it was refused, with the reasons at their fields. */
+  /** Returns the saved pipeline; null if the server refused it, with the reasons at their fields. */
   const saved = async (): Promise<Pipeline | null> => {
     setChecked(true);
     if (!isWhole) return null;
@@ -90,7 +90,7 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
     }
   };
   const begin = async () => {
-    // What the server would refuse is found before a version is written.
+    // The page finds these problems before it writes a version.
     const shown = await client.fetchQuery(previewQuery(question)).catch(() => null);
     const budget = inputs.budget ?? shown?.cost ?? null;
     setNoBudget(shown !== null && budget === null);

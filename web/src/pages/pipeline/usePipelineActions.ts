@@ -19,7 +19,7 @@ export interface Saved {
 
 const MOST_NAMES = 20;
 
-/** A new pipeline, or a new version of the one that is there. */
+/** Creates a pipeline, or a new version of an existing one. */
 export function useSavePipeline(pipeline: Pipeline | null) {
   const client = useQueryClient();
   return useMutation({
@@ -34,7 +34,7 @@ export function useSavePipeline(pipeline: Pipeline | null) {
   });
 }
 
-/** Its slug follows from its name; the next number where it is taken. */
+/** The slug follows from the name. If it is taken, it gets the next number. */
 async function created(wanted: Saved): Promise<Pipeline> {
   const base = slugOf(wanted.name) || "pipeline";
   for (let number = 1; ; number += 1) {
@@ -53,7 +53,7 @@ async function created(wanted: Saved): Promise<Pipeline> {
   }
 }
 
-/** One run, however often the button is pressed. */
+/** Starts one run, however often the user presses the button. */
 export function useStartRun() {
   const client = useQueryClient();
   const navigate = useNavigate();

@@ -43,7 +43,7 @@ export function union(sets: readonly Set<string>[]): Set<string> {
   return new Set(sets.flatMap((each) => [...each]));
 }
 
-/** Those that a run gives. */
+/** Variables that a run provides. */
 export function variablesOf(names: Iterable<string>): string[] {
   return [...new Set(names)].filter((name) => !BUILT_IN.includes(name) && VALID.test(name)).sort();
 }
@@ -51,7 +51,10 @@ export function variablesOf(names: Iterable<string>): string[] {
 export interface Surroundings {
   /** The first step has no parent. */
   isFirst: boolean;
-  /** Whether a text may name the parent's image: payloads of actors may, values of workflows get it by themselves. */
+  /**
+   * Whether a text may name the parent's image. Payloads of actors may; values of workflows get the image
+   * automatically.
+   */
   takesParent: boolean;
   /** Variables that other steps use. */
   known: readonly string[];
@@ -59,7 +62,7 @@ export interface Surroundings {
 
 export type Meaning = "prompt" | "seed" | "parent" | "variable" | "new" | "wrong";
 
-/** What a name in a text means there. `new`: no other step uses it, and a run must give it. */
+/** Meaning of a name in a text. `new`: no other step uses it, and a run must provide it. */
 export function meaningOf(name: string, { isFirst, takesParent, known }: Surroundings): Meaning {
   if (name === PROMPT) return "prompt";
   if (name === SEED) return "seed";
@@ -68,7 +71,7 @@ export function meaningOf(name: string, { isFirst, takesParent, known }: Surroun
   return known.includes(name) ? "variable" : "new";
 }
 
-/** A known name that differs from this one by a slip of the finger. */
+/** A known name that differs from this one only by a typo. */
 export function meant(name: string, { isFirst, takesParent, known }: Surroundings): string | null {
   const names = [PROMPT, SEED, ...(isFirst || !takesParent ? [] : [PARENT, PARENT_FILE]), ...known];
   if (names.includes(name)) return null;
@@ -79,7 +82,7 @@ export function meant(name: string, { isFirst, takesParent, known }: Surrounding
   return near[0]?.each ?? null;
 }
 
-/** How many letters must be changed, added or taken away. */
+/** Number of letters to change, add or remove. */
 export function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (let at = 1; at <= one.length; at += 1) {
@@ -93,20 +96,20 @@ export function distance(one: string, other: string): number {
 }
 
 export interface Completion {
-  /** Where the braces start. */
+  /** Position of the opening braces. */
   start: number;
-  /** Where the text goes on: behind braces that are there already. */
+  /** Position after the placeholder, behind closing braces if there are any. */
   end: number;
-  /** What was typed of the name. */
+  /** Typed part of the name. */
   query: string;
 }
 
-/** The placeholder that is being typed at the caret: one brace is enough. */
+/** The placeholder at the caret. One brace is enough. */
 export function completionAt(text: string, caret: number): Completion | null {
   const found = /\{{1,2}([A-Za-z0-9_]*)$/.exec(text.slice(0, caret));
   if (found === null) return null;
   const rest = /^[A-Za-z0-9_]*\}{0,2}/.exec(text.slice(caret))![0];
-  // In the middle of a word behind the caret, nothing is replaced but closing braces.
+  // If the caret is inside a word, only closing braces after it are replaced.
   return { start: found.index, end: caret + (rest.endsWith("}") ? rest.length : 0), query: found[1]!.toLowerCase() };
 }
 
@@ -123,7 +126,7 @@ export interface Suggestion {
   meaning: Meaning;
 }
 
-/** What can be put in there: those that start with what was typed come first. */
+/** Suggestions for this place. Names that start with the typed text come first. */
 export function suggestionsFor(query: string, surroundings: Surroundings): Suggestion[] {
   const names = [
     PROMPT,

@@ -16,7 +16,7 @@ export function PipelineCard({ pipeline }: { pipeline: ListedPipeline }) {
     hasGate: step.requires_approval,
     best: step.top_k,
   }));
-  // A pipeline may be called "new", which is a page of its own.
+  // A pipeline may be called "new", and /pipelines/new is another page.
   const slug = pipeline.slug === "new" ? pipeline.id : pipeline.slug;
   return (
     <article className="panel relative grid content-start gap-3 p-4 transition-colors duration-100 hover:border-line-strong">

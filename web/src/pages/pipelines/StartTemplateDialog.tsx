@@ -9,7 +9,7 @@ import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { pipelinesTexts, runPanelTexts } from "@/texts/pipelines";
 import { useStartTemplate } from "./useStartTemplate";
 
-/** What the template suggests is filled in: one more click starts the run. */
+/** The template's suggestions are filled in, so one more click starts the run. */
 export function StartTemplateDialog({ template, onClose }: { template: PipelineTemplate; onClose: () => void }) {
   const [prompt, setPrompt] = useState(template.run.prompt ?? "");
   const [variables, setVariables] = useState<Record<string, string>>(() =>

@@ -14,7 +14,7 @@ export const pipelinesQuery = infiniteQueryOptions({
     data(api.GET("/api/pipelines", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next_cursor ?? undefined,
-  // Runs that go on change what is shown of their pipelines.
+  // Active runs change the cards of their pipelines.
   refetchInterval: (query) =>
     query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active"))
       ? REFRESH_MS

@@ -4,7 +4,7 @@ import { templatesQuery } from "@/parts/pipeline/queries";
 import { pipelinesQuery } from "./queries";
 
 export interface PipelinesSearch {
-  /** The template that a run is started from. */
+  /** The template for the new run. */
   start?: string;
 }
 

@@ -14,10 +14,10 @@ export interface TemplateInputs {
   budget: number;
 }
 
-// Pipelines of the same template that a user has changed.
+// Pipelines from the same template that a user has changed.
 const MOST_NAMES = 20;
 
-/** Creates the pipeline where it is missing, and starts one run, however often the button is pressed. */
+/** Creates the pipeline if it is missing and starts one run, however often the user presses the button. */
 export function useStartTemplate(template: PipelineTemplate) {
   const client = useQueryClient();
   const navigate = useNavigate();
@@ -55,7 +55,7 @@ export function useStartTemplate(template: PipelineTemplate) {
   };
 }
 
-/** The slug of a pipeline with the steps of the template: one that is there, or a new one. */
+/** Slug of a pipeline with the steps of the template: an existing one, or a new one. */
 async function pipelineFor(template: PipelineTemplate): Promise<string> {
   const steps: Schemas["NewStep"][] = template.steps;
   for (let number = 1; number <= MOST_NAMES; number += 1) {
@@ -72,7 +72,7 @@ async function pipelineFor(template: PipelineTemplate): Promise<string> {
   throw new Error(template.slug);
 }
 
-/** Whether sending the steps again would make no new version. */
+/** Whether the existing pipeline has the same steps, so a save would create no new version. */
 async function isUnchanged(slug: string, steps: Schemas["NewStep"][]): Promise<boolean> {
   const path = { pipeline: slug };
   const found = await data(api.GET("/api/pipelines/{pipeline}", { params: { path } }));

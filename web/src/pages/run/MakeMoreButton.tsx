@@ -7,7 +7,7 @@ import { suggestedMore, tokensPerLeaf } from "./more";
 import type { Run } from "./queries";
 import { useMakeMore } from "./useRunActions";
 
-/** Raises the number of finished candidates, and the budget that they need. */
+/** Raises the number of finished candidates, and the budget for them. */
 export function MakeMoreButton({ run }: { run: Run }) {
   const [isOpen, setOpen] = useState(false);
   const [target, setTarget] = useState("");

@@ -41,7 +41,7 @@ export function RunHead({ run }: { run: Run }) {
   );
 }
 
-/** Why it does not go on, or what it was asked for. */
+/** The reason why the run waits, or its prompt. */
 function ReasonText({ run }: { run: Run }) {
   if (run.reason) return <>{run.reason_detail ?? runTexts.reasons[run.reason]}</>;
   return run.prompt ? <span className="line-clamp-2">{run.prompt}</span> : null;

@@ -67,7 +67,7 @@ function Winner({ winner, rank }: { winner: Candidate; rank: number }) {
   );
 }
 
-/** The server sends it as an attachment, so the page stays. */
+/** The server sends the file as an attachment, so the page stays open. */
 function download(url: string): void {
   const link = document.createElement("a");
   link.href = url;

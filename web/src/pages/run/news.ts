@@ -1,7 +1,7 @@
-// What changes in a run, and new candidates in a tree that is known. Pure.
+// Detects changes of a run and adds new candidates to a loaded tree. Pure.
 import type { Run, TreeNode } from "./queries";
 
-/** Differs where a tab may show something else. */
+/** A text that differs if a tab would show something else. */
 export function fingerprint(run: Run): string {
   return [
     run.status,
@@ -14,7 +14,7 @@ export function fingerprint(run: Run): string {
   ].join(" ");
 }
 
-/** The tree with candidates that were made since; their parents have a child more and a job less. */
+/** The tree with the new candidates. Their parents have one child more and one job less. */
 export function appended(before: readonly TreeNode[], nodes: readonly TreeNode[]): TreeNode[] {
   const last = before.at(-1)?.number ?? 0;
   const fresh = nodes.filter((node) => node.number > last);

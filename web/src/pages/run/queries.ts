@@ -7,7 +7,7 @@ export type Run = Schemas["Run"];
 export type Candidate = Schemas["Candidate"];
 export type TreeNode = Schemas["TreeNode"];
 
-// An active run changes with every job. Another one changes only if its user resumes it elsewhere.
+// An active run changes with every job. Another run changes only if its user resumes it elsewhere.
 const ACTIVE_MS = 2_500;
 const QUIET_MS = 20_000;
 const TREE_PAGE = 5000;
@@ -112,11 +112,11 @@ export const lineageQuery = (id: string) =>
     queryKey: keys.lineage(id),
     queryFn: ({ signal }) =>
       data(api.GET("/api/candidates/{candidate_id}/lineage", { params: { path: { candidate_id: id } }, signal })),
-    // How it was made does not change; its URLs expire.
+    // The lineage never changes, but its URLs expire.
     staleTime: 5 * 60_000,
   });
 
-/** What a kill or a restore would do now. It is asked for each time. */
+/** Preview of a kill or a restore at this moment. It is never cached. */
 export const branchQuery = (id: string) =>
   queryOptions({
     queryKey: keys.branch(id),

@@ -13,7 +13,7 @@ export const runRoute = createRoute({
     try {
       await context.queryClient.ensureQueryData(runQuery(params.id));
     } catch (error) {
-      // A run of another user, one that never was, or no id at all: the API returns the same for all of them.
+      // The API returns the same for a run of another user, an unknown run and an invalid id.
       if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();
       throw error;
     }

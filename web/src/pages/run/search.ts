@@ -1,11 +1,11 @@
-// What the URL of a run says: the tab, the step, the selected candidate. Pure.
+// Search parameters of a run's URL: the tab, the step, the selected candidate. Pure.
 import type { Schemas } from "@/api/types";
 
 export const RUN_TABS = ["tree", "gallery", "compare", "gates", "winners", "budget"] as const;
 export type RunTab = (typeof RUN_TABS)[number];
 
 export interface RunSearch {
-  /** The tree where it is left out. */
+  /** Default: the tree. */
   tab?: Exclude<RunTab, "tree">;
   /** Slug of a step, for the gallery and for comparing. */
   step?: string;
@@ -30,7 +30,7 @@ function text(value: unknown): string | undefined {
 
 type Steps = readonly Pick<Schemas["StepProgress"], "step" | "active">[];
 
-/** The step that people compare: that of the URL, or the last one in which there are two to compare. */
+/** The compared step: the one of the URL, otherwise the last one with two candidates. */
 export function comparedStep(steps: Steps, wanted: string | undefined): string | undefined {
   if (steps.some(({ step }) => step.slug === wanted)) return wanted;
   return (steps.findLast(({ active }) => active > 1) ?? steps.at(-1))?.step.slug;

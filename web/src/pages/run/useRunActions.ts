@@ -32,14 +32,14 @@ export function useRunDeletion(id: string, onDone: () => void) {
     onSuccess: async () => {
       notifyDone(runTexts.deleted);
       onDone();
-      // Its page is left: what is there to read of the run no longer exists.
+      // The page closes, because the run no longer exists.
       client.removeQueries({ queryKey: keys.run(id) });
       await client.invalidateQueries({ queryKey: keys.allRuns });
     },
   });
 }
 
-/** The caller shows what was refused at the field. */
+/** The caller shows the refusal at the field. */
 export function useBudget(id: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
@@ -54,7 +54,7 @@ export function useBudget(id: string, onDone: () => void) {
   });
 }
 
-/** A larger number of finished candidates, with which a completed run continues, and the budget for them. */
+/** Sets a larger number of finished candidates and the budget for them. A completed run then continues. */
 export function useMakeMore(id: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({

@@ -1,11 +1,11 @@
-// Brings what happens to a run into what its tabs show, without asking for a large tree again and again.
+// Applies the events of a run to the data of its tabs, without repeated reads of a large tree.
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { keys } from "@/api/keys";
 import { appended, fingerprint } from "./news";
 import { fetchTree, type Run, type TreeNode } from "./queries";
 
-// Up to this size all of a tree is asked for: ratings and jobs in progress change in it, too.
+// Up to this size the whole tree is refetched, because its ratings and jobs in progress change too.
 const SMALL_TREE = 600;
 const WHOLE_TREE_MS = 30_000;
 const MOST_PAGES = 2;
@@ -21,7 +21,7 @@ export function useRunNews(run: Run): void {
     seen.current = now;
     for (const queryKey of [keys.runWinners(run.id), keys.runGates(run.id), keys.runSpending(run.id)])
       void client.invalidateQueries({ queryKey });
-    // A gallery that a person has scrolled through is not asked for again as a whole.
+    // A gallery that the user has scrolled through is not refetched as a whole.
     void client.invalidateQueries({
       queryKey: keys.runCandidates(run.id),
       predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MOST_PAGES,
@@ -36,7 +36,7 @@ export function useRunNews(run: Run): void {
         .then((nodes) =>
           client.setQueryData<TreeNode[]>(keys.runTree(run.id), (before) => appended(before ?? [], nodes)),
         )
-        // The next look finds them.
+        // The next refetch finds them.
         .catch(() => undefined);
     }
   }, [client, now, run]);

@@ -1,4 +1,4 @@
-// The filters of the list of runs, as they are in the URL. Pure.
+// Filters of the list of runs, in the form of the URL. Pure.
 import type { Schemas } from "@/api/types";
 
 export const RUN_STATUSES = ["active", "paused", "completed", "canceled"] as const;

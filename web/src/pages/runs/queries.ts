@@ -19,13 +19,13 @@ export const runsQuery = (search: RunsSearch) =>
       ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
-    // A list without an active run is asked for less often: one may be started elsewhere.
+    // A list without an active run is refetched less often, for runs that start elsewhere.
     refetchInterval: ({ state }) =>
       state.data?.pages.some((page) => page.items.some((run) => run.status === "active")) ? REFRESH_MS : 6 * REFRESH_MS,
     placeholderData: keepPreviousData,
   });
 
-/** For the filter: a person has few pipelines. */
+/** Choices of the filter. A user has few pipelines. */
 export const pipelineNamesQuery = queryOptions({
   queryKey: keys.pipelineNames,
   queryFn: async ({ signal }) =>

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import icon from "@/icon.svg";
 import { frameTexts } from "@/texts/frame";
 
-/** Around a public page: nothing of an account. */
+/** Layout of a public page, without any account. */
 export function ShareFrame({ children }: { children: ReactNode }) {
   return (
     <div className="flex min-h-dvh flex-col">

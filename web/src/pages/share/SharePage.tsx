@@ -11,7 +11,7 @@ import { shareTexts } from "@/texts/share";
 import { sharedQuery } from "./queries";
 import { ShareFrame } from "./ShareFrame";
 
-/** A result for anyone who has the link. */
+/** A shared result for anyone with the link. */
 export function SharePage() {
   const { token } = useParams({ from: "/share/$token" });
   const { data: shared } = useSuspenseQuery(sharedQuery(token));

@@ -11,7 +11,7 @@ export const shareRoute = createRoute({
     try {
       await context.queryClient.ensureQueryData(sharedQuery(params.token));
     } catch (error) {
-      // Expired, revoked, switched off, or never there: the page does not say which.
+      // The page does not say whether the link expired, was revoked, was switched off or never existed.
       if ([403, 404, 410, 422].some((status) => hasStatus(error, status))) throw notFound();
       throw error;
     }

@@ -4,7 +4,7 @@ import { Button } from "@/design";
 import { signInTexts } from "@/texts/sign-in";
 import { useEnterDemo } from "./useSignIn";
 
-/** On the machine of a demo: its account with one click. */
+/** On the machine of a demo, one click signs in to its account. */
 export function DemoEntry({ email }: { email: string }) {
   const enter = useEnterDemo();
   return (

@@ -5,7 +5,9 @@ import { explain } from "@/api/problems";
 import { Button } from "@/design/Button";
 import { signInTexts } from "@/texts/sign-in";
 
-/** Asks for a link to set a new password. What comes back is the same for every e-mail address, with an account or without. */
+/**
+ * Requests a link for a new password. The response is the same for every e-mail address, with an account or without.
+ */
 export function ForgotPassword({ email }: { email: string }) {
   const ask = useMutation({ mutationFn: () => data(api.POST("/api/password-resets", { body: { email } })) });
   const [wasEmpty, setWasEmpty] = useState(false);

@@ -1,4 +1,4 @@
-// The link that `callsheet demo` prints: its token is the page's fragment, which no server and no log ever sees.
+// The link that `callsheet demo` prints. Its token is the fragment of the URL, so it reaches no server and no log.
 import type { QueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";

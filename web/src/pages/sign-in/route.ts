@@ -5,9 +5,9 @@ import { offeredQuery } from "./queries";
 import { safeNext } from "./safe-next";
 
 interface SignInSearch {
-  /** Where to go on afterwards. */
+  /** Page to open after the sign-in. */
   next?: string;
-  /** The session ended in the middle of something. */
+  /** The session ended while the user worked. */
   ended?: boolean;
   /** A one-time link was used before. */
   used?: boolean;
@@ -29,7 +29,7 @@ export const signInRoute = createRoute({
       isSignedIn ? { to: "/effects", replace: true } : { to: "/sign-in", search: { used: true }, replace: true },
     );
   },
-  // Before the page is drawn, so that nothing moves when it is known.
+  // Loaded before the page is drawn, so the page does not move.
   loader: ({ context }) => context.queryClient.prefetchQuery(offeredQuery),
   component: lazyRouteComponent(() => import("./SignInPage"), "SignInPage"),
 });

@@ -18,7 +18,7 @@ export function useEnterDemo() {
   return useMutation({ mutationFn: () => data(api.POST("/api/auth/demo")), onSuccess: enter });
 }
 
-/** To the page that was asked for. Nothing that an earlier session has read is kept. */
+/** Opens the requested page. Data of an earlier session is dropped. */
 function useEnter() {
   const client = useQueryClient();
   const navigate = useNavigate();

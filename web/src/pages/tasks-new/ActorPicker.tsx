@@ -13,7 +13,7 @@ const ICONS: Record<string, LucideIcon> = {
   media: Sparkles,
 };
 
-/** The chosen one is in the URL. */
+/** The URL has the selected actor. */
 export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chosen: string }) {
   return (
     <nav aria-label={taskTexts.actors} className="grid grid-cols-2 gap-2 md:grid-cols-3">
@@ -37,7 +37,7 @@ export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chos
             </span>
             <span>
               <span className="block font-[550]">{actor.title}</span>
-              {/* A phone has the form in its place: what the chosen one does is there. */}
+              {/* On a phone the form takes this place, and the form describes the selected actor. */}
               <span className="block text-s text-balance text-muted max-sm:hidden">{actor.description}</span>
             </span>
           </Link>

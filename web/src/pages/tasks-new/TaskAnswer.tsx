@@ -13,7 +13,7 @@ import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { taskTexts } from "@/texts/tasks";
 
-/** What became of the task that was submitted: live, then what it returned. */
+/** The submitted task: its progress, then its result. */
 export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
   const job = useQuery({ ...jobQuery(jobId ?? ""), enabled: jobId !== undefined });
   const outputs = useSteadyUrls(job.data?.outputs ?? []);

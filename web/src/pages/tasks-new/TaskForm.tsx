@@ -17,7 +17,7 @@ import { useSubmitTask } from "./useSubmitTask";
 
 interface Props {
   actor: Actor;
-  /** What an earlier task was sent. */
+  /** Payload of an earlier task. */
   earlier: Payload | null;
   from?: string;
   variant?: string;

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import type { Payload } from "@/parts/actors";
 
-/** What an earlier task was sent, by the id of its job. */
+/** Payload of an earlier task, by the id of its job. */
 export const sentQuery = (jobId: string) =>
   queryOptions({
     queryKey: ["tasks", "sent", jobId],

@@ -4,9 +4,9 @@ import { framedRoute } from "@/frame/routes";
 
 export interface TaskSearch {
   actor?: string;
-  /** One of the things that the actor can be asked for. */
+  /** One of the things that the actor can make. */
   variant?: string;
-  /** The task whose answer is shown. */
+  /** The task whose result is shown. */
   job?: string;
   /** The task that fills the form. */
   from?: string;
@@ -27,7 +27,7 @@ export const newTaskRoute = createRoute({
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Something else leads nowhere: as if it were not there. */
+/** An invalid value is ignored. */
 function id(value: unknown): string | undefined {
   return typeof value === "string" && ID.test(value) ? value : undefined;
 }

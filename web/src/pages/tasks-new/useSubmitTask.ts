@@ -5,7 +5,7 @@ import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import type { Payload } from "@/parts/actors";
 
-/** One task, however often the button is pressed. */
+/** Submits one task, however often the user presses the button. */
 export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => void) {
   const client = useQueryClient();
   const key = useRef(new IdempotencyKey());

@@ -15,15 +15,15 @@ interface Props {
 
 type Choice = Pick<Schemas["WorkflowSummary"], "slug" | "name" | "is_active">;
 
-// With fewer, a search only takes room.
+// A shorter list needs no search.
 const MANY = 5;
 
-/** The workflows whose jobs the workers of a fleet get. */
+/** Choice of the workflows for the workers of a fleet. */
 export function WorkflowPicker({ value, onChange, error }: Props) {
   const workflows = useQuery(assignableWorkflowsQuery);
   const [words, setWords] = useState("");
   const chosen = new Set(value);
-  // Workflows of tasks are assigned to fleets and are not in the catalog.
+  // Workflows of tasks are assigned to fleets but are not in the catalog.
   const [assigned] = useState(value);
   const all: Choice[] = workflows.data ? [...workflows.data, ...others(assigned, workflows.data)] : [];
   const found = all.filter((each) => `${each.slug} ${each.name}`.toLowerCase().includes(words.trim().toLowerCase()));

@@ -1,4 +1,4 @@
-// What a change of a fleet will do, in sentences. Pure.
+// Describes in sentences what a change of a fleet will do. Pure.
 import type { Schemas } from "@/api/types";
 import { fleetsTexts, fleetTexts } from "@/texts/fleets";
 
@@ -22,7 +22,7 @@ export interface FleetDraft {
   desired_workers: number | null;
 }
 
-/** Only the fields that differ, as the API takes them. */
+/** Only the changed fields, in the form of the API. */
 export function changesOf(fleet: Fleet, draft: FleetDraft): Schemas["UpdateFleetRequest"] {
   const changes: Schemas["UpdateFleetRequest"] = {};
   if (draft.name !== fleet.name) changes.name = draft.name;
@@ -56,7 +56,7 @@ export function workflowChange(before: readonly string[], after: readonly string
   };
 }
 
-/** `queues`: what waits of each workflow in the stage of the fleet. */
+/** `queues`: waiting jobs of each workflow in the stage of the fleet. */
 export function workflowPlan({ add: added, remove: removed }: WorkflowChange, queues: readonly Queue[]): string[] {
   const found: string[] = [];
   if (added.length > 0) found.push(texts.added(added.join(", ")));

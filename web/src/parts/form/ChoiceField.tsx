@@ -2,7 +2,7 @@ import { Field, Segments, Select } from "@/design";
 import type { Shared } from "./fields";
 import { choiceLabel, type PlainValue } from "./values";
 
-// What fits side by side in a narrow panel.
+// Maximum number of letters that fit side by side in a narrow panel.
 const MOST_SEGMENTS = 4;
 const MOST_CHARACTERS = 32;
 
@@ -13,7 +13,7 @@ interface Props extends Shared {
 }
 
 export function ChoiceField({ value, choices, onChange, ...shared }: Props) {
-  // Values may be numbers: they are compared as JSON.
+  // Values may be numbers, so the comparison uses JSON.
   const named = choices.map((choice) => ({ value: JSON.stringify(choice), label: choiceLabel(choice) }));
   const chosen = JSON.stringify(value);
   const change = (next: string) => onChange(JSON.parse(next) as PlainValue);

@@ -9,7 +9,7 @@ interface Props extends Shared {
   onChange: (value: Json | undefined) => void;
 }
 
-/** For what no other field is made for. */
+/** Fallback for schemas without a dedicated field. */
 export function JsonField({ value, onChange, error, ...shared }: Props) {
   const [typed, setTyped] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
   const [isWrong, setWrong] = useState(false);

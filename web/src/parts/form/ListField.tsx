@@ -7,7 +7,7 @@ interface Props extends Shared {
   onChange: (value: string[]) => void;
 }
 
-/** Several short texts, each on a line of its own. */
+/** Several short texts, one per line. */
 export function ListField({ value, onChange, hint, ...shared }: Props) {
   return (
     <Field {...shared} hint={hint ? `${hint} ${formTexts.oneBelow}` : formTexts.oneBelow}>

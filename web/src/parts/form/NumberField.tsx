@@ -17,12 +17,12 @@ interface Props extends Shared {
   onChange: (value: number | null) => void;
 }
 
-// A slider with more steps than this cannot be set by hand.
+// Users cannot set a slider with more steps than this by hand.
 const MOST_STEPS = 5_000;
-// Numbers that people do not choose by hand, such as seeds.
+// Numbers that users do not choose by hand, such as seeds.
 const MANY = 1_000_000;
 
-/** A slider and a box where both ends are known; a box alone for anything else, such as a seed. */
+/** A slider and a box if both limits are known; otherwise only a box, for example for a seed. */
 export function NumberField({ value, limits, onChange, ...shared }: Props) {
   const step = stepOf(limits);
   const { min, max } = limits;
@@ -62,7 +62,7 @@ export function NumberField({ value, limits, onChange, ...shared }: Props) {
   );
 }
 
-/** Keeps what is typed until it is a number, such as "-" or "0.". */
+/** Keeps a text such as "-" or "0." until it becomes a number. */
 function NumberBox({
   value,
   step,
@@ -99,7 +99,7 @@ function read(typed: string): number | null {
   return typed.trim() === "" || !Number.isFinite(number) ? null : number;
 }
 
-/** Fine enough for the range where no step is given. */
+/** A step that is fine enough for the range, if the schema has none. */
 export function stepOf({ min, max, step, integer }: NumberLimits): number {
   if (step != null) return step;
   if (integer) return 1;
@@ -107,7 +107,7 @@ export function stepOf({ min, max, step, integer }: NumberLimits): number {
   return max - min > 100 ? 1 : max - min > 20 ? 0.1 : max - min > 2 ? 0.05 : 0.01;
 }
 
-/** Without the digits that adding steps leaves behind. */
+/** Removes the rounding digits that the addition of steps leaves. */
 export function tidy(value: number, step: number): number {
   const digits = Math.min(10, Math.max(0, Math.ceil(-Math.log10(step)) + 1));
   return Number(value.toFixed(digits));

@@ -10,13 +10,13 @@ interface Props {
   name: string;
   shared: Shared;
   value: unknown;
-  /** `undefined`: the value is the default again. */
+  /** `undefined` restores the default. */
   onChange: (value: string | undefined) => void;
-  /** The field for a value of its own. */
+  /** The field for a fixed value. */
   children: ReactNode;
 }
 
-/** A field for a number, a choice or a switch, whose value may also come from a variable. */
+/** A field for a number, a choice or a switch. Its value may also be a variable. */
 export function Templatable({ name, shared, value, onChange, children }: Props) {
   const templates = useTemplates();
   if (templates === null) return children;

@@ -6,7 +6,7 @@ import { useTemplates } from "./templates";
 // Longer texts get several lines.
 const ONE_LINE = 80;
 const NEARLY_FULL = 0.9;
-// Of a limit that hardly anybody reaches, the counter is shown only near it.
+// For a high limit, the counter appears only near it.
 const MUCH_TEXT = 5_000;
 
 interface Props extends Shared {
@@ -28,7 +28,7 @@ export function TextField({
   ...shared
 }: Props) {
   const templates = useTemplates();
-  // As the server counts: an emoji is one.
+  // The server counts an emoji as one character, so this does too.
   const used = [...value].length;
   const counter = maxLength != null && ((!isLine && maxLength <= MUCH_TEXT) || used > maxLength / 2) && (
     <span className={classes(used > maxLength ? "font-[550] text-bad" : used > maxLength * NEARLY_FULL && "text-warn")}>

@@ -3,7 +3,7 @@ export { ChoiceField } from "./ChoiceField";
 export { NumberField } from "./NumberField";
 export { TextField } from "./TextField";
 
-/** What every field has. */
+/** Properties of every field. */
 export interface Shared {
   label: string;
   hint?: string;

@@ -1,4 +1,4 @@
-// Forms from JSON Schema, as far as actors describe what they take with it. Pure.
+// Forms from JSON Schema, for the parts of it that actors use. Pure.
 export interface Schema {
   type?: string | string[];
   title?: string;
@@ -35,7 +35,7 @@ export interface SchemaField {
   required: boolean;
 }
 
-/** Without references, and without "or null", which an empty field means. */
+/** Resolves references and removes "or null", because an empty field means null. */
 export function resolved(schema: Schema, root: Schema): Schema {
   let found = schema;
   if (found.$ref !== undefined) {
@@ -66,7 +66,7 @@ export function kindOf(schema: Schema): FieldKind {
   return "json";
 }
 
-/** Those that are needed come first; the others as they are written. Constants are nothing to fill in. */
+/** Required fields come first; the others keep their order. Constants have no field. */
 export function fieldsOf(schema: Schema, root: Schema, path: Path = []): SchemaField[] {
   const required = new Set(schema.required ?? []);
   const fields = Object.entries(schema.properties ?? {}).map(([name, each]): SchemaField => {
@@ -79,7 +79,7 @@ export function fieldsOf(schema: Schema, root: Schema, path: Path = []): SchemaF
 export function initialOf(schema: Schema, root: Schema): { [name: string]: Json } {
   const values: { [name: string]: Json } = {};
   for (const { name, schema: own, kind } of fieldsOf(schema, root)) {
-    // An object that may be left out is sent only if the user changes something in it.
+    // An optional object is sent only if the user changes something in it.
     if (kind === "object") values[name] = (own.default as Json | undefined) ?? initialOf(own, root);
     else if (own.const !== undefined) values[name] = own.const as Json;
     else if (own.default !== undefined) values[name] = own.default as Json;
@@ -100,7 +100,7 @@ export function withValue(value: Json | undefined, [name, ...rest]: Path, next: 
   return copy;
 }
 
-/** As it is sent: what is left empty is left out, and an object with nothing in it too. */
+/** The value in the form of the API. Empty fields and empty objects are left out. */
 export function payloadOf(schema: Schema, root: Schema, value: Json | undefined): { [name: string]: Json } {
   const payload: { [name: string]: Json } = {};
   for (const { name, schema: own, kind, required } of fieldsOf(schema, root)) {
@@ -115,7 +115,7 @@ export function payloadOf(schema: Schema, root: Schema, value: Json | undefined)
   return payload;
 }
 
-/** Whether the user has filled in something of an object that may be left out: its defaults do not count. */
+/** Whether the user filled in a part of an optional object. Its defaults do not count. */
 function hasOwnWords(schema: Schema, root: Schema, value: Json | undefined): boolean {
   return fieldsOf(schema, root).some(({ name, schema: own, kind }) => {
     const given = isObject(value) ? value[name] : undefined;
@@ -132,7 +132,7 @@ export type Problem =
   | { is: "atMost"; most: number }
   | { is: "whole" };
 
-/** By path, joined with points: what the server would refuse. */
+/** Problems that the server would refuse, by path, joined with points. */
 export function problemsOf(
   schema: Schema,
   root: Schema,

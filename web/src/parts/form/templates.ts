@@ -1,4 +1,4 @@
-// Where the values of a form may contain placeholders: steps of pipelines. Elsewhere there are none.
+// Placeholders in the values of a form. Only steps of pipelines provide this context.
 import { type ComponentType, createContext, useContext } from "react";
 
 export interface ControlProps {
@@ -9,10 +9,10 @@ export interface ControlProps {
 }
 
 export interface Templates {
-  /** Takes the place of a field for text. */
+  /** Replaces a text field. */
   Control: ComponentType<ControlProps>;
   isTemplate: (value: unknown) => value is string;
-  /** The text to begin with where a value becomes a placeholder. */
+  /** First text when a value becomes a placeholder. */
   placeholder: (name: string) => string;
 }
 

@@ -1,4 +1,4 @@
-// The values of a form made from properties: what they start with, what is wrong with them, what is sent. Pure.
+// Values of a form for properties: initial values, problems, and the values to send. Pure.
 import type { Schemas } from "@/api/types";
 import { isFileType } from "@/parts/media";
 import type { FileValue } from "@/parts/UploadField";
@@ -13,7 +13,7 @@ export function isFile(value: FormValue | undefined): value is FileValue {
   return typeof value === "object" && value !== null;
 }
 
-/** A default of a file is the installation's own file: it is used where nothing is chosen. */
+/** The default of a file is the installation's own file. It is used if the user chooses none. */
 export function initialValues(properties: readonly Property[]): FormValues {
   return Object.fromEntries(
     properties.map((each) => [each.key, isFileType(each.type) ? null : (each.default ?? emptyOf(each))]),
@@ -33,7 +33,7 @@ function emptyOf(property: Property): FormValue {
   }
 }
 
-/** What a draft or an earlier job has for properties that still exist and still fit. */
+/** Values of a draft or an earlier job for properties that still exist and still fit. */
 export function mergedValues(properties: readonly Property[], earlier: Record<string, unknown>): FormValues {
   const values = initialValues(properties);
   for (const each of properties) {
@@ -58,7 +58,7 @@ function fits(property: Property, value: FormValue): boolean {
   }
 }
 
-/** By key: a sentence for each value that the server would refuse. */
+/** A sentence for each value that the server would refuse, by key. */
 export function problemsOf(properties: readonly Property[], values: FormValues): Record<string, string> {
   const found = properties.map((each) => [each.key, problemOf(each, values[each.key] ?? null)] as const);
   return Object.fromEntries(found.filter((entry): entry is readonly [string, string] => entry[1] !== null));
@@ -75,7 +75,7 @@ function problemOf({ type, required, limits }: Property, value: FormValue): stri
   return null;
 }
 
-/** As the API takes them; what is left empty is left out, so that its default is used. */
+/** Values in the form of the API. Empty ones are left out, so their defaults apply. */
 export function payloadOf(properties: readonly Property[], values: FormValues): Record<string, PlainValue> {
   const payload: Record<string, PlainValue> = {};
   for (const { key, type } of properties) {
@@ -86,7 +86,7 @@ export function payloadOf(properties: readonly Property[], values: FormValues): 
   return payload;
 }
 
-/** "start_frame" becomes "Start frame", where there is no label. */
+/** "start_frame" becomes "Start frame" if there is no label. */
 export function labelOf({ key, label }: { key: string; label: string }): string {
   if (label !== "" && label !== key) return label;
   return titled(key);
@@ -100,7 +100,7 @@ export function titled(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** How a choice reads: "bottom-left" becomes "Bottom left". Numbers and ratios stay as they are. */
+/** Text of a choice: "bottom-left" becomes "Bottom left". Numbers and ratios stay unchanged. */
 export function choiceLabel(value: PlainValue): string {
   return typeof value === "string" ? titled(value) : String(value);
 }

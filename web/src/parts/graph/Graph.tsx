@@ -3,25 +3,28 @@ import { Skeleton, type Tone } from "@/design";
 import type { Graph as GraphValue } from "./graph";
 import { layoutGraph } from "./layout";
 
-/** What is shown of one node beside its title and class. */
+/** Extra content of one node beside its title and class. */
 export interface NodeMark {
   tone?: Tone;
   /** Short texts at the node, such as a time, "Input" or "Output". */
   badges?: readonly string[];
-  /** From 0 to 1: how warm the node is drawn. */
+  /** Warmth of the node, from 0 to 1. */
   heat?: number;
-  /** The node works now. */
+  /** The node is running now. */
   isRunning?: boolean;
 }
 
 export interface GraphProps {
-  /** What the graph is, for people who do not see it. */
+  /** Content of the graph in words, for people who cannot see it. */
   label: string;
   graph: GraphValue;
-  /** By the node's id. */
+  /** Marks by id of the node. */
   marks?: ReadonlyMap<string, NodeMark>;
   selected?: readonly string[];
-  /** Called with the node that was clicked or chosen by the keyboard, also where it is selected already. Without it nodes are not buttons. */
+  /**
+   * Receives the node that the user clicked or selected by keyboard, even if it is selected already. Without it nodes
+   * are not buttons.
+   */
   onSelect?: (id: string) => void;
   height?: number;
 }
@@ -29,7 +32,7 @@ export interface GraphProps {
 const Drawing = lazy(() => import("./GraphDrawing"));
 const HEIGHT = 420;
 
-/** A graph of nodes, which can be moved and zoomed. The code that draws comes when the first graph is shown. */
+/** A graph of nodes that users can move and zoom. The drawing code loads with the first graph. */
 export function Graph({ height = HEIGHT, ...props }: GraphProps) {
   const layout = useMemo(() => layoutGraph(props.graph), [props.graph]);
   return (

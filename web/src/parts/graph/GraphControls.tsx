@@ -6,7 +6,7 @@ import { graphTexts } from "@/texts/graph";
 
 export const FIT = { padding: 0.12, maxZoom: 1 };
 
-/** `wasMoved`: a person has chosen what is in sight, so it stays when the window changes. */
+/** `wasMoved`: the user chose the visible part, so it stays when the window changes. */
 export function GraphControls({ wasMoved }: { wasMoved: RefObject<boolean> }) {
   const { zoomIn, zoomOut, fitView } = useReactFlow();
   const width = useStore((state) => state.width);

@@ -9,7 +9,7 @@ import { type GraphFlowNode, GraphNodeBox } from "./GraphNodeBox";
 import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 
 const NODE_TYPES = { box: GraphNodeBox };
-/** From here on a small map helps, and nodes out of sight are not drawn. */
+/** Larger graphs get a small map, and nodes out of sight are not drawn. */
 const MANY = 40;
 const VERY_MANY = 300;
 
@@ -29,7 +29,7 @@ export default function GraphDrawing({
           id: node.id,
           type: "box",
           position: layout.positions.get(node.id) ?? { x: 0, y: 0 },
-          // Known before it is measured, so that edges and the map are there at once.
+          // The size is set before the browser measures it, so edges and map are there at once.
           width: NODE_WIDTH,
           height: NODE_HEIGHT,
           data: { node, mark: marks?.get(node.id), isSelected: selected.includes(node.id), onSelect },
@@ -68,11 +68,11 @@ export default function GraphDrawing({
         edgesFocusable={false}
         elementsSelectable={false}
         onMoveStart={(event) => {
-          // Without an event it was moved by this code.
+          // Moves by this code have no event.
           if (event) wasMoved.current = true;
         }}
         deleteKeyCode={null}
-        // The wheel scrolls the page; with Ctrl or ⌘ it zooms.
+        // The wheel scrolls the page. With Ctrl or ⌘ it zooms.
         zoomOnScroll={false}
         preventScrolling={false}
         zoomOnDoubleClick={false}

@@ -28,7 +28,7 @@ const BADGES: Record<Tone, string> = {
   bad: "text-bad",
   run: "text-run",
 };
-/** Text has to stay readable on the warmest node. */
+/** The text must stay readable on the warmest node. */
 const WARMEST = 0.13;
 const READABLE = 0.7;
 
@@ -41,7 +41,7 @@ export function GraphNodeBox({ data: { node, mark, isSelected, onSelect } }: Nod
     mark?.heat === undefined
       ? undefined
       : { background: `color-mix(in srgb, var(--accent) ${Math.round(mark.heat * WARMEST * 100)}%, var(--panel))` };
-  // A node that the keyboard reaches may be out of sight.
+  // The keyboard may reach a node that is out of sight.
   const show = (event: FocusEvent<HTMLElement>) => {
     const at = getNode(node.id)?.position;
     if (at && event.currentTarget.matches(":focus-visible"))

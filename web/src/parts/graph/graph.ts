@@ -1,17 +1,18 @@
-// Reads a graph in ComfyUI's API format: {"3": {"class_type": …, "inputs": {"model": ["4", 0]}, "_meta": {"title": …}}}. Pure.
+// Reads a graph in ComfyUI's API format. Pure.
+// {"3": {"class_type": …, "inputs": {"model": ["4", 0]}, "_meta": {"title": …}}}
 
 export interface NodeInput {
   name: string;
-  /** What the node has here; a link is in `from` instead. */
+  /** Own values of the node. Links are in `from`. */
   value?: unknown;
-  /** The node and the number of its output that this input is connected to. The node need not be in the graph. */
+  /** The node and the output number that this input is connected to. The node may be missing in the graph. */
   from?: { node: string; slot: number };
 }
 
 export interface GraphNode {
   id: string;
   classType: string;
-  /** The title that a person gave it, or its class. */
+  /** The title that a user gave the node, otherwise its class. */
   title: string;
   inputs: readonly NodeInput[];
 }
@@ -20,7 +21,7 @@ export interface GraphEdge {
   id: string;
   source: string;
   target: string;
-  /** The inputs of the target that are connected to the source. */
+  /** Inputs of the target that are connected to the source. */
   inputs: readonly string[];
 }
 
@@ -29,7 +30,7 @@ export interface Graph {
   edges: readonly GraphEdge[];
 }
 
-/** The graph in a value, or null where there is none. Values come from people: whatever does not fit is left out. */
+/** The graph in a value, or null. Values come from users, so invalid parts are left out. */
 export function readGraph(value: unknown): Graph | null {
   if (!isObject(value)) return null;
   const nodes = Object.entries(value).flatMap(([id, each]) =>
@@ -57,7 +58,7 @@ function readInput(name: string, value: unknown): NodeInput {
   return isLink ? { name, from: { node: String(node), slot } } : { name, value };
 }
 
-/** One edge for each pair of nodes, however many inputs connect them. */
+/** One edge per pair of nodes, however many inputs connect them. */
 function edgesOf(nodes: readonly GraphNode[]): GraphEdge[] {
   const ids = new Set(nodes.map((node) => node.id));
   const edges = new Map<string, GraphEdge>();

@@ -1,15 +1,15 @@
-// Where the nodes of a graph are drawn: columns from left to right in the order of work. Pure.
+// Positions of the nodes of a graph: columns from left to right in the order of work. Pure.
 import type { Graph } from "./graph";
 
 export const NODE_WIDTH = 208;
 export const NODE_HEIGHT = 66;
 const COLUMN = NODE_WIDTH + 72;
 const ROW = NODE_HEIGHT + 22;
-/** Parts of a graph that have no connection to each other are drawn below each other. */
+/** Unconnected parts of a graph are drawn below each other. */
 const PART_GAP = 40;
 const SINGLES_PER_ROW = 5;
 const SWEEPS = 6;
-/** A part with more columns is folded into bands below each other, or it would be a line that no one can read. */
+/** A part with more columns is folded into bands below each other, because one line would be unreadable. */
 const MOST_COLUMNS = 14;
 const WANTED_RATIO = 2.2;
 
@@ -27,7 +27,7 @@ export interface Layout {
 
 type Neighbours = ReadonlyMap<string, readonly string[]>;
 
-/** Every node has a place and no two overlap, also where links form a cycle. The same graph is always drawn alike. */
+/** Every node has a position and no two overlap, even if links form a cycle. The same graph is always drawn alike. */
 export function layoutGraph(graph: Graph): Layout {
   const ids = graph.nodes.map((node) => node.id);
   const edges = graph.edges
@@ -55,7 +55,7 @@ export function layoutGraph(graph: Graph): Layout {
   };
 }
 
-/** The edges without those that lead back to a node which is being looked at. Not recursive: chains may be long. */
+/** The edges without those that close a cycle. Not recursive, because chains may be long. */
 function withoutCycles(ids: readonly string[], edges: readonly [string, string][]): [string, string][] {
   const targets = neighbours(ids, edges, 0, 1);
   const state = new Map<string, "open" | "done">();
@@ -88,7 +88,9 @@ function neighbours(ids: readonly string[], edges: readonly [string, string][], 
   return found;
 }
 
-/** One column behind the last node that a node needs; a node that needs none is right before the first that needs it. */
+/**
+ * One column behind the last node that a node needs. A node without needs is right before the first node that needs it.
+ */
 function columnsOf(ids: readonly string[], sources: Neighbours, targets: Neighbours): Map<string, number> {
   const columns = new Map<string, number>();
   const missing = new Map(ids.map((id) => [id, sources.get(id)!.length]));
@@ -111,7 +113,7 @@ function columnsOf(ids: readonly string[], sources: Neighbours, targets: Neighbo
   return columns;
 }
 
-/** Nodes that are connected, by the first node of each part. */
+/** Connected nodes, by the first node of each part. */
 function partsOf(ids: readonly string[], sources: Neighbours, targets: Neighbours): string[][] {
   const seen = new Set<string>();
   const parts: string[][] = [];
@@ -132,7 +134,7 @@ function partsOf(ids: readonly string[], sources: Neighbours, targets: Neighbour
   return parts;
 }
 
-/** Draws one part below `top` and returns where it ends. */
+/** Draws one part below `top` and returns its lower end. */
 function place(
   part: readonly string[],
   columns: ReadonlyMap<string, number>,
@@ -171,7 +173,7 @@ function place(
   return end;
 }
 
-/** The columns of a part, in one band or in several that together are about as wide as a screen. */
+/** The columns of a part, in one band or in several bands that are about as wide as a screen. */
 function bandsOf(layers: readonly string[][], rows: ReadonlyMap<string, number>): string[][][] {
   if (layers.length <= MOST_COLUMNS) return [[...layers]];
   const places = [...layers].flatMap((layer) => layer ?? []).map((id) => rows.get(id)!);
@@ -195,7 +197,7 @@ function settle(layer: string[], beside: Neighbours, rows: Map<string, number>):
   layer.sort((one, other) => wanted.get(one)! - wanted.get(other)!);
   let last = Number.NEGATIVE_INFINITY;
   const placed = layer.map((id) => (last = Math.max(wanted.get(id)!, last + 1)));
-  // What had to move down moves the whole column up by half of it, so that it stays in the middle.
+  // Nodes that moved down pull the whole column up by half of the distance, so it stays centred.
   const shift = mean(layer.map((id, index) => placed[index]! - wanted.get(id)!)) ?? 0;
   layer.forEach((id, index) => rows.set(id, placed[index]! - shift));
 }

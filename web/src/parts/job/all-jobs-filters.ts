@@ -1,4 +1,4 @@
-// The filters of the page, as they are in the URL and as the API takes them. Pure: the clock is a parameter.
+// Filters of the list of all jobs, in the form of the URL and of the API. Pure: the clock is a parameter.
 import type { JobStatus, Schemas } from "@/api/types";
 import { utcOf } from "@/parts/local-times";
 
@@ -11,7 +11,7 @@ export type Span = (typeof SPANS)[number];
 export type Totals = Schemas["JobTotals"];
 export type Wanted = Partial<Schemas["JobFilter"]>;
 
-/** What is left out filters nothing, and the URL stays short. */
+/** A missing value filters nothing and keeps the URL short. */
 export interface AllJobsSearch {
   view?: Exclude<View, "jobs">;
   q?: string;
@@ -25,10 +25,10 @@ export interface AllJobsSearch {
   worker?: string;
   /** Fingerprint of an error. */
   error?: string;
-  /** Times in UTC, never relative to now: a link that is opened later has to show the same jobs. */
+  /** Times in UTC, never relative to now, because an old link must show the same jobs. */
   from?: string;
   until?: string;
-  /** Of links that were made by hand or before there were times: the route replaces it by `from`. */
+  /** Shortcut in links that were written by hand. The route replaces it with `from`. */
   time?: Span;
 }
 
@@ -44,9 +44,9 @@ const SECONDS: Record<Span, number> = { hour: 3_600, day: 86_400, week: 604_800,
 const LONGEST_TEXT = 200;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Whatever is in the URL: what makes no sense is left out. */
+/** Reads any URL. Invalid values are left out. */
 export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
-  // Each is named, also where it is undefined: the router keeps members that were not read.
+  // Every key is present, even with undefined, because the router keeps keys that are missing here.
   return {
     view: oneOf(raw.view, ["errors", "actions"]),
     q: text(raw.q),
@@ -58,7 +58,7 @@ export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
     effect: matching(raw.effect, /^[a-z0-9][a-z0-9_-]{0,62}$/),
     kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
     worker: text(raw.worker),
-    // A fingerprint of digits alone comes out of the URL as a number.
+    // The router reads a fingerprint of digits as a number.
     error: matching(typeof raw.error === "number" ? String(raw.error) : raw.error, /^[0-9a-f]{16}$/),
     from: moment(raw.from),
     until: moment(raw.until),
@@ -70,7 +70,7 @@ export function isFiltered({ view: _view, ...search }: AllJobsSearch): boolean {
   return Object.values(search).some((value) => value !== undefined);
 }
 
-/** As the API takes it, in a query or as the filter of a bulk action. */
+/** The filter in the form of the API, for a query or a bulk action. */
 export function toFilter(search: AllJobsSearch): Wanted {
   const wanted: Wanted = {
     q: search.q,
@@ -89,13 +89,13 @@ export function toFilter(search: AllJobsSearch): Wanted {
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
 }
 
-/** The start of the last hour, day, week or month, at a whole minute: it is read by people. */
+/** Start of the last hour, day, week or month, at a whole minute because people read it. */
 export function startOf(span: Span, now: Date): string {
   const minute = Math.floor((now.getTime() - SECONDS[span] * 1000) / 60_000);
   return new Date(minute * 60_000).toISOString();
 }
 
-/** How many jobs each of the status filters would show. */
+/** Number of jobs per status filter. */
 export function countsOf(totals: Totals): Record<StatusFilter, number> {
   const sum = (statuses: readonly JobStatus[]) => sumOf(totals, statuses).jobs;
   const counts = Object.fromEntries(
@@ -115,7 +115,7 @@ export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: n
 }
 
 function text(value: unknown): string | undefined {
-  // A search for 2026 comes out of the URL as a number.
+  // The router reads a search for 2026 as a number.
   const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
   return given.trim().slice(0, LONGEST_TEXT) || undefined;
 }
@@ -125,7 +125,7 @@ function oneOf<Value extends string>(value: unknown, values: readonly Value[]): 
 }
 
 function moment(value: unknown): string | undefined {
-  // Without this, a browser would read "5" as a time, too.
+  // Without this check a browser would also read "5" as a time.
   const isTime = typeof value === "string" && /^\d{4}-\d{2}-\d{2}/.test(value);
   return isTime ? utcOf(value) : undefined;
 }

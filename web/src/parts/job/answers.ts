@@ -1,4 +1,4 @@
-// What a task returned, in the form it is best read in. Pure.
+// Chooses the best form for the result of a task. Pure.
 export type Cell = string | number | boolean | null;
 export interface Table {
   columns: string[];
@@ -12,7 +12,7 @@ export type Answer =
 
 const DEEPEST = 5;
 
-/** `result` of a job: what its actor returned is in `result.result`; files are shown by themselves. */
+/** `result` of a job contains the value of its actor in `result.result`. Files are shown separately. */
 export function answerOf(result: Record<string, unknown> | null | undefined): Answer | null {
   if (!result) return null;
   const answered = result.result;
@@ -21,7 +21,7 @@ export function answerOf(result: Record<string, unknown> | null | undefined): An
   if (Object.keys(whole).length === 0) return null;
   const { text, ...rest } = whole;
   if (typeof text === "string" && Object.keys(rest).length === 0) return { form: "text", text };
-  // The text comes first, whatever is beside it.
+  // The text comes first, whatever else there is.
   return read(typeof text === "string" ? { text, ...rest } : whole, 0);
 }
 
@@ -62,7 +62,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `written_by` as a label: Written by. */
+/** `written_by` becomes the label "Written by". */
 export function labelOf(name: string): string {
   const words = name.replace(/[_-]+/g, " ").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);

@@ -1,4 +1,4 @@
-// A job's history in words. Pure.
+// Describes the history of a job in words. Pure.
 import type { JobEvent, JobStatus } from "@/api/types";
 import type { Tone } from "@/design/Badge";
 import { formatTokens } from "@/design/Tokens";
@@ -26,14 +26,14 @@ export function titleOf(event: JobEvent): string {
   return event.to_status ? eventTexts[event.to_status] : event.event;
 }
 
-/** Who did it, where that is another person. */
+/** The user or process that acted, if it is not the reader. */
 export function byWhom(event: JobEvent): string | null {
   return event.actor === "admin" ? jobTexts.byOperator : null;
 }
 
 export interface TimelineLine {
   event: JobEvent;
-  /** Since the line before. */
+  /** Time since the line before. */
   seconds: number | null;
 }
 

@@ -1,4 +1,4 @@
-// The filters of the list, as they are in the URL and as the API takes them. Pure: the clock is a parameter.
+// Filters of the user's list of jobs, in the form of the URL and of the API. Pure: the clock is a parameter.
 import type { JobStatus } from "@/api/types";
 
 export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
@@ -6,7 +6,7 @@ export type StatusFilter = (typeof STATUS_FILTERS)[number];
 export const TIME_FILTERS = ["any", "hour", "day", "week", "month"] as const;
 export type TimeFilter = (typeof TIME_FILTERS)[number];
 
-/** What is left out filters nothing, and the URL stays short. */
+/** A missing value filters nothing and keeps the URL short. */
 export interface JobsSearch {
   q?: string;
   status?: Exclude<StatusFilter, "all">;
@@ -30,9 +30,9 @@ const SECONDS: Record<Exclude<TimeFilter, "any">, number> = {
 };
 const LONGEST_TEXT = 200;
 
-/** Whatever a user wrote into the URL: values that make no sense are left out. */
+/** Reads any URL. Invalid values are left out. */
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
-  // Each is named, also where it is undefined: the router keeps members that were not read.
+  // Every key is present, even with undefined, because the router keeps keys that are missing here.
   return {
     q: text(raw.q),
     status: oneOf(raw.status, ["active", "completed", "failed", "canceled"]),
@@ -58,7 +58,7 @@ export function toQuery(search: JobsSearch, now: Date) {
   };
 }
 
-/** How many jobs each of the status filters would show. */
+/** Number of jobs per status filter. */
 export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<StatusFilter, number> {
   const sum = (statuses: readonly JobStatus[]) =>
     statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
@@ -69,7 +69,7 @@ export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<S
 }
 
 function text(value: unknown): string | undefined {
-  // A search for 2026 comes out of the URL as a number.
+  // The router reads a search for 2026 as a number.
   const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
   return given.trim().slice(0, LONGEST_TEXT) || undefined;
 }

@@ -6,7 +6,7 @@ import { isActive, type Schemas } from "@/api/types";
 
 export type AdminJob = Schemas["AdminJob"];
 
-// No event says how many jobs are ahead.
+// No event contains the number of jobs ahead.
 const WAITING_MS = 4_000;
 const RUNNING_MS = 15_000;
 
@@ -22,7 +22,10 @@ export const watchedJobQuery = (id: string) =>
 
 const PREVIEWS_MS = 3_000;
 
-/** With its payload, which may be large: asked for again only when the job has another status, and until its previews are made. */
+/**
+ * The job with its payload, which may be large. It is refetched only after a change of the status, and until its
+ * previews exist.
+ */
 export const adminJobQuery = (id: string) =>
   queryOptions({
     queryKey: keys.operatorJob(id),

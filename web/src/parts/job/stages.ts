@@ -1,17 +1,17 @@
-// The four stages of a job that is not finished, from what the API says of it. Pure: the clock is a parameter.
+// The four stages of an unfinished job, from the response of the API. Pure: the clock is a parameter.
 import type { Job } from "@/api/types";
 
 export type StageName = "queued" | "preparing" | "rendering" | "saving";
 export interface Stage {
   name: StageName;
   state: "done" | "now" | "next";
-  /** How long it took, or takes so far; null where it is not known. */
+  /** Duration of the stage so far; null if it is unknown. */
   seconds: number | null;
 }
 type Watched = Pick<Job, "status" | "submitted_at" | "started_at" | "progress">;
 
 const ORDER: readonly StageName[] = ["queued", "preparing", "rendering", "saving"];
-// What a worker says once it has everything and uploads it.
+// A worker reports this step while it uploads the results.
 const UPLOADING = "Uploading the result";
 
 export function stageOf(job: Pick<Job, "status" | "progress">): StageName {
@@ -28,7 +28,7 @@ export function stagesOf(job: Watched, now: number): Stage[] {
   const said = job.progress ? Date.parse(job.progress.updated_at) : null;
   const ran = job.progress?.elapsed_ms ?? null;
   const began = said !== null && ran !== null ? said - ran : null;
-  // Where each stage began; the last one has no end yet.
+  // Start of each stage. The last one has no end yet.
   const begins = [submitted, started, began, current === 3 ? said : null, null];
   return ORDER.map((name, index) => {
     if (index > current) return { name, state: "next", seconds: null };
@@ -45,7 +45,7 @@ export interface Step {
   steps: string | null;
 }
 
-/** `KSampler 12/20` of an engine, apart. */
+/** Splits the engine's `KSampler 12/20`. */
 export function stepOf(message: string): Step {
   const found = /^(.*\S)\s+(\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)$/.exec(message);
   return found
@@ -53,7 +53,7 @@ export function stepOf(message: string): Step {
     : { node: spaced(message), step: null, steps: null };
 }
 
-/** `LightboxTextToImage` as people write it; sentences stay as they are. */
+/** `LightboxTextToImage` in words. Sentences stay unchanged. */
 function spaced(name: string): string {
   if (!/^[A-Za-z0-9]+$/.test(name)) return name;
   return name.replace(/^Lightbox(?=[A-Z])/, "").replace(/([a-z0-9])([A-Z])/g, "$1 $2");
@@ -65,7 +65,7 @@ export function secondsLeft(job: Pick<Job, "eta_seconds">, answeredAt: number, n
   return Math.max(0, job.eta_seconds - (now - answeredAt) / 1000);
 }
 
-/** 22 s, 3 min, 1 h 20 min: no finer than anybody can know. */
+/** Formats 22 s, 3 min, 1 h 20 min, without false precision. */
 export function roughly(seconds: number): string {
   if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 60) return `${Math.round(seconds / 5) * 5} s`;

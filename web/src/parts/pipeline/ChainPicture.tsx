@@ -6,15 +6,15 @@ import { drawChain } from "./chain";
 export interface ChainLink {
   name: string;
   count: number;
-  /** Candidates wait for a person before the next step. */
+  /** Candidates wait for a user before the next step. */
   hasGate?: boolean;
-  /** Only this many go on. */
+  /** Only this many candidates continue. */
   best?: number | null;
 }
 
 interface Props {
   links: readonly ChainLink[];
-  /** Without the names of the steps. */
+  /** Leaves out the names of the steps. */
   isSmall?: boolean;
 }
 
@@ -22,7 +22,7 @@ const numbers = new Intl.NumberFormat("en");
 const WIDTH = 120;
 const RADIUS = 4;
 
-/** How candidates multiply from step to step. */
+/** Drawing of how candidates multiply from step to step. */
 export function ChainPicture({ links, isSmall = false }: Props) {
   const height = isSmall ? 64 : 112;
   const drawing = drawChain(

@@ -1,4 +1,4 @@
-// How many candidates each step of a pipeline makes, and a drawing of it. Pure; the same rules as the server's preview.
+// Number of candidates per step of a pipeline, and a drawing of it. Pure, with the same rules as the server's preview.
 import type { Schemas } from "@/api/types";
 
 export type Strategy = Schemas["Strategy"];
@@ -8,7 +8,7 @@ export interface Link {
   top_k?: number | null;
 }
 
-/** Of a run that has one job at a time, if no job fails: the number of candidates of each step. */
+/** Number of candidates per step, if the run has one job at a time and no job fails. */
 export function expectedCounts(chain: readonly Link[], leaves: number, strategy: Strategy): number[] {
   if (chain.length === 0) return [];
   const parents = chain.slice(0, -1);
@@ -17,14 +17,14 @@ export function expectedCounts(chain: readonly Link[], leaves: number, strategy:
   const counts = [isWide ? leaves : Math.ceil(leaves / perBase)];
   for (const link of parents) {
     const before = counts[counts.length - 1]!;
-    // A run that works depth-first does not wait for the best.
+    // A depth-first run does not wait for the best candidates.
     const chosen = isWide && link.top_k != null ? Math.min(before, link.top_k) : before;
     counts.push(chosen * link.max_children);
   }
   return counts;
 }
 
-/** The counts of one base: 1, then each step multiplied. */
+/** The counts for one base: 1, then multiplied by each step. */
 export function countsPerBase(chain: readonly Link[]): number[] {
   const counts: number[] = [];
   for (const index of chain.keys()) counts.push(index === 0 ? 1 : counts[index - 1]! * chain[index - 1]!.max_children);
@@ -34,7 +34,7 @@ export function countsPerBase(chain: readonly Link[]): number[] {
 export interface Dot {
   x: number;
   y: number;
-  /** No candidate of the next step comes from it. */
+  /** No candidate of the next step comes from this dot. */
   isLast: boolean;
 }
 
@@ -47,7 +47,7 @@ export interface Drawing {
 
 export const MOST_DOTS = 9;
 
-/** Dots in columns, a line from each to those that are made from it. Of many, only the first are drawn. */
+/** Dots in columns, with a line from each dot to its children. Large columns show only their first dots. */
 export function drawChain(counts: readonly number[], columnWidth: number, height: number): Drawing {
   const columns = counts.map((count, index) => column(Math.min(count, MOST_DOTS), columnWidth * (index + 0.5), height));
   const lines = columns.slice(1).flatMap((dots, index) => {

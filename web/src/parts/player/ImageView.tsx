@@ -9,7 +9,7 @@ export function ImageView({ media, maxHeight }: { media: Media; maxHeight?: stri
   return (
     <MediaBox ratio={ratioOf(media)} maxHeight={maxHeight} isDark={false}>
       <Zoom media={media} className="group absolute inset-0 cursor-zoom-in">
-        {/* Until its size is known, the box may have another shape: then its sides are of the image, too. */}
+        {/* Until the size of the image is known the box may have another shape, so its sides belong to the image too. */}
         {!media.width && (
           <img
             src={media.url}

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 import type { Media } from "@/parts/media";
 import { play, wantsLessMotion } from "./usePlayback";
 
-/** An image, or a silent clip that plays by itself. */
+/** An image, or a silent clip that plays automatically. */
 export function LoopingClip({ media }: { media: Media }) {
   const video = useRef<HTMLVideoElement>(null);
   useEffect(() => {

@@ -4,9 +4,9 @@ import { classes } from "@/design";
 interface Props {
   /** Width by height. The box has its size before anything has loaded. */
   ratio: number;
-  /** The most of the window's height that it takes, with controls left out. */
+  /** Maximum share of the window's height, without controls. */
   maxHeight?: string;
-  /** Beside media of another shape: black as in a cinema, or as quiet as the page. */
+  /** Background beside media of another shape: black as in a cinema, or the colour of the page. */
   isDark?: boolean;
   controls?: ReactNode;
   ref?: Ref<HTMLDivElement>;
@@ -14,10 +14,10 @@ interface Props {
   children: ReactNode;
 }
 
-// Less has no room for them: media that are narrower have bars beside them.
+// A smaller box has no room for the controls, so narrower media get bars beside them.
 const CONTROLS_WIDTH = "17rem";
 
-/** The frame around media of one shape: portrait media are as high as fits, not as wide as the page. */
+/** The frame around media of one shape. Portrait media use the available height, not the width of the page. */
 export function MediaBox({ ratio, maxHeight = "68dvh", isDark = true, controls, ref, className, children }: Props) {
   const style = {
     "--ratio": ratio,

@@ -7,7 +7,7 @@ import type { Playback } from "./usePlayback";
 
 interface Props {
   playback: Playback;
-  /** What fills the screen. */
+  /** Element that fills the screen. */
   container: RefObject<HTMLElement | null>;
 }
 

@@ -6,7 +6,7 @@ import type { Media } from "@/parts/media";
 import { frameTexts } from "@/texts/frame";
 import { mediaTexts } from "@/texts/media";
 
-/** Opens an image on the whole screen, where another press shows it pixel by pixel. */
+/** Opens an image on the whole screen. Another press shows it pixel by pixel. */
 export function Zoom({ media, className, children }: { media: Media; className: string; children: ReactNode }) {
   const [isOpen, setOpen] = useState(false);
   const [isClose, setClose] = useState(false);

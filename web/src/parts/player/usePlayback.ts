@@ -1,4 +1,4 @@
-// What a video does, as values that React can show.
+// State of a video as values for React.
 import { type RefObject, useCallback, useEffect, useState } from "react";
 
 export interface Playback {
@@ -64,7 +64,7 @@ export function usePlayback(ref: RefObject<HTMLVideoElement | null>, url: string
   return { ...state, toggle, toggleSound, seek };
 }
 
-/** A browser may refuse to play, or the video may be gone by then. Neither is an error of the page. */
+/** The browser may refuse to play, or the video may be gone. Neither is an error of the page. */
 export function play(video: HTMLVideoElement): void {
   video.play().catch(() => undefined);
 }

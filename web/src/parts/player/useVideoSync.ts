@@ -1,12 +1,14 @@
-// Keeps one video at the same place as another. Where their lengths differ, as after slow motion, by share.
+// Keeps one video at the same position as another. If their lengths differ, for example after slow motion, the share
+// counts.
 import { type RefObject, useEffect } from "react";
 import { play } from "./usePlayback";
 
-// Beyond this the follower jumps; below, it plays a little faster or slower, which cannot be seen.
+// Beyond this difference the follower jumps. Below it, the follower plays slightly faster or slower, which is
+// invisible.
 const JUMP_SECONDS = 0.25;
 const CLOSE_SECONDS = 0.02;
 const MOST_CORRECTION = 0.2;
-// Lengths that differ by less come of another frame rate or container.
+// Smaller differences of the length come from another frame rate or container.
 const SAME_LENGTH = 0.05;
 
 export function paceOf(leader: number, follower: number): number {

@@ -1,7 +1,7 @@
-// What a run does now, for its badge and its bar. Pure.
+// State of a run for its badge and its progress bar. Pure.
 import type { Schemas } from "@/api/types";
 
-/** How far a run is, from 0 to 100. A completed run may have fewer finished candidates than it wanted. */
+/** Progress of a run, from 0 to 100. A completed run may have fewer finished candidates than requested. */
 export function percentOf(run: Pick<Schemas["RunSummary"], "leaves" | "target_leaves">): number {
   return Math.min(100, (100 * run.leaves) / Math.max(run.target_leaves, 1));
 }
@@ -16,7 +16,7 @@ export function toneOf(run: Pick<Schemas["RunSummary"], "status" | "reason">): R
   return run.status === "paused" || needsUser(run) ? "warn" : "run";
 }
 
-/** Whether only its user can make the run go on. */
+/** Whether the run can continue only after an action of its user. */
 export function needsUser(run: Pick<Schemas["RunSummary"], "status" | "reason">): boolean {
   return (
     run.status === "active" &&

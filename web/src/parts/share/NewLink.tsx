@@ -2,7 +2,7 @@ import { ExternalLink } from "lucide-react";
 import { Button, CopyButton, Field, Input } from "@/design";
 import { shareTexts } from "@/texts/share";
 
-/** A link that was just made; it cannot be read again later. */
+/** A new link. It cannot be read again later. */
 export function NewLink({ url, onAnother }: { url: string; onAnother: () => void }) {
   return (
     <div className="appear grid gap-3">

@@ -3,7 +3,7 @@ import { absoluteTime, Button, Dialog, Time } from "@/design";
 import { shareTexts } from "@/texts/share";
 import { type ShareLink, useRevokeLink } from "./shares";
 
-/** The links to a result that work now. */
+/** The valid links to a result. */
 export function ShareLinks({ jobId, links }: { jobId: string; links: readonly ShareLink[] }) {
   const [asked, setAsked] = useState<ShareLink | null>(null);
   const revoke = useRevokeLink(jobId, () => setAsked(null));

@@ -20,7 +20,7 @@ export const tenantsQuery = (search: string) =>
     placeholderData: keepPreviousData,
   });
 
-/** They come from the pools, so the list does not wait for them. */
+/** The figures come from the pools, so the list does not wait for them. */
 export const figuresQuery = (ids: readonly string[]) =>
   queryOptions({
     queryKey: keys.tenantFigures(ids),

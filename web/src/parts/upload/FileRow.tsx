@@ -12,7 +12,7 @@ interface Props {
   onClear: () => void;
 }
 
-/** Below the file: its name, how far its upload is, and what can be done about it. */
+/** The line below the file: its name, its upload and the possible actions. */
 export function FileRow({ state, value, onReplace, onRetry, onClear }: Props) {
   const isSending = state.step === "sending";
   const name = value?.name ?? ("file" in state ? state.file.name : "");

@@ -1,4 +1,4 @@
-// Which files a field takes, and the sentence for those it does not. Pure.
+// Decides which files a field accepts, and explains refusals. Pure.
 import type { FileKind } from "@/parts/media";
 import { uploadTexts } from "@/texts/upload";
 
@@ -7,25 +7,25 @@ export interface Acceptance {
   maxBytes?: number | null;
   maxSeconds?: number | null;
   maxPixels?: number | null;
-  /** Of the installation, for example `video/*` or `image/png`. */
+  /** Accepted types of the installation, for example `video/*` or `image/png`. */
   types?: readonly string[];
 }
 
-/** What the API says that an installation takes of any file. */
+/** Limits that the API reports for the installation. */
 export interface InstallationLimits {
   accepted_types: string[];
   max_bytes: number;
   max_image_pixels: number;
 }
 
-/** What the API says of one field. */
+/** Limits that the API reports for one field. */
 export interface OwnLimits {
   accept?: readonly string[];
   max_bytes?: number | null;
   max_seconds?: number | null;
 }
 
-/** What a field takes: of what the installation takes, what the effect takes. */
+/** Limits of a field: those of the installation, reduced by those of the effect. */
 export function acceptanceOf(kind: FileKind, own: OwnLimits, limits: InstallationLimits | undefined): Acceptance {
   const types = own.accept && own.accept.length > 0 ? own.accept : limits?.accepted_types;
   const maxBytes = Math.min(own.max_bytes ?? Infinity, limits?.max_bytes ?? Infinity);
@@ -38,7 +38,7 @@ export function acceptanceOf(kind: FileKind, own: OwnLimits, limits: Installatio
   };
 }
 
-// For browsers that do not know the type of a file.
+// Types for browsers that do not know the type of a file.
 const BY_EXTENSION: Record<string, string> = {
   mp4: "video/mp4",
   m4v: "video/mp4",
@@ -67,7 +67,7 @@ const BY_EXTENSION: Record<string, string> = {
 // Containers of videos in which recorders store sound. Browsers call them videos.
 const ALSO_SOUND = new Set(["video/ogg", "video/webm"]);
 
-/** `kind`: what the file is used as. */
+/** `kind`: the use of the file. */
 export function typeOf(file: { name: string; type: string }, kind?: FileKind): string {
   const declared = file.type.split(";")[0]!.trim().toLowerCase();
   if (kind === "audio" && ALSO_SOUND.has(declared)) return declared.replace("video/", "audio/");
@@ -75,13 +75,13 @@ export function typeOf(file: { name: string; type: string }, kind?: FileKind): s
   return BY_EXTENSION[file.name.split(".").pop()?.toLowerCase() ?? ""] ?? "application/octet-stream";
 }
 
-/** For the `accept` of a file input. */
+/** Value for the `accept` attribute of a file input. */
 export function acceptOf({ kind, types }: Acceptance): string {
   const own = (types ?? []).filter((type) => type.startsWith(`${kind}/`));
   return own.length > 0 ? own.join(",") : `${kind}/*`;
 }
 
-/** "MP4, MOV or WebM, up to 500 MB", as far as it is known. */
+/** Describes the limits: "MP4, MOV or WebM, up to 500 MB". */
 export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): string {
   const named = (types ?? [])
     .filter((type) => type.startsWith(`${kind}/`) && !type.endsWith("/*"))
@@ -92,7 +92,7 @@ export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): str
   return parts.join(", ");
 }
 
-/** Why this file is refused, with what would be accepted; null if nothing but its content could be wrong. */
+/** The reason why the field refuses this file, and what it accepts; null if only the content could be wrong. */
 export function refusal(file: { name: string; type: string; size: number }, wanted: Acceptance): string | null {
   const type = typeOf(file, wanted.kind);
   const isKind = type.startsWith(`${wanted.kind}/`);
@@ -109,7 +109,7 @@ export function refusal(file: { name: string; type: string; size: number }, want
 
 export const HEAD_BYTES = 512;
 
-/** No image, video or sound begins with nothing but readable characters, whatever the name of the file says. */
+/** Images, videos and sounds never begin with readable characters only, whatever the file name says. */
 export function looksLikeText(type: string, head: Uint8Array): boolean {
   return (
     !type.endsWith("+xml") &&
@@ -117,7 +117,7 @@ export function looksLikeText(type: string, head: Uint8Array): boolean {
   );
 }
 
-/** Of a file whose type, or whose bytes, are not what the field takes. */
+/** The refusal of a file whose type or bytes do not match the field. */
 export function wrongFile(name: string, wanted: Acceptance): string {
   return uploadTexts.wrongType(name, uploadTexts.kinds[wanted.kind], accepted(wanted));
 }
@@ -128,7 +128,7 @@ export interface Measured {
   seconds?: number;
 }
 
-/** The same for what is known once the browser has looked into the file. */
+/** The refusal for values that are known after the browser has read the file. */
 export function measuredRefusal(name: string, found: Measured, wanted: Acceptance): string | null {
   if (wanted.maxSeconds && found.seconds !== undefined && found.seconds > wanted.maxSeconds + 0.5) {
     return uploadTexts.tooLong(name, seconds(found.seconds), accepted(wanted));
@@ -139,7 +139,7 @@ export function measuredRefusal(name: string, found: Measured, wanted: Acceptanc
   return null;
 }
 
-/** 1.5 GB, 340 MB, 12 kB: powers of 1,000, as stores and systems count them. */
+/** Formats 1.5 GB, 340 MB, 12 kB: powers of 1,000, as stores and systems count them. */
 export function bytes(size: number): string {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   const step = size < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(size) / 3));

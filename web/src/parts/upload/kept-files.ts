@@ -1,5 +1,5 @@
-// Chosen files whose upload is not done, for as long as the tab is open. A session that ends leads to the sign-in page and
-// back without loading the application again, so a file that was chosen before is still there and its upload starts anew.
+// Chosen files whose upload is not done, kept while the tab is open. The sign-in page after the end of a session does
+// not reload the application, so the chosen file is still there and its upload starts again.
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "@/api/keys";
@@ -12,10 +12,10 @@ export interface KeptFile {
   keep: (file: File | null) => void;
 }
 
-/** Of one field of one person: the next user of this tab does not find it. */
+/** The file of one field and one user. The next user of this tab cannot find it. */
 export function useKeptFile(field: string): KeptFile {
   const client = useQueryClient();
-  // Of when the field appeared: at the end of a session it is not known any more who it was.
+  // The user when the field was mounted. After the session ends, the user is unknown.
   const [kept] = useState((): KeptFile => {
     const key = `${client.getQueryData<Me>(keys.me)?.user_id ?? ""}:${field}`;
     return {
@@ -26,7 +26,7 @@ export function useKeptFile(field: string): KeptFile {
   return kept;
 }
 
-/** The user has signed out on purpose. */
+/** The user signed out on purpose. */
 export function forgetFiles(): void {
   files.clear();
 }

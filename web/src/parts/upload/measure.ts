@@ -1,10 +1,10 @@
-// Looks into a file that a person has chosen, as far as the browser can read it.
+// Reads properties of a chosen file, if the browser can.
 import type { FileKind } from "../media";
 import type { Measured } from "./acceptance";
 
 const PATIENCE_MS = 4_000;
 
-/** Nothing where the browser cannot read the format: the server may still be able to. */
+/** null if the browser cannot read the format. The server may still be able to. */
 export function measure(url: string, kind: FileKind): Promise<Measured> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve({}), PATIENCE_MS);

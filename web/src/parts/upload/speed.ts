@@ -1,4 +1,4 @@
-// How fast bytes go, over the last seconds. Pure: the clock is a parameter.
+// Speed of an upload over the last seconds. Pure: the clock is a parameter.
 const WINDOW_MS = 4_000;
 
 export class Speed {

@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from "react";
 
-/** Files that are dropped or pasted anywhere on the page. Returns whether one is over it now. */
+/** Receives files that are dropped or pasted anywhere on the page. Returns whether a file hovers over it. */
 export function useDropAndPaste(isOn: boolean, onFile: (file: File) => void): boolean {
   const [isOver, setOver] = useState(false);
   const latest = useRef(onFile);
   latest.current = onFile;
   useEffect(() => {
     if (!isOn) return;
-    // Entering a child comes before leaving its parent.
+    // The browser reports the entry of a child before the exit of its parent.
     let depth = 0;
     const hasFile = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
     const settle = () => {
@@ -23,14 +23,14 @@ export function useDropAndPaste(isOn: boolean, onFile: (file: File) => void): bo
       depth -= 1;
       if (depth <= 0) settle();
     };
-    // Without this a browser opens the file in the place of the page.
+    // Without this the browser would open the file instead of the page.
     const onOver = (event: DragEvent) => hasFile(event) && event.preventDefault();
     const onDrop = (event: DragEvent) => {
       if (!hasFile(event)) return;
       event.preventDefault();
       settle();
       const file = event.dataTransfer?.files[0];
-      // A field of its own inside the page takes what is dropped on it.
+      // A field inside the page takes the files that are dropped on it.
       const isTaken = (event.target as HTMLElement).closest?.("[data-own-drop]") !== null;
       if (file !== undefined && !isTaken) latest.current(file);
     };

@@ -1,4 +1,4 @@
-// One file field: what was chosen, how far its upload is, and what became of it.
+// State of one file field: the chosen file, its upload and the result.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { explain, fieldReason } from "@/api/problems";
 import { Upload, UploadBroken } from "@/api/uploads";
@@ -17,7 +17,7 @@ import type { KeptFile } from "./kept-files";
 import { measure } from "./measure";
 import { Speed } from "./speed";
 
-/** A file that is uploaded and checked. It can be written down and read again, in a draft for example. */
+/** An uploaded and checked file. It can be stored as text, for example in a draft. */
 export interface FileValue extends Measured {
   id: string;
   name: string;
@@ -43,15 +43,15 @@ export type UploadState =
 interface Options {
   accepts: Acceptance;
   onChange: (value: FileValue | null) => void;
-  /** What a user who submits has to wait for; null once there is nothing. */
+  /** Promise that a submit must wait for; null if there is none. */
   onPending?: (uploading: Promise<FileValue> | null) => void;
-  /** Where the file is kept until its upload is done. */
+  /** Storage for the file until its upload is done. */
   kept: KeptFile;
 }
 
 export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   const [state, setState] = useState<UploadState>({ step: "idle" });
-  // Of the chosen file, for as long as the field is there.
+  // URL of the chosen file while the field is mounted.
   const [local, setLocal] = useState<{ id: string | null; url: string } | null>(null);
   const running = useRef<{ upload: Upload; stop: AbortController; url: string; measured: Measured } | null>(null);
   const latest = useRef({ accepts, onChange, onPending });
@@ -94,7 +94,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
         if (!isCurrent() || stop.signal.aborted) return;
         if (fieldReason(error, "mime_type") === null)
           return setState({ step: "failed", ...base, reason: reasonOf(error) });
-        // The server has read the bytes: they are not better the next time.
+        // The server rejected the content; retrying the upload does not help.
         kept.keep(null);
         setLocal(null);
         setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
@@ -117,7 +117,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
       const reason =
         refusal(file, wanted) ??
         (looksLikeText(typeOf(file, wanted.kind), await headOf(file)) ? wrongFile(file.name, wanted) : null);
-      // What is there already stays: a wrong file by mistake loses nothing.
+      // The current file stays, so a wrong file chosen by mistake loses nothing.
       if (reason !== null) return setState((now) => (now.step === "sending" ? now : { step: "refused", reason }));
       stop();
       const url = URL.createObjectURL(file);
@@ -161,7 +161,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   return { state, local, choose, retry, clear };
 }
 
-/** Nothing of a file that cannot be read: its upload says so. */
+/** Empty for an unreadable file. Its upload reports the error. */
 async function headOf(file: File): Promise<Uint8Array> {
   const head = await file
     .slice(0, HEAD_BYTES)

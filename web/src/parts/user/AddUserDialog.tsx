@@ -13,7 +13,7 @@ import { type Added, useAddUser, type Way } from "./useAddUser";
 const WAYS: readonly Way[] = ["invitation", "password"];
 
 interface Props {
-  /** Slug of the tenant; asked for where it is left out. */
+  /** Slug of the tenant. Without it the dialog asks for one. */
   tenant?: string;
   onClose: () => void;
 }
@@ -86,7 +86,7 @@ export function AddUserDialog({ tenant, onClose }: Props) {
   );
 }
 
-/** What the person needs to get in, once. */
+/** Shows the link or password that the new user needs, once. */
 function AddedDialog({ added, onClose }: { added: Added; onClose: () => void }) {
   const [title, text] = added.password
     ? [texts.createdTitle, texts.createdText(added.email)]

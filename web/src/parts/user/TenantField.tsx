@@ -4,7 +4,7 @@ import { Field, Input } from "@/design";
 import { tenantsQuery } from "@/parts/tenant/queries";
 import { addUserTexts as texts } from "@/texts/users";
 
-/** The slug of a tenant, with those that contain what is typed. */
+/** The slug of a tenant, with suggestions that contain the typed text. */
 export function TenantField({
   value,
   onChange,

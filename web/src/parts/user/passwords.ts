@@ -1,12 +1,12 @@
 const LENGTH = 20;
-// Without those that look alike: 0 O, 1 l I.
+// The alphabet has no characters that look alike: 0 O, 1 l I.
 const CHARACTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
-/** Random: 20 characters out of 56 are 116 bits. In groups, so that it can be read aloud. */
+/** A random password: 20 characters out of 56 are 116 bits. The groups make it easy to read aloud. */
 export function freshPassword(): string {
   const characters: string[] = [];
   while (characters.length < LENGTH) {
-    // 224 is the largest multiple of 56 below 256: every character is as likely as any other.
+    // 224 is the largest multiple of 56 below 256, so every character is equally likely.
     const fair = [...crypto.getRandomValues(new Uint8Array(LENGTH))].filter((byte) => byte < 224);
     characters.push(...fair.map((byte) => CHARACTERS.charAt(byte % CHARACTERS.length)));
   }

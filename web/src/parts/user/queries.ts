@@ -25,7 +25,7 @@ export const usersQuery = (search: string, tenant: string | undefined) =>
 
 const MAILS_MS = 5_000;
 
-/** E-mails leave the list as they are sent. */
+/** E-mails leave the list as the server sends them. */
 export const mailsQuery = infiniteQueryOptions({
   queryKey: keys.mails,
   queryFn: ({ pageParam, signal }) =>

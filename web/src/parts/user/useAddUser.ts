@@ -16,9 +16,9 @@ export interface NewUser {
 
 export interface Added {
   email: string;
-  /** Of a user that was created with a password. */
+  /** Password of a created user. */
   password?: string;
-  /** Of an invitation that the server does not send by mail. */
+  /** Link of an invitation that the server does not send by mail. */
   link?: string | null;
 }
 
@@ -30,7 +30,7 @@ export function useAddUser() {
       await client.invalidateQueries({ queryKey: keys.allUsers });
       await client.invalidateQueries({ queryKey: keys.allTenants });
     },
-    // It holds a password or a link: kept no longer than it is shown.
+    // The result contains a password or a link, so the cache drops it when the dialog closes.
     gcTime: 0,
   });
 }

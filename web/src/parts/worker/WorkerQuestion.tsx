@@ -5,7 +5,7 @@ import { workersTexts as texts } from "@/texts/workers";
 import type { Worker } from "./state";
 import { useWorkerAction } from "./useWorkerActions";
 
-/** What is asked about before it is done. */
+/** The action that needs a confirmation. */
 export interface Question {
   worker: Worker;
   action: "revoke" | "rotate-token";

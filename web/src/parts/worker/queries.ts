@@ -6,7 +6,7 @@ import type { WorkerView } from "./views";
 const PER_PAGE = 100;
 const REFRESH_MS = 5_000;
 
-/** A filter that is left out matches every worker. */
+/** A missing filter matches every worker. */
 const FILTERS: Record<WorkerView, { live?: boolean; busy?: boolean }> = {
   live: { live: true },
   busy: { busy: true },

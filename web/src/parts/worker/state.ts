@@ -1,4 +1,4 @@
-// What a worker does now, in one word. Pure.
+// State of a worker in one word. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design";
 import { workersTexts } from "@/texts/workers";
@@ -24,7 +24,9 @@ export function stateOf(worker: Worker): WorkerState {
   return worker.current_load > 0 ? "busy" : "idle";
 }
 
-/** The engines and their versions, as the agent reported them: `self_hosted 0.3.60`. Other agents report what they like. */
+/**
+ * The engines and their versions, as the agent reported them: `self_hosted 0.3.60`. Other agents report other values.
+ */
 export function versionsOf(worker: Worker): string {
   const engines = worker.capabilities.engines;
   if (typeof engines !== "object" || engines === null) return "";
@@ -34,13 +36,16 @@ export function versionsOf(worker: Worker): string {
     .join(", ");
 }
 
-/** `42 %`; a word while the engine has not started or reports no progress. */
+/** Progress as `42 %`; a word if the engine has not started or reports no progress. */
 export function percentText(lease: Schemas["WorkerLease"]): string {
   if (lease.percent != null) return `${Math.floor(lease.percent)}\u00a0%`;
   return lease.run_started_at ? workersTexts.runs : workersTexts.prepares;
 }
 
-/** Who drained it and why; null if it is not drained. A user who was deleted is named by the id. */
+/**
+ * The user or process that drained the worker, and the reason; null if it is not drained. A deleted user has an id
+ * instead of a name.
+ */
 export function drainText(worker: Worker): string | null {
   const by = worker.drained_by;
   if (!worker.is_draining || !by) return null;

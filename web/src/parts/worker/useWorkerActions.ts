@@ -9,7 +9,7 @@ export type WorkerAction = "approve" | "drain" | "undrain" | "revoke" | "rotate-
 interface Change {
   id: string;
   action: WorkerAction;
-  /** Of a revocation: whether the worker's registration token is revoked, too. */
+  /** For a revocation: whether the worker's registration token is revoked too. */
   withToken?: boolean;
 }
 

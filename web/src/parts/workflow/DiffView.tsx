@@ -5,7 +5,7 @@ import { shownValue } from "./exact";
 
 const texts = workflowsTexts.diff;
 
-/** What changed between two states of a workflow: each value before and after. */
+/** Changes between two states of a workflow: each value before and after. */
 export function DiffView({ diff }: { diff: WorkflowDiff }) {
   const { nodes, properties, settings } = diff;
   return (
@@ -38,7 +38,7 @@ export function DiffView({ diff }: { diff: WorkflowDiff }) {
   );
 }
 
-/** In a few words: "2 nodes, 1 property". */
+/** Summary in a few words: "2 nodes, 1 property". */
 export function diffSummary({ nodes, properties, settings }: WorkflowDiff): string {
   const count = nodes.added.length + nodes.removed.length + nodes.changed.length;
   const ofProperties =

@@ -10,7 +10,7 @@ import type { EffectRecord } from "./queries";
 
 type Heading = "h2" | "h3";
 
-/** Effects as operators see them: with their state, and also those that are not on offer. */
+/** Effects for operators: with their state, and including unpublished ones. */
 export function EffectGrid({
   effects,
   inactive,

@@ -26,7 +26,7 @@ export function ExportButton({
         className="sr-only"
         onChange={(event) => {
           const file = event.target.files?.[0];
-          // The same file may be chosen again.
+          // The user may choose the same file again.
           event.target.value = "";
           if (file !== undefined) onFile(file);
         }}

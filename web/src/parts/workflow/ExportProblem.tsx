@@ -2,7 +2,7 @@ import { explain } from "@/api/problems";
 import { Button, Dialog } from "@/design";
 import { workflowsTexts } from "@/texts/workflows";
 
-/** Why a file cannot be imported, and what to do. */
+/** The reason why a file cannot be imported, and the next step. */
 export function ExportProblem({ error, onClose }: { error: Error | null; onClose: () => void }) {
   return (
     <Dialog

@@ -8,7 +8,7 @@ interface Props {
   label?: string;
 }
 
-/** A number of any size. It keeps what is typed until that is a number, such as "-" or "0.". */
+/** A number of any size. It keeps a text such as "-" or "0." until it becomes a number. */
 export function NumberInput({ value, onChange, label }: Props) {
   const shown = value === null ? "" : String(value);
   const [typed, setTyped] = useState(shown);

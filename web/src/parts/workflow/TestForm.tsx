@@ -28,7 +28,7 @@ interface Props {
 // No property can have this key.
 const INPUT = "input_file_id";
 
-/** What users of an effect fill in, and below it what only effects set. */
+/** The values that users of an effect fill in, and below them the values that only effects set. */
 export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stage, onJob }: Props) {
   const [values, setValues] = useState<FormValues>({});
   const [input, setInput] = useState<FileValue | null>(null);
@@ -77,7 +77,7 @@ export function TestForm({ slug, properties, overrides = {}, draft, mayRun, stag
       await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)),
     );
     const { [INPUT]: file = input, ...files } = arrived;
-    // Values that were not touched stay as they are saved: a field may show them rounded.
+    // Untouched values keep their saved form, because a field may show them rounded.
     const touched = { ...values, ...files };
     const sent = all.filter((each) => each.key in touched || each.default == null);
     run.mutate({ values: payloadOf(sent, { ...merged, ...files }), fileId: file?.id, overrides, draft, stage });

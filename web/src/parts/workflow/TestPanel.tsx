@@ -7,7 +7,7 @@ import type { Draft, Property } from "./draft";
 import { fleetChoicesQuery } from "./queries";
 import { TestForm } from "./TestForm";
 
-// Its players come with the first run.
+// The players load with the first run.
 const TestResult = lazy(async () => ({ default: (await import("./TestResult")).TestResult }));
 
 interface Props {
@@ -16,19 +16,19 @@ interface Props {
   properties: readonly Property[];
   /** Values that an effect sets, by key. */
   overrides?: Record<string, unknown>;
-  /** What is not saved; null where everything is. */
+  /** The unsaved state; null if everything is saved. */
   draft: Draft | null;
   mayRun: boolean;
-  /** The test run that is shown. */
+  /** The shown test run. */
   job: string | undefined;
   onJob: (id: string) => void;
-  /** Leads to where fleets are chosen. */
+  /** Opens the choice of fleets. */
   onFleets?: () => void;
-  /** What can be done with a result. */
+  /** Actions for a result. */
   action?: (jobId: string) => ReactNode;
 }
 
-/** The form of a workflow, which runs it as a test, and the result beside it. */
+/** The form of a workflow that runs it as a test, with the result beside it. */
 export function TestPanel({
   slug,
   isActive,

@@ -13,7 +13,7 @@ import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { workflowsTexts } from "@/texts/workflows";
 
-/** A test run while it works, and what it made. */
+/** A test run: its progress, then its result. */
 export function TestResult({ id, action }: { id: string; action?: (jobId: string) => ReactNode }) {
   const found = useQuery(watchedJobQuery(id));
   const job = found.data;
@@ -24,7 +24,7 @@ export function TestResult({ id, action }: { id: string; action?: (jobId: string
     ) : (
       <Skeleton className="h-40 rounded-m!" />
     );
-  // The event of its end comes before its result can be read.
+  // The event for the end of a job arrives before the result is readable.
   const isWorking = isActive(job.status) || !job.completed_at;
   return (
     <section aria-label={workflowsTexts.result} aria-live="polite" className="grid min-w-0 gap-3">
@@ -82,7 +82,7 @@ function Made({ job }: { job: Job }) {
   );
 }
 
-/** Who may test a workflow may also read what the engine reported. */
+/** A user who may test a workflow may also read the report of the engine. */
 function Trouble({ job }: { job: Job }) {
   const { data: whole } = useQuery(adminJobQuery(job.id));
   const message = whole?.full_error?.message ?? job.error?.message;

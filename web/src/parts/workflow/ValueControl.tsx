@@ -9,7 +9,7 @@ import { NumberInput } from "./NumberInput";
 import { assetChoicesQuery } from "./queries";
 
 const texts = workflowsTexts.property;
-// A choice without a value is not one that can be chosen.
+// A choice without a value cannot be selected.
 const NONE = "none";
 const LONG = 40;
 
@@ -20,7 +20,7 @@ interface Props {
   onChange: (value: Property["default"]) => void;
 }
 
-/** A value of a property, as workflows and effects keep it: of a file it is an asset. */
+/** A value of a property, in the form of workflows and effects: a file is an asset. */
 export function ValueControl({ property, value = null, isReadOnly, onChange }: Props) {
   if (isFileType(property.type))
     return <AssetSelect property={property} value={value} isReadOnly={isReadOnly} onChange={onChange} />;

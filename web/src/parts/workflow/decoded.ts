@@ -1,4 +1,4 @@
-/** The text of a file, in the encoding that its byte order mark names, or else in UTF-8. Shells on Windows write UTF-16. Pure. */
+/** Decodes the text of a file by its byte order mark, otherwise as UTF-8. Shells on Windows write UTF-16. Pure. */
 export function decoded(content: ArrayBuffer): string {
   const [first, second] = new Uint8Array(content, 0, Math.min(2, content.byteLength));
   const encoding =

@@ -1,11 +1,11 @@
-// What differs between two states of a workflow. Pure.
+// Compares two states of a workflow. Pure.
 
 import { type ApiGraph, DRAFT_FIELDS, type Draft, type Property } from "./draft";
 import { same } from "./exact";
 
 export interface ValueChange {
   name: string;
-  /** Undefined: it was not there. */
+  /** undefined: the value did not exist. */
   before: unknown;
   after: unknown;
 }
@@ -28,7 +28,7 @@ export interface WorkflowDiff {
   settings: ValueChange[];
 }
 
-/** What one would have to change in `before` to get `after`. */
+/** Lists the changes that turn `before` into `after`. */
 export function diffOf(before: Draft, after: Draft): WorkflowDiff {
   return {
     nodes: nodesDiff(before.graph ?? {}, after.graph ?? {}),
@@ -50,7 +50,7 @@ export function isEmptyDiff({ nodes, properties, settings }: WorkflowDiff): bool
   return lists.every((each) => each.length === 0) && !properties.isMoved;
 }
 
-/** By node, for marks in a drawing of the newer graph. */
+/** Marks per node, for a drawing of the newer graph. */
 export function changedNodes({ nodes }: WorkflowDiff): Map<string, "added" | "changed"> {
   return new Map([
     ...nodes.added.map((each) => [each.id, "added"] as const),
@@ -124,7 +124,7 @@ function propertiesDiff(before: readonly Property[], after: readonly Property[])
   };
 }
 
-/** With each limit as a member of its own. A limit that is not set is left out. */
+/** Each limit as a member of its own. A missing limit is left out. */
 function flat({ limits, ...rest }: Property): Record<string, unknown> {
   const set = Object.entries(limits ?? {}).filter(
     ([, value]) => value !== null && value !== undefined && value !== false,

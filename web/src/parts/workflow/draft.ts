@@ -1,4 +1,4 @@
-// A workflow that is being edited: what a version holds, and the changes that people make. Pure.
+// A workflow in the editor: the content of a version, and the changes of a user. Pure.
 import type { Schemas } from "@/api/types";
 import { isFileType } from "@/parts/media";
 import { ExactNumber, same } from "./exact";
@@ -30,12 +30,15 @@ export type Draft = Pick<Schemas["WorkflowDetail"], Exclude<(typeof FIELDS)[numb
   graph: ApiGraph | null;
 };
 
-/** Of a workflow or of one of its versions. */
+/** The editable part of a workflow or of one of its versions. */
 export function draftOf(detail: Omit<Draft, "graph"> & { graph?: ApiGraph | null }): Draft {
   return Object.fromEntries(FIELDS.map((name) => [name, detail[name] ?? null])) as unknown as Draft;
 }
 
-/** What one changed in `base`, on top of what another person saved meanwhile. A field that both changed is one's own. */
+/**
+ * The user's changes of `base`, on top of a version that another user saved. If both changed a field, the user's own
+ * value wins.
+ */
 export function rebased(base: Draft, mine: Draft, theirs: Draft): Draft {
   const changed = FIELDS.filter((name) => !same(base[name] ?? null, mine[name] ?? null));
   return { ...theirs, ...Object.fromEntries(changed.map((name) => [name, mine[name]])) };
@@ -65,7 +68,7 @@ export function propertiesIn(draft: Draft, value: unknown): Property[] {
   return draft.properties.filter((each) => contains(value, each.placeholder));
 }
 
-/** By node: the keys of the properties in its inputs. */
+/** Keys of the properties in the inputs of each node. */
 export function keysByNode(draft: Draft): Map<string, string[]> {
   const keys = new Map<string, string[]>();
   for (const each of draft.properties) {
@@ -77,7 +80,7 @@ export function keysByNode(draft: Draft): Map<string, string[]> {
   return keys;
 }
 
-/** Makes an input of a node a property of this type: its value becomes the default, and a placeholder takes its place. */
+/** Makes an input of a node a property of this type: its value becomes the default, and a placeholder replaces it. */
 export function withProperty(draft: Draft, input: GraphInput, type: PropertyType): Draft {
   const isPrimary =
     isFileType(type) &&
@@ -106,7 +109,7 @@ export function withProperty(draft: Draft, input: GraphInput, type: PropertyType
   };
 }
 
-/** What engines declare; for another type than the likeliest, what the value of the graph shows. */
+/** The declaration of the engines. For another type than the likeliest one, the value of the graph decides. */
 function limitsOf(input: GraphInput, type: PropertyType): Property["limits"] {
   const isDeclared = type === input.types[0] && (type !== "choice" || !!input.limits.choices);
   if (isDeclared && (type === "number" || type === "choice")) return input.limits;
@@ -126,7 +129,7 @@ function withInput(graph: ApiGraph | null, nodeId: string, name: string, value: 
   return { ...graph, [nodeId]: { ...node, inputs: { ...inputsOf(node), [name]: value } } };
 }
 
-/** Takes a property away: its default takes the place of its placeholder. */
+/** Removes a property: its default replaces its placeholder. */
 export function withoutProperty(draft: Draft, index: number): Draft {
   const gone = draft.properties[index];
   if (gone === undefined) return draft;
@@ -157,7 +160,7 @@ export function changedProperty(draft: Draft, index: number, change: Partial<Pro
   };
 }
 
-/** Another type keeps what fits it. */
+/** The new type keeps the limits that fit it. */
 export function retyped(property: Property, type: PropertyType): Property {
   const value = property.default;
   if (isFileType(type)) return { ...property, type, default: null, limits: { integer: false } };
@@ -177,10 +180,12 @@ export function movedProperty(draft: Draft, index: number, by: -1 | 1): Draft {
   return { ...draft, properties };
 }
 
-/** What no node says of its file: the bytes of each result decide. */
+/** No node declares the type of its file, so the bytes of each result decide. */
 export const UNKNOWN_FILE = { extension: "bin", mime_type: "application/octet-stream" };
 
-/** The node whose file is the result; null: every file that the graph saves. `outputs`: undefined until they are known. */
+/**
+ * The node whose file is the result; null: every file that the graph saves. `outputs`: undefined until they are known.
+ */
 export function withOutput(draft: Draft, nodeId: string | null, outputs: readonly GraphOutput[] | undefined): Draft {
   const known =
     outputs?.find((each) => each.node_id === nodeId) ?? (outputs && nodeId !== null ? UNKNOWN_FILE : undefined);
@@ -191,7 +196,7 @@ export function withOutput(draft: Draft, nodeId: string | null, outputs: readonl
   };
 }
 
-/** A new export in the place of the graph: properties whose inputs are still there keep what people set. */
+/** Replaces the graph with a new export. Properties whose inputs still exist keep the settings of users. */
 export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): Draft {
   let graph: ApiGraph = proposal.graph;
   const kept: Property[] = [];
@@ -214,7 +219,7 @@ export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): 
       !kept.some((other) => other.key === each.key || other.placeholder === each.placeholder)
     );
   });
-  // A proposal that is not taken leaves its value.
+  // A proposal that the user refuses leaves its value.
   for (const each of proposal.properties) {
     if (added.includes(each)) continue;
     for (const { node, input } of placesOf(graph, each.placeholder)) {
@@ -254,7 +259,7 @@ function freeKey(draft: Draft, wanted: string): string {
   }
 }
 
-/** As the API takes keys: letters, digits and underscores. */
+/** A key for the API: letters, digits and underscores. */
 export function keyOf(name: string): string {
   const clean = name
     .toLowerCase()
@@ -264,7 +269,7 @@ export function keyOf(name: string): string {
   return /^[a-z]/.test(clean) ? clean : `value${clean ? `_${clean}` : ""}`;
 }
 
-/** As the API takes slugs. */
+/** A slug for the API. */
 export function slugOf(name: string): string {
   return name
     .toLowerCase()

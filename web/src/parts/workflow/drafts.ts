@@ -1,8 +1,8 @@
-// Changes that are not saved, by workflow: they outlast a look at another page of this tab.
+// Unsaved changes by workflow. They survive visits to other pages of this tab.
 import type { Draft } from "./draft";
 
 export interface Edit {
-  /** What was changed, and the version that this is. */
+  /** The changes, and the version that they belong to. */
   base: Draft;
   version: number | null;
   draft: Draft;

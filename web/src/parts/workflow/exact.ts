@@ -1,9 +1,9 @@
-// JSON whose numbers are not rounded: seeds of engines have 64 bits, and a number of JavaScript has 53. Pure.
+// JSON without rounded numbers: seeds of engines have 64 bits, and a JavaScript number has 53. Pure.
 
 type Reviver = (key: string, value: unknown, context?: { source?: string }) => unknown;
 const raw = (JSON as unknown as { rawJSON?: (text: string) => unknown }).rawJSON;
 
-/** A whole number that would be rounded. It is written as it was read. */
+/** A whole number that JavaScript would round. It is written as it was read. */
 export class ExactNumber {
   constructor(readonly text: string) {}
 
@@ -28,7 +28,7 @@ export function parseExact(text: string): unknown {
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
 }
 
-/** Whether they are written alike. The order of the members of an object does not matter. */
+/** Whether both are written alike. The order of the members of an object does not matter. */
 export function same(one: unknown, other: unknown): boolean {
   return canonical(one) === canonical(other);
 }

@@ -4,7 +4,7 @@ import { isFileType } from "@/parts/media";
 import type { Property } from "./draft";
 import { ExactNumber } from "./exact";
 
-/** As the API shows the property to users. `override`: the value that an effect sets. */
+/** The property in the API's form for users. `override`: the value that an effect sets. */
 export function formProperty(property: Property, override?: unknown): FormProperty {
   const value = override ?? property.default ?? null;
   const isFile = isFileType(property.type);
@@ -25,7 +25,7 @@ export function formProperty(property: Property, override?: unknown): FormProper
   };
 }
 
-/** A form field shows numbers of JavaScript. */
+/** A form field shows JavaScript numbers. */
 function plain(value: unknown): unknown {
   return value instanceof ExactNumber ? Number(value.text) : value;
 }

@@ -1,4 +1,4 @@
-// How high the drawing of a graph has to be. Pure.
+// Height of the canvas of a graph. Pure.
 import type { Graph } from "@/parts/graph/graph";
 import { layoutGraph } from "@/parts/graph/layout";
 
@@ -6,7 +6,7 @@ const AROUND = 150;
 const LEAST = 240;
 const MOST = 460;
 
-/** A small graph leaves the room to what is below it. */
+/** Height of the canvas; small graphs get less. */
 export function graphHeight(graph: Graph): number {
   return Math.min(MOST, Math.max(LEAST, layoutGraph(graph).height + AROUND));
 }

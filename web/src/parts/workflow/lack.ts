@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/types";
 import { requirementsTexts as texts } from "@/texts/requirements";
 
-/** One thing that a workflow requires and an engine does not have. */
+/** One requirement of a workflow that an engine does not meet. */
 export function lackText(lack: Schemas["Lack"]): string {
   return texts.lack[lack.kind](lack.name);
 }

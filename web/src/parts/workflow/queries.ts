@@ -1,4 +1,4 @@
-// Of the catalog, for the pages of workflows, effects and assets.
+// Queries of the catalog, for the pages of workflows, effects and assets.
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
@@ -15,7 +15,7 @@ export type WorkflowProposal = Schemas["WorkflowProposal"];
 const PER_PAGE = 200;
 const MOST_PAGES = 5;
 
-/** What a call with `parseAs: "text"` returns, with numbers as they were written. */
+/** The body of a call with `parseAs: "text"`, with numbers as they were written. */
 export async function exactly<Value>(call: Promise<{ data?: unknown }>): Promise<Value> {
   return parseExact(String((await call).data)) as Value;
 }
@@ -39,7 +39,7 @@ export function propose(graph: ApiGraph, signal?: AbortSignal): Promise<Workflow
   );
 }
 
-// A graph may have a megabyte: too long for the name of a query.
+// A graph may have a megabyte, which is too long for a query key.
 const numbers = new WeakMap<object, number>();
 let last = 0;
 
@@ -51,7 +51,7 @@ function numberOf(graph: object): number {
   return last;
 }
 
-/** Which inputs can become properties, and which nodes make files. */
+/** Inputs that can become properties, and nodes that make files. */
 export const proposalQuery = (graph: ApiGraph | null, isOn: boolean) =>
   queryOptions({
     queryKey: keys.proposal(graph === null ? 0 : numberOf(graph)),
@@ -76,7 +76,7 @@ async function everyPage<Item>(
   return found;
 }
 
-/** All of them, or those of a workflow. */
+/** All effects, or those of a workflow. */
 export const effectRecordsQuery = (workflow?: string) =>
   queryOptions({
     queryKey: keys.effectRecords(workflow),
@@ -93,7 +93,7 @@ export const effectRecordQuery = (slug: string) =>
       data(api.GET("/api/admin/effects/{effect}", { params: { path: { effect: slug } }, signal })),
   });
 
-/** What can be chosen as a value. */
+/** Choices for a value. */
 export const assetChoicesQuery = queryOptions({
   queryKey: keys.assetChoices,
   queryFn: ({ signal }): Promise<Asset[]> =>
@@ -115,7 +115,7 @@ export const fleetChoicesQuery = queryOptions({
     ),
 });
 
-/** Every workflow that a fleet can serve, by slug: those of tasks too. */
+/** Every workflow that a fleet can serve, by slug, including those of tasks. */
 export const assignableWorkflowsQuery = queryOptions({
   queryKey: keys.workflows("assignable"),
   queryFn: async ({ signal }) => {

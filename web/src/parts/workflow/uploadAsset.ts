@@ -4,7 +4,7 @@ import { put, type Sent, shortName } from "@/api/uploads";
 import { typeOf } from "@/parts/upload/acceptance";
 import type { Asset } from "./queries";
 
-/** Whether the catalog takes such a file. */
+/** Whether the catalog accepts such a file. */
 export function isAssetType(file: File): boolean {
   return /^(image|video|audio)\//.test(typeOf(file));
 }
@@ -21,7 +21,7 @@ export async function uploadAsset(
     await put(created, file, onSent, signal);
     return await data(api.POST("/api/admin/assets/{asset_id}/confirm", { params: { path }, signal }));
   } catch (error) {
-    // Nothing of a failed upload is left in the list.
+    // A failed upload leaves nothing in the list.
     await api.DELETE("/api/admin/assets/{asset_id}", { params: { path } }).catch(() => undefined);
     throw error;
   }

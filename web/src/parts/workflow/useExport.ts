@@ -7,7 +7,7 @@ import { propose, type WorkflowProposal } from "./queries";
 
 const MOST_BYTES = 8 * 1024 * 1024;
 
-/** The file itself is not what it should be. */
+/** The file itself is invalid. */
 export class NoExport extends Error {}
 
 export interface ReadExport {
@@ -15,7 +15,7 @@ export interface ReadExport {
   proposal: WorkflowProposal;
 }
 
-/** Reads a ComfyUI export and asks the server what could be set in it. */
+/** Reads a ComfyUI export and asks the server which inputs can be set. */
 export function useExport() {
   return useMutation({
     mutationFn: async (file: File): Promise<ReadExport> => ({ file, proposal: await propose(await graphIn(file)) }),

@@ -13,7 +13,7 @@ interface Wish {
   stage: string | undefined;
 }
 
-/** Runs a workflow, or its unsaved change, as a job of this operator that costs nothing. */
+/** Runs a workflow, or its unsaved change, as a free job of this operator. */
 export function useTestRun(slug: string, onJob: (id: string) => void) {
   const client = useQueryClient();
   return useMutation({

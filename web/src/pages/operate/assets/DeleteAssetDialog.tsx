@@ -5,7 +5,7 @@ import { assetsTexts } from "@/texts/assets";
 import { UseLinks } from "./UseLinks";
 import { useDeleteAsset } from "./useAssets";
 
-/** Asks before an asset is deleted; of an asset that is in use it says where. */
+/** Asks before an asset is deleted. If the asset is in use, the dialog lists the places. */
 export function DeleteAssetDialog({ asset, onClose }: { asset: Asset; onClose: () => void }) {
   const remove = useDeleteAsset(onClose);
   const uses = asset.used_by ?? [];

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { assetsTexts } from "@/texts/assets";
 
-/** Where an asset is used. */
+/** Places where an asset is used. */
 export function UseLinks({ uses, most = Infinity }: { uses: readonly Schemas["AssetUse"][]; most?: number }) {
   const more = uses.length - most;
   return (

@@ -8,7 +8,7 @@ import { type AuditSearch, hasFilters, validAuditSearch } from "./filters";
 
 export function AuditFilters({ search }: { search: AuditSearch }) {
   const navigate = useNavigate({ from: "/operate/audit" });
-  // A phone has no room for them above the list.
+  // A phone has no room for the filters above the list.
   const [isOpen, setOpen] = useState(false);
   const [actor, setActor] = useState(search.actor ?? "");
   const [action, setAction] = useState(search.action ?? "");
@@ -17,7 +17,7 @@ export function AuditFilters({ search }: { search: AuditSearch }) {
   const [until, setUntil] = useState(localOf(search.until));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    // The type belongs to the object that was clicked.
+    // The type belongs to the object that the user clicked.
     const type = subject.trim() === (search.subject ?? "") ? search.type : undefined;
     void navigate({
       search: validAuditSearch({

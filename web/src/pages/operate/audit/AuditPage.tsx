@@ -18,7 +18,7 @@ export function AuditPage() {
   return (
     <>
       <PageHead title={texts.title} text={texts.text} />
-      {/* Anew when a link in the list or the back button changes the URL. */}
+      {/* The key creates the filters again when a link in the list or the back button changes the URL. */}
       <AuditFilters key={JSON.stringify(search)} search={search} />
       <PagedTable
         query={query}

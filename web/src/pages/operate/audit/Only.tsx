@@ -6,12 +6,12 @@ import type { AuditSearch } from "./filters";
 interface Props {
   search: AuditSearch;
   label: string;
-  /** What is not broken where there is room. */
+  /** Text that does not wrap if there is enough room. */
   isWhole?: boolean;
   children: ReactNode;
 }
 
-/** A link that adds one filter to those that are set. */
+/** Link that adds one filter to the current ones. */
 export function Only({ search, label, isWhole = false, children }: Props) {
   return (
     <Link

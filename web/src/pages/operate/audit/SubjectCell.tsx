@@ -5,7 +5,7 @@ import { pageOf, subjectName } from "./entries";
 import { Only } from "./Only";
 import type { AuditEntry } from "./queries";
 
-/** What was changed: its name leads to its other entries, the arrow to its page. */
+/** The changed object. Its name filters by it, and the arrow opens its page. */
 export function SubjectCell({ entry }: { entry: AuditEntry }) {
   const name = subjectName(entry);
   const page = pageOf(entry);

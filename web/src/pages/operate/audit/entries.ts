@@ -1,4 +1,4 @@
-// An entry in words. Pure.
+// Describes audit entries in words. Pure.
 import type { Schemas } from "@/api/types";
 import { nameOfUser } from "@/parts/actor-name";
 
@@ -6,7 +6,7 @@ type AuditEntry = Schemas["AuditEntry"];
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** `amount: 100, reason: Invoice 7`. Ids of users and tenants are replaced by their names. */
+/** Details as text: `amount: 100, reason: Invoice 7`. Names replace the ids of users and tenants. */
 export function detailsOf({ details, names }: Pick<AuditEntry, "details" | "names">): string {
   const named = (text: string) =>
     Object.entries(names ?? {}).reduce((result, [id, name]) => result.replaceAll(id, nameOfUser(name)), text);
@@ -19,24 +19,24 @@ export function detailsOf({ details, names }: Pick<AuditEntry, "details" | "name
     .join(", ");
 }
 
-/** `user id` of a user whose name is known is the user. */
+/** The detail `user id` shows as `user` if the name is known. */
 function wordsOf(field: string, value: unknown, names: AuditEntry["names"]): string {
   const words = field.replaceAll("_", " ");
   return typeof value === "string" && names?.[value] ? words.replace(/ id$/, "") : words;
 }
 
-/** The name where the log knows one, or the id. */
+/** The name if the log has it, otherwise the id. */
 export function subjectName({ subject_name, subject_id }: Pick<AuditEntry, "subject_name" | "subject_id">): string {
   return subject_name ? nameOfUser(subject_name) : subject_id;
 }
 
-/** The page of what was changed. What was deleted since has a page that says so. */
+/** URL of the changed object. If it was deleted, its page says so. */
 export function pageOf({
   subject_type,
   subject_id,
   action,
 }: Pick<AuditEntry, "subject_type" | "subject_id" | "action">) {
-  // An invitation is not a user yet, and failed logins may name no user.
+  // An invitation is not a user yet, and a failed login may have no user.
   const isUser = ID.test(subject_id) && action !== "user.invite" && action !== "user.uninvite";
   switch (subject_type) {
     case "job":

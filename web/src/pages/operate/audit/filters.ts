@@ -1,8 +1,8 @@
-// The filters of the audit log, as the URL and the form have them. Pure.
+// Filters of the audit log, in the form of the URL and of the page. Pure.
 import { utcOf } from "@/parts/local-times";
 
 export interface AuditSearch {
-  /** An e-mail address, or an actor as the log names it. */
+  /** E-mail address, or an actor as the log names it. */
   actor?: string;
   action?: string;
   /** Type and id of the object. */
@@ -19,7 +19,7 @@ const TEXTS = ["actor", "action", "type", "subject", "tenant"] as const;
 const TIMES = ["since", "until"] as const;
 
 export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
-  // The id of a fleet comes out of the URL as a number.
+  // The router reads the id of a fleet as a number.
   const textOf = (value: unknown) =>
     (typeof value === "string" || typeof value === "number" ? String(value).trim() : "") || undefined;
   const texts = TEXTS.map((name) => [name, textOf(search[name])]);

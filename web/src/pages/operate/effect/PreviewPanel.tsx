@@ -15,11 +15,11 @@ import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { UploadPreview } from "./UploadPreview";
 import { useEffectPreview } from "./useEffectActions";
 
-// Its form comes when a preview is rendered.
+// The form loads when an operator renders a preview.
 const TestPanel = lazy(async () => ({ default: (await import("@/parts/workflow/TestPanel")).TestPanel }));
 const HEIGHT = "20rem";
 
-/** What the gallery shows of the effect, and how to get it: two files, or a run with a sample. */
+/** The preview in the gallery, and two ways to make it: two files, or a run with a sample. */
 export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayChange: boolean }) {
   const { preview = "upload", test } = useSearch({ from: "/framed/operator/operate/effects/$slug" });
   const navigate = useNavigate({ from: "/operate/effects/$slug" });

@@ -6,7 +6,7 @@ import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { useChangeEffect } from "./useEffectActions";
 
-/** Publishing asks for the price: an effect that was never given one must not be free by accident. */
+/** Publishing asks for the price, because an effect without one must not become free by accident. */
 export function PublishDialog({ effect, onClose }: { effect: EffectRecord; onClose: () => void }) {
   const [price, setPrice] = useState<number | null>(effect.credits_cost > 0 ? effect.credits_cost : null);
   const publish = useChangeEffect(effect, (changed) => texts.publishedNow(changed.name), onClose);

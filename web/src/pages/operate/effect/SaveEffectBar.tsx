@@ -3,7 +3,7 @@ import { Button } from "@/design";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import type { EffectEditing } from "./useEffectDraft";
 
-/** In reach on the whole page while something is not saved. */
+/** The bar stays visible on the whole page while there are unsaved changes. */
 export function SaveEffectBar({ editing: { save, send, discard, reload } }: { editing: EffectEditing }) {
   const isOutdated = hasStatus(save.error, 409) && fieldReason(save.error, "version") !== null;
   return (

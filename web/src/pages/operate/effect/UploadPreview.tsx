@@ -13,7 +13,7 @@ interface Files {
   before: File | null;
 }
 
-/** Two files of this computer. The preview is a copy, so nothing of them is left in the list of assets. */
+/** Two files from this computer. The server copies them, so the list of assets stays unchanged. */
 export function UploadPreview({ slug }: { slug: string }) {
   const [after, setAfter] = useState<File | null>(null);
   const [before, setBefore] = useState<File | null>(null);

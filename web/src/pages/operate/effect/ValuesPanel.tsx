@@ -10,7 +10,7 @@ import { ValueControl } from "@/parts/workflow/ValueControl";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import type { EffectEditing } from "./useEffectDraft";
 
-/** The values that make the effect of its workflow: hidden from users, or where they start. */
+/** The values that this effect sets in its workflow: hidden from users, or as defaults. */
 export function ValuesPanel({
   editing: { draft, set, save },
   mayChange,
@@ -25,7 +25,7 @@ export function ValuesPanel({
   const overrides = draft.overrides as Record<string, Property["default"]>;
   const change = (key: string, value: Property["default"] | undefined) => {
     const { [key]: _, ...rest } = overrides;
-    // A field that was emptied stays: the server says what is missing.
+    // An emptied field stays in the draft, and the server names what is missing.
     set({ overrides: value === undefined ? rest : { ...rest, [key]: value ?? "" } });
   };
   return (
@@ -63,7 +63,7 @@ export function ValuesPanel({
 
 interface ValueProps {
   property: Property;
-  /** Undefined: the effect does not set it. */
+  /** undefined: the effect does not set the value. */
   value: Property["default"] | undefined;
   error: string | undefined;
   mayChange: boolean;
@@ -112,7 +112,7 @@ function Value({ property, value, error, mayChange, onChange }: ValueProps) {
   );
 }
 
-/** What a value is when the effect begins to set it. */
+/** First value of a property when the effect starts to set it. */
 function startOf(property: Property): Property["default"] {
   if (property.default != null) return property.default;
   switch (property.type) {

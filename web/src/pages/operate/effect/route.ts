@@ -2,9 +2,9 @@ import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
 export interface EffectRecordSearch {
-  /** How the preview is made: uploaded where it is left out. */
+  /** How the preview is made. Default: by upload. */
   preview?: "render";
-  /** The job of the test run that is shown. */
+  /** The job of the shown test run. */
   test?: string;
 }
 

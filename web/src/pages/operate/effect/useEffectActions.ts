@@ -8,7 +8,7 @@ import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 
 export type EffectChange = Partial<Omit<Schemas["UpdateEffect"], "version">>;
 
-/** Changes an effect as it was read: refused where another operator changed it since. */
+/** Changes the version of an effect that the page has read. The server refuses if another operator changed it since. */
 export function useChangeEffect(
   effect: EffectRecord,
   said: (changed: EffectRecord) => string,

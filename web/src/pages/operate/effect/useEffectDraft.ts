@@ -18,7 +18,7 @@ const FIELDS = [
 ] as const;
 export type EffectDraft = Pick<EffectRecord, (typeof FIELDS)[number]>;
 
-/** The fields of an effect as they are edited. */
+/** Editable fields of an effect. */
 export function useEffectDraft(effect: EffectRecord) {
   const client = useQueryClient();
   const [edited, setEdited] = useState<Partial<EffectDraft>>({});

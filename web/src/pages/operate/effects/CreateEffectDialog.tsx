@@ -12,7 +12,7 @@ import { slugOf } from "@/parts/workflow/draft";
 import { workflowChoicesQuery } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 
-/** Name and workflow of a new effect. Everything else is on its page. */
+/** Name and workflow of a new effect. All other fields are on its page. */
 export function CreateEffectDialog({ workflow: wanted, onClose }: { workflow: string; onClose: () => void }) {
   const workflows = useQuery(workflowChoicesQuery);
   const [name, setName] = useState("");

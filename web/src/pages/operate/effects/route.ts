@@ -5,11 +5,11 @@ export const EFFECT_VIEWS = ["all", "published", "drafts"] as const;
 export type EffectView = (typeof EFFECT_VIEWS)[number];
 
 export interface EffectsSearch {
-  /** All of them where it is left out. */
+  /** Default: all states. */
   view?: EffectView;
   category?: string;
   q?: string;
-  /** A new effect is being made, of this workflow; of none yet where it is empty. */
+  /** Opens the dialog for a new effect of this workflow; empty: without a workflow. */
   new?: string;
 }
 

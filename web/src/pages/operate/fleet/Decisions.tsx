@@ -16,7 +16,7 @@ const COLUMNS: readonly Column<Decision>[] = [
   { name: texts.reason, cell: (decision) => <span className="[overflow-wrap:anywhere]">{decision.reason}</span> },
 ];
 
-/** What the autoscaler decided, newest first, and why. */
+/** Decisions of the autoscaler with their reasons, newest first. */
 export function Decisions({ fleetId }: { fleetId: number }) {
   const { data } = useQuery(decisionsQuery(fleetId));
   if (data === undefined) return null;

@@ -8,7 +8,7 @@ import { fleetsTexts, fleetTexts as texts } from "@/texts/fleets";
 import { useUpdateFleet } from "./useFleetActions";
 
 export function EditFleetDialog({ fleet: given, onClose }: { fleet: Schemas["Fleet"]; onClose: () => void }) {
-  // As it was when the dialog was opened: the page asks for it again and again.
+  // The fleet at the time when the dialog opened, because the page refetches it often.
   const [fleet] = useState(given);
   const [name, setName] = useState(fleet.name);
   const [isActive, setActive] = useState(fleet.is_active);

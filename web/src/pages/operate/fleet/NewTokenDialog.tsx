@@ -34,7 +34,7 @@ export function NewTokenDialog({ fleetId, onClose }: { fleetId: number; onClose:
   );
 }
 
-/** The token, this once, with the command that uses it. */
+/** Shows the token once, with the command that uses it. */
 export function ShownToken({ token, onClose }: { token: string; onClose: () => void }) {
   const command = `FLEET_SECRET=${token} callsheet worker --url ${window.location.origin}`;
   return (

@@ -30,7 +30,7 @@ interface Props {
 }
 
 export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
-  // As they were when the form was opened.
+  // The rules at the time when the form opened.
   const [rules] = useState(given);
   const [draft, setDraft] = useState(() =>
     draftOf(rules, drivers[0]?.name ?? "", initialOf(schemaOf(drivers[0]), schemaOf(drivers[0]))),
@@ -47,7 +47,7 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
     ...["driver", "providers", ...Object.keys(draft.numbers)].map((name) => fieldReason(save.error, name)),
   ].some(Boolean);
   const change = (part: Partial<ScalingDraft>) => {
-    // A refusal is about what was sent.
+    // The refusal belongs to the values that were sent.
     save.reset();
     setDraft({ ...draft, ...part });
   };
@@ -129,7 +129,7 @@ function schemaOf(driver: Driver | undefined): Schema {
   return (driver?.options ?? {}) as Schema;
 }
 
-/** By the name of the option, as the form of the options takes them. */
+/** Reasons of the API per option name, for the form of the options. */
 function optionReasons(error: unknown): Record<string, string> {
   const fields = error instanceof ApiError ? (error.problem.errors ?? []) : [];
   return Object.fromEntries(

@@ -9,7 +9,7 @@ import { useStopScaling } from "./useFleetActions";
 
 const texts = fleetTexts.scaling;
 
-/** Whether an autoscaler starts the workers of the fleet, why it wants so many, and its rules. */
+/** Whether an autoscaler starts workers for the fleet, the reason for the wanted number, and the rules. */
 export function ScalingSection({ fleet, mayChange }: { fleet: Schemas["Fleet"]; mayChange: boolean }) {
   const [asked, setAsked] = useState<"rules" | "stop" | null>(null);
   const close = () => setAsked(null);

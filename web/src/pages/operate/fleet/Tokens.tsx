@@ -12,7 +12,7 @@ import { useRevokeToken, useRotateToken } from "./useTokens";
 type Token = Schemas["FleetToken"];
 const texts = fleetTexts.tokens;
 
-/** The tokens that workers of this fleet register with. */
+/** Tokens with which workers of this fleet register. */
 export function Tokens({ fleetId, mayChange }: { fleetId: number; mayChange: boolean }) {
   const { data } = useQuery(fleetTokensQuery(fleetId));
   const [isNew, setNew] = useState(false);

@@ -51,7 +51,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-/** What the fleet's workers can run, and what waits of it in the fleet's stage. */
+/** Workflows that the workers of the fleet can run, and their waiting jobs in its stage. */
 export function WorkflowQueues({ fleet, mayChange }: { fleet: Schemas["Fleet"]; mayChange: boolean }) {
   const { data: rows, error, refetch } = useQuery(fleetWorkflowsQuery(fleet.id));
   const [isOpen, setOpen] = useState(false);

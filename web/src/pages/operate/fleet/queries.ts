@@ -13,7 +13,7 @@ export const fleetQuery = (id: number) =>
     refetchInterval: REFRESH_MS,
   });
 
-/** What waits for the fleet and what it runs. */
+/** Waiting and running jobs of the fleet. */
 export const fleetNumbersQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetNumbers(id),
@@ -22,7 +22,7 @@ export const fleetNumbersQuery = (id: number) =>
     refetchInterval: REFRESH_MS,
   });
 
-/** What the fleet's live workers can run, and what waits in its stage. */
+/** Workflows that live workers of the fleet can run, and their waiting jobs in its stage. */
 export const fleetWorkflowsQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetWorkflows(id),
@@ -31,7 +31,7 @@ export const fleetWorkflowsQuery = (id: number) =>
     refetchInterval: REFRESH_MS,
   });
 
-/** The rules of a fleet that is scaled. */
+/** Rules of a scaled fleet. */
 export const fleetScalingQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetScaling(id),

@@ -1,4 +1,4 @@
-// The scaling rules of a fleet as a form has them: texts, until they are saved. Pure.
+// Draft of the scaling rules of a fleet: texts until they are saved. Pure.
 import type { Schemas } from "@/api/types";
 import { duration } from "@/design/times";
 import type { Json } from "@/parts/form/schema";
@@ -19,7 +19,7 @@ export const MORE_RULES = [
 const NUMBERS = [...MAIN_RULES, ...MORE_RULES];
 export type NumberRule = (typeof NUMBERS)[number];
 
-// Those of the API, which a form shows before they are saved.
+// Defaults of the API. The form shows them before the first save.
 const DEFAULTS: Record<NumberRule, number> = {
   minimum: 0,
   maximum: 1,
@@ -58,7 +58,7 @@ export function numberIn(text: string): number | null {
   return /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : null;
 }
 
-/** By name: numbers that are none. The API checks the rest. */
+/** Fields whose text is not a number, by name. The API checks the rest. */
 export function problemsIn(draft: ScalingDraft): Partial<Record<NumberRule, string>> {
   return Object.fromEntries(
     NUMBERS.filter((name) => numberIn(draft.numbers[name]) === null).map((name) => [name, texts.notANumber]),
@@ -76,7 +76,7 @@ export function requestOf(draft: ScalingDraft, options: { [name: string]: Json }
   return { driver: draft.driver, options, providers: providers.length > 0 ? providers : [PROVIDER], ...numbers };
 }
 
-/** What the autoscaler does with these rules. Empty while a number is missing. */
+/** Sentences about what the autoscaler will do with these rules. Empty while a number is missing. */
 export function scalingPlan(draft: ScalingDraft, fleet: Fleet, saved: Rules | null): string[] {
   if (Object.keys(problemsIn(draft)).length > 0) return [];
   const [least, most, target, idle] = MAIN_RULES.map((name) => numberIn(draft.numbers[name]) ?? 0) as [

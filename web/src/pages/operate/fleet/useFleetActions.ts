@@ -6,7 +6,7 @@ import type { WorkflowChange } from "@/parts/fleet/fleet-changes";
 import { notifyDone } from "@/parts/notify";
 import { fleetTexts } from "@/texts/fleets";
 
-/** Refusals are shown in the dialogs that ask. */
+/** The dialogs that call these actions show refusals. */
 function useFleetAction<Body>(run: (body: Body) => Promise<unknown>, done: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
@@ -28,7 +28,7 @@ export function useUpdateFleet(id: number, onDone: () => void) {
   );
 }
 
-/** Sends what changed, not the whole list: another operator may have changed the fleet since the dialog was opened. */
+/** Sends only changed workflows: another operator may have changed the list since the dialog opened. */
 export function useChangeWorkflows(id: number, onDone: () => void) {
   return useFleetAction(
     (body: WorkflowChange) =>
@@ -58,11 +58,11 @@ export function useStopScaling(id: number, onDone: () => void) {
 export function useDeleteFleet(fleet: Schemas["Fleet"], onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    // A request for the fleet that is under way would be refused after the deletion.
+    // A pending request for the fleet would fail after the deletion.
     onMutate: () => client.cancelQueries({ queryKey: keys.allFleets }),
     mutationFn: () => api.DELETE("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: fleet.id } } }),
     onSuccess: () => {
-      // The page first: what it shows of the fleet must not be asked for again.
+      // The page must change first. Otherwise it would refetch the deleted fleet.
       onDone();
       void notifyDone(fleetTexts.deleted(fleet.name));
       void client.invalidateQueries({ queryKey: keys.fleets });

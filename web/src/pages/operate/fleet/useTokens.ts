@@ -4,7 +4,7 @@ import { keys } from "@/api/keys";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { fleetTexts } from "@/texts/fleets";
 
-/** The new token is in the answer of create and rotate, and nowhere else. */
+/** Only the responses of create and rotate contain the token. */
 export function useCreateToken(fleetId: number) {
   const client = useQueryClient();
   return useMutation({

@@ -6,7 +6,7 @@ import { ProblemPanel } from "@/parts/ProblemPanel";
 import { TextWithCode } from "@/parts/TextWithCode";
 import { testAlertTexts as texts } from "@/texts/health";
 
-/** Sends a message to every recipient of alerts, so that an operator knows that they arrive. */
+/** Sends a test message to every recipient of alerts. */
 export function TestAlert() {
   const send = useMutation({ mutationFn: () => data(api.POST("/api/admin/alerts/test")) });
   return (

@@ -1,10 +1,10 @@
-// Pure.
+// Orders the checks of the health page. Pure.
 import type { Schemas } from "@/api/types";
 
 type Finding = Schemas["HealthFinding"];
 const ORDER: readonly Finding["status"][] = ["problem", "warning", "ok"];
 
-/** Those of the same status keep their order. */
+/** Checks with the same status keep their order. */
 export function worstFirst(findings: readonly Finding[]): Finding[] {
   return ORDER.flatMap((status) => findings.filter((finding) => finding.status === status));
 }

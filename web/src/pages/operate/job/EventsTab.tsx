@@ -5,7 +5,7 @@ import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { logSearch, type OperatorEvent } from "./log-search";
 import { RequestId } from "./RequestId";
 
-// A phone has no room for columns: there the change has the rest in lines below it.
+// A phone has no room for columns. There the change has the other values in lines below it.
 const WIDE = "max-lg:hidden";
 const at = (event: OperatorEvent) => <time dateTime={event.at}>{absoluteTime(new Date(event.at))}</time>;
 

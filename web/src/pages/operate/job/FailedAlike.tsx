@@ -6,7 +6,7 @@ import { errorGroupQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 
-/** Jobs of all tenants whose error is the same: one cause, and one repair. */
+/** Jobs of all tenants with the same error: one cause and one repair. */
 export function FailedAlike({ fingerprint }: { fingerprint: string }) {
   const { data } = useQuery(errorGroupQuery(fingerprint));
   if (data === undefined || data.jobs < 2) return null;

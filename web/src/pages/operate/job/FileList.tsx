@@ -13,12 +13,12 @@ type JobFile = Schemas["JobInput"] | Schemas["JobOutput"];
 interface Props {
   title: string;
   files: readonly JobFile[];
-  /** Id of the file that the player shows. */
+  /** Id of the file in the player. */
   chosen: string;
   onChoose: (id: string) => void;
 }
 
-/** Files to choose for the player, each with a download. */
+/** Files for the player, each with a download. */
 export function FileList({ title, files, chosen, onChoose }: Props) {
   if (files.length === 0) return null;
   return (
@@ -51,7 +51,7 @@ export function FileList({ title, files, chosen, onChoose }: Props) {
             </button>
             {file.url && (
               <Button asChild size="icon" look="quiet">
-                {/* A bucket elsewhere may show the file instead: then in a tab of its own. */}
+                {/* A bucket elsewhere may show the file instead of saving it, so the link opens a new tab. */}
                 <a
                   href={file.url}
                   download={file.name}

@@ -16,7 +16,7 @@ interface Props {
   waterfall: Waterfall;
 }
 
-/** The graph that ran, with the time of each node. */
+/** The executed graph with the time of each node. */
 export function GraphTab({ job, graph, waterfall }: Props) {
   const { node, attempt } = useSearch({ from: "/framed/operator/operate/jobs/$id" });
   const navigate = useNavigate({ from: "/operate/jobs/$id" });

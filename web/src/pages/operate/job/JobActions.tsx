@@ -8,7 +8,7 @@ import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { useOperatorAction } from "./useOperatorActions";
 
-/** Replay of a job that failed or expired, cancellation of one that is active. Viewers change nothing. */
+/** Replay for a failed or expired job, cancellation for an active one. Viewers see neither. */
 export function JobActions({ job }: { job: AdminJob }) {
   const { data: me } = useQuery(meQuery);
   const [asked, setAsked] = useState<"retry" | "cancel" | null>(null);

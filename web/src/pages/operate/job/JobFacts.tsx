@@ -7,7 +7,7 @@ import { operatorJobTexts as texts } from "@/texts/operator-job";
 
 const LINK = "underline decoration-line-strong underline-offset-3 hover:decoration-text";
 
-/** `listed`: the job as the list of all jobs shows it, with the names of what it belongs to. */
+/** `listed`: the row of the job in the list of all jobs. It contains the names of tenant, user and workflow. */
 export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["OperatedJob"] | undefined }) {
   const dispatch = job.dispatch;
   const facts: readonly [string, ReactNode][] = [
@@ -72,7 +72,7 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
   );
 }
 
-/** All jobs that share it. */
+/** Link to all jobs with this value. */
 function Filter({
   search,
   children,

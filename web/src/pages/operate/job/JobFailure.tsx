@@ -5,7 +5,7 @@ import { failureHints, unknownHint } from "@/texts/failure-hints";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { failedNodeOf } from "./node-marks";
 
-/** Why the job failed, what to do about it, and the traceback for those who may see it. */
+/** The cause of the failure, the next step, and the traceback for roles that may see it. */
 export function JobFailure({ job }: { job: AdminJob }) {
   const error = job.full_error ?? job.error;
   if (!error) return null;
@@ -64,7 +64,7 @@ function Text({ title, text, copy }: { title: string; text: string; copy?: strin
   );
 }
 
-/** The engine's own advice, such as which file to install, comes first. */
+/** Advice of the engine comes first, for example which file to install. */
 function hintOf(type: string, details: unknown): string {
   const advice =
     typeof details === "object" && details !== null ? (details as Record<string, unknown>).advice : undefined;

@@ -10,7 +10,7 @@ import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { FileList } from "./FileList";
 
-/** What the job made and what it was made of, with a player for one of them. Viewers do not see files of users. */
+/** Inputs and results of the job, with one player. Viewers do not see files of users. */
 export function JobFiles({ job }: { job: AdminJob }) {
   const { me, mayOperate } = useRole();
   const { file: wanted } = useSearch({ from: "/framed/operator/operate/jobs/$id" });

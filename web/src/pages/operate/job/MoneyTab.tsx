@@ -30,7 +30,7 @@ const COLUMNS: readonly Column<Transaction>[] = [
   },
 ];
 
-/** The lines of the ledger that this job made. */
+/** Ledger entries of this job. */
 export function MoneyTab({ transactions }: { transactions: readonly Transaction[] }) {
   if (transactions.length === 0) return <p className="text-muted">{texts.noMoney}</p>;
   return <Table label={texts.money} rows={transactions} columns={COLUMNS} rowKey={(line) => line.id} />;

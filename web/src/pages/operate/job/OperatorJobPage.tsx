@@ -23,7 +23,7 @@ import { PayloadTab } from "./PayloadTab";
 import { listedJobQuery, waterfallQuery } from "./queries";
 import { WaterfallPanel } from "./WaterfallPanel";
 
-/** Everything about one job of any tenant. */
+/** All facts about one job of any tenant. */
 export function OperatorJobPage() {
   const { id } = useParams({ from: "/framed/operator/operate/jobs/$id" });
   const { tab = "graph" } = useSearch({ from: "/framed/operator/operate/jobs/$id" });
@@ -38,7 +38,7 @@ export function OperatorJobPage() {
     job.data &&
     waterfall.data &&
     (job.data.status !== waterfall.data.status || job.data.charge_cycle !== waterfall.data.charge_cycle);
-  // Its result, error and queue entry changed with its status.
+  // Result, error and queue entry changed with the status.
   useEffect(() => void (isStale && refetch()), [isStale, refetch]);
   const payload = job.data?.payload;
   const graph = useMemo(() => readGraph(payload?.workflow), [payload]);

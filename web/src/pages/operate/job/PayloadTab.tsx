@@ -4,10 +4,10 @@ import { CopyButton, Empty } from "@/design";
 import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
-// A browser lays out a text of this length in an instant, and one of megabytes in seconds.
+// A browser lays out a text of this length at once. A text of megabytes takes seconds.
 const MOST_CHARACTERS = 200_000;
 
-/** What the worker got, as the API shows it to this role. */
+/** The payload of the worker, as the API shows it to this role. */
 export function PayloadTab({ payload }: { payload: AdminJob["payload"] }) {
   const text = useMemo(() => (payload ? JSON.stringify(payload, null, 2) : ""), [payload]);
   if (!payload) return <Empty icon={<Braces size={20} />} title={texts.hidden} text={texts.hiddenText} />;

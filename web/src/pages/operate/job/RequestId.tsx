@@ -1,7 +1,7 @@
 import { CopyButton, classes } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
-/** The id of a request, as the log has it. The button does not make its row higher. */
+/** Id of a request, as the log has it. The button does not make its row higher. */
 export function RequestId({ id, className }: { id: string; className?: string }) {
   return (
     <span className={classes("flex min-w-0 items-center", className)}>

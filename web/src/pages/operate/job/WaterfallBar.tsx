@@ -9,7 +9,7 @@ const BARS: Record<Tone, string> = {
   run: "bg-run",
 };
 
-/** Where a span is on the axis. What it says is in the text of its row. */
+/** Position of a span on the axis. The text of the row has the same values. */
 export function WaterfallBar({ row, ticks = [] }: { row: Row; ticks?: readonly Tick[] }) {
   const isMoment = row.span.kind === "ended" || row.span.kind === "callback" || row.span.cached;
   return (

@@ -7,7 +7,7 @@ import { attemptsOf, MOST_NODES, nodesIn, rangeOf, rowsOf, shortDuration, ticksO
 
 const WHOLE = "whole";
 
-/** Everything that happened, on one time axis: of the whole job, or of one attempt. */
+/** All spans on one time axis, for the whole job or for one attempt. */
 export function WaterfallPanel({ waterfall, graph }: { waterfall: Waterfall; graph: Graph | null }) {
   const { attempt, all = false } = useSearch({ from: "/framed/operator/operate/jobs/$id" });
   const navigate = useNavigate({ from: "/operate/jobs/$id" });

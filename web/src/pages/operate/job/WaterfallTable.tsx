@@ -4,7 +4,7 @@ import { RequestId } from "./RequestId";
 import { WaterfallBar } from "./WaterfallBar";
 import { type Row, shortDuration, spentTime, type Tick } from "./waterfall";
 
-/** A table that is read row by row; its bars say the same to those who see them. */
+/** A table for screen readers. Its bars show the same values to other readers. */
 export function WaterfallTable({
   rows,
   ticks,

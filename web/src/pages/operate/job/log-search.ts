@@ -1,11 +1,11 @@
-// The command that finds what the control planes logged about a job. Pure.
+// Builds the command that finds the log lines of a job. Pure.
 import type { Schemas } from "@/api/types";
 
 export type OperatorEvent = Schemas["OperatorEvent"];
 
-/** A job that was retried without end has more requests than a command line should have. */
+/** A job with very many retries has more requests than a command line can hold. */
 export const MOST_REQUESTS = 20;
-// The log has a line before the time of the first event if the clocks of database and control plane differ.
+// Log lines can be older than the first event if the clocks of database and control plane differ.
 const EARLIER_MS = 60_000;
 
 /** The newest requests that changed the job, oldest first, each once. */
@@ -13,7 +13,7 @@ export function requestsOf(events: readonly OperatorEvent[]): string[] {
   return [...new Set(events.flatMap((event) => event.request_id ?? []))].slice(-MOST_REQUESTS);
 }
 
-/** Ids consist of letters, digits, `.`, `_` and `-`, so they need no quoting of their own. */
+/** Ids consist of letters, digits, `.`, `_` and `-`, so they need no quotes. */
 export function logSearch(jobId: string, events: readonly OperatorEvent[]): string {
   const wanted = [jobId, ...requestsOf(events)].join("|");
   const first = events[0];

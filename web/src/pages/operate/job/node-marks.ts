@@ -1,15 +1,15 @@
-// How the graph of a job shows what ran: time, heat, the running node and the failed one. Pure.
+// Marks the graph of a job with its execution: time, heat, the running node and the failed node. Pure.
 import type { NodeMark } from "@/parts/graph/Graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { type Span, spentTime, type Waterfall } from "./waterfall";
 
 export interface NodeTimes {
   milliseconds: number;
-  /** How often it ran; 0: its outputs were cached. */
+  /** Number of executions; 0: the outputs were cached. */
   runs: number;
 }
 
-/** The spans of the attempt's nodes; of the last attempt that has any, where none is chosen. */
+/** Spans of the nodes of this attempt. Default: the last attempt with any. */
 export function nodeSpans(waterfall: Waterfall, attempt: number | undefined): Span[] {
   const nodes = waterfall.spans.filter((span) => span.kind === "node");
   const chosen = attempt ?? Math.max(0, ...nodes.map((span) => span.attempt ?? 0));
@@ -36,7 +36,7 @@ export function marksOf(
   const most = Math.max(1, ...[...times.values()].map((each) => each.milliseconds));
   const marks = new Map<string, NodeMark>();
   for (const [id, { milliseconds, runs }] of times) {
-    // The root of the share, so that nodes which took a tenth of the longest are warm too.
+    // The root of the share, so nodes with a tenth of the longest time are warm too.
     marks.set(
       id,
       runs === 0
@@ -54,7 +54,7 @@ export function marksOf(
   return marks;
 }
 
-/** Where a run failed, as the engine said it. */
+/** The node at which the run failed, as the engine reported it. */
 export function failedNodeOf(details: unknown): string | null {
   const node =
     typeof details === "object" && details !== null ? (details as Record<string, unknown>).node_id : undefined;

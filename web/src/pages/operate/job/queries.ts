@@ -14,7 +14,7 @@ export const waterfallQuery = (id: string) =>
     refetchInterval: ({ state }) => (state.data && isActive(state.data.status) ? ACTIVE_MS : false),
   });
 
-/** Names of tenant, user and workflow, and the fingerprint of its error: the job itself has only their ids. */
+/** Names of tenant, user and workflow, and the fingerprint of the error. The job itself has only their ids. */
 export const listedJobQuery = (id: string) =>
   queryOptions({
     queryKey: keys.jobRows([id]),

@@ -5,15 +5,15 @@ export const TABS = ["graph", "payload", "events", "money"] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface OperatorJobSearch {
-  /** The graph where it is left out. */
+  /** Default: the graph. */
   tab?: Exclude<Tab, "graph">;
-  /** The attempt that is shown alone. */
+  /** Shows only this attempt. */
   attempt?: number;
   /** The selected node of the graph. */
   node?: string;
-  /** All nodes of the waterfall, not the longest only. */
+  /** Shows all nodes of the waterfall, not only the longest. */
   all?: true;
-  /** The file in the player: the first one where it is left out. */
+  /** The file in the player. Default: the first file. */
   file?: string;
 }
 
@@ -26,7 +26,7 @@ export const operatorJobRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): OperatorJobSearch => ({
     tab: (["payload", "events", "money"] as const).find((tab) => tab === search.tab),
     attempt: Number.isInteger(search.attempt) && Number(search.attempt) > 0 ? Number(search.attempt) : undefined,
-    // An id of digits alone comes out of the URL as a number.
+    // The router reads an id of digits as a number.
     node:
       typeof search.node === "string" || typeof search.node === "number"
         ? String(search.node).slice(0, LONGEST_NODE)

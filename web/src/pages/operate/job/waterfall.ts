@@ -1,4 +1,4 @@
-// What the waterfall of a job shows: rows, where their bars are, and the marks of the axis. Pure.
+// Layout of a job's waterfall: rows, bars and marks of the axis. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design";
 import type { Graph } from "@/parts/graph/graph";
@@ -7,7 +7,7 @@ import { operatorJobTexts as texts } from "@/texts/operator-job";
 export type Waterfall = Schemas["Waterfall"];
 export type Span = Schemas["Span"];
 
-/** The time that is shown, in milliseconds since 1970. */
+/** Shown time range, in milliseconds since 1970. */
 export interface Range {
   start: number;
   end: number;
@@ -16,24 +16,24 @@ export interface Range {
 export interface Row {
   span: Span;
   label: string;
-  /** Beside the label: the class of a node, how an attempt ended. */
+  /** Text beside the label: the class of a node, or how an attempt ended. */
   note: string | null;
   tone: Tone;
   isPart: boolean;
-  /** The request that started it, unless the span before has the same. */
+  /** The request that started the span. Missing if the span before has the same. */
   request: string | null;
-  /** In percent of the range. */
+  /** Start, in percent of the range. */
   left: number;
   width: number;
 }
 
 export interface Tick {
-  /** In percent of the range. */
+  /** Position, in percent of the range. */
   left: number;
   milliseconds: number;
 }
 
-/** More nodes than this are shown when they are asked for. */
+/** The page shows more nodes than this only on request. */
 export const MOST_NODES = 12;
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
@@ -52,7 +52,7 @@ export function attemptsOf(waterfall: Waterfall): Span[] {
   return waterfall.spans.filter((span) => span.kind === "attempt");
 }
 
-/** The whole job, or one of its attempts. Never empty, so that everything has a place in it. */
+/** Range of the whole job or of one attempt. It is never empty, so every span has a position. */
 export function rangeOf(waterfall: Waterfall, attempt: number | undefined): Range {
   const chosen = attempt === undefined ? undefined : attemptsOf(waterfall).find((span) => span.attempt === attempt);
   const spans = chosen ? [chosen] : waterfall.spans;
@@ -95,7 +95,7 @@ export function nodesIn(waterfall: Waterfall, range: Range): number {
   return waterfall.spans.filter((span) => span.kind === "node" && isIn(span, range)).length;
 }
 
-/** Nodes that took longest, of each attempt. Those that were cached took no time. */
+/** The longest nodes of each attempt. Cached nodes took no time. */
 function longestNodes(spans: readonly Span[]): Set<string> {
   const nodes = spans.filter((span) => span.kind === "node").sort((one, other) => other.duration_ms - one.duration_ms);
   const counts = new Map<string, number>();
@@ -120,7 +120,7 @@ export function ticksOf(range: Range): Tick[] {
   }));
 }
 
-/** 0, 40 ms, 0.3 s, 12.6 s, 1 m 12 s, 2 h 5 m, 3 d 4 h. */
+/** Formats a duration: 0, 40 ms, 0.3 s, 12.6 s, 1 m 12 s, 2 h 5 m, 3 d 4 h. */
 export function shortDuration(milliseconds: number): string {
   const units: readonly [number, string][] = [
     [86_400, "d"],
@@ -140,12 +140,12 @@ export function shortDuration(milliseconds: number): string {
     : `${Math.floor(seconds / size)} ${unit} ${rest} ${smallerUnit}`;
 }
 
-/** How long something took. Engines run many a node in less than a millisecond. */
+/** Formats the duration of a node. Many nodes take less than a millisecond. */
 export function spentTime(milliseconds: number): string {
   return milliseconds < 1 ? texts.noTime : shortDuration(milliseconds);
 }
 
-/** A wait that ended when the range starts is not in it. */
+/** A wait that ended before the range starts is left out. */
 function isIn(span: Span, range: Range): boolean {
   const start = Date.parse(span.started_at);
   return start <= range.end && (start >= range.start || endOf(span) > range.start);

@@ -20,20 +20,20 @@ interface Props {
   selection: Selection<OperatedJob>;
   search: AllJobsSearch;
   maySelect: boolean;
-  /** The ids of the rows that can be seen, when they changed. */
+  /** Receives the ids of the visible rows after a change. */
   onVisible: (ids: readonly string[]) => void;
 }
-// So many rows before the end the next page is asked for.
+// Fetch the next page when this many rows are left.
 const AHEAD = 30;
 const MOST_VISIBLE = 60;
 const numbers = new Intl.NumberFormat("en");
 
-/** Only the rows that can be seen are in the page, however many there are. */
+/** Renders only the visible rows, however long the list is. */
 export function AllJobsList({ jobs, query, selection, search, maySelect, onVisible }: Props) {
   const list = useRef<HTMLUListElement>(null);
   const height = rowHeight(useIsNarrow());
   const [top, setTop] = useState(0);
-  // What is above the list may take another line.
+  // The content above the list may take another line.
   useLayoutEffect(() => {
     const now = list.current ? Math.round(list.current.getBoundingClientRect().top + window.scrollY) : 0;
     if (now !== top) setTop(now);
@@ -60,7 +60,7 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
     .map((row) => jobs[row.index]?.id ?? "")
     .join(" ");
   useEffect(() => {
-    // While the user scrolls, nothing is requested.
+    // While the user scrolls, the page requests nothing.
     const timer = setTimeout(() => onVisible(seen === "" ? [] : seen.split(" ")), 300);
     return () => clearTimeout(timer);
   }, [seen, onVisible]);

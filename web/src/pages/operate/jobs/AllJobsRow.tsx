@@ -6,7 +6,7 @@ import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { OperatedJob } from "./actions";
 
-// Beside the sidebar there is room for two more columns from xl on. Below lg a row has lines instead of columns.
+// From xl on, the sidebar leaves room for two more columns. Below lg a row has lines instead of columns.
 export const GRID =
   "lg:grid lg:grid-cols-[minmax(0,1fr)_12rem_6.5rem] lg:gap-4 xl:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
 
@@ -22,7 +22,7 @@ interface Props {
   height: number;
   search: AllJobsSearch;
   isSelected: boolean;
-  /** Null where the role may not change jobs. */
+  /** null if the role may not change jobs. */
   onToggle: ((id: string) => void) | null;
 }
 
@@ -59,7 +59,7 @@ export const AllJobsRow = memo(function AllJobsRow({
         <div className="min-w-0">
           <div className="flex min-w-0 items-center gap-2.5">
             <StatusBadge status={job.status} />
-            {/* The link covers the row; other links lie above it. */}
+            {/* The link covers the row. Other links are above it. */}
             <Link
               to="/operate/jobs/$id"
               params={{ id: job.id }}

@@ -9,7 +9,7 @@ import { useStopAction } from "./useBulkAction";
 const numbers = new Intl.NumberFormat("en");
 const TONES: Record<BulkAction["state"], Tone> = { running: "run", stopped: "warn", completed: "ok" };
 
-/** What an action does, how far it is, why jobs were refused, and a button that stops it. */
+/** One bulk action: what it does, its progress, its refusals, and a button that stops it. */
 export function BulkActionProgress({ action }: { action: BulkAction }) {
   const { data: me } = useQuery(meQuery);
   const stop = useStopAction();

@@ -15,7 +15,7 @@ const ICONS = { retry: RotateCcw, cancel: CircleSlash, set_priority: ArrowUpDown
   unknown
 >;
 
-/** What can be done with the selected jobs, or with all jobs of the filter. An action that fits none is not offered. */
+/** Actions for the selected jobs, or for all jobs of the filter. An action that fits none is hidden. */
 export function BulkBar({ search, selection }: { search: AllJobsSearch; selection: Selection<OperatedJob> }) {
   const [isAll, setAll] = useState(false);
   const [asked, setAsked] = useState<ActionKind | null>(null);

@@ -19,7 +19,7 @@ interface Props {
 const numbers = new Intl.NumberFormat("en");
 const WHOLE = /^[+-]?\d{1,9}$/;
 
-/** Says how many jobs are changed and what that does to tokens, before it happens. */
+/** Shows the number of jobs and the effect on tokens before the action starts. */
 export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }: Props) {
   const [reason, setReason] = useState("");
   const [priority, setPriority] = useState("10");

@@ -7,7 +7,7 @@ import { errorGroupQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 
-/** The error that the list is filtered by. */
+/** The error that filters the list. */
 export function ErrorGroupPanel({ fingerprint }: { fingerprint: string }) {
   const { data } = useQuery(errorGroupQuery(fingerprint));
   const navigate = useNavigate({ from: "/operate/jobs" });

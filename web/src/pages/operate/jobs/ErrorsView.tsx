@@ -14,7 +14,7 @@ type Group = Schemas["ErrorGroup"];
 const numbers = new Intl.NumberFormat("en");
 const SIZE = "w-auto! min-w-36 max-w-56 max-sm:max-w-none! max-sm:grow max-sm:basis-[calc(50%-0.25rem)]";
 
-/** Errors in groups, the most frequent first. A group leads to its jobs. */
+/** Errors in groups, the most frequent first. A group links to its jobs. */
 export function ErrorsView({ search }: { search: AllJobsSearch }) {
   const query = useQuery(errorGroupsQuery(search));
   const choices = useChoices(search);

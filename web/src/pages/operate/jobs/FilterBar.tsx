@@ -9,17 +9,17 @@ import { StatusTabs } from "./StatusTabs";
 import { TimeRange } from "./TimeRange";
 import { ANY, useChoices } from "./useChoices";
 
-// Two beside each other on a phone.
+// Two fields per line on a phone.
 const GROWING = "w-auto! min-w-32 max-sm:max-w-none! max-sm:basis-[calc(50%-0.25rem)] max-sm:grow";
 const SIZE = `${GROWING} max-w-48`;
-// Two times beside each other.
+// Two times side by side.
 const WIDE = `${GROWING} max-w-68`;
 const KINDS: readonly Choice[] = [
   { value: ANY, label: allJobsTexts.anyKind },
   ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label })),
 ];
 
-/** Everything it says is in the URL. */
+/** Filters of the list. Their state is the URL. */
 export function FilterBar({ search }: { search: AllJobsSearch }) {
   const navigate = useNavigate({ from: "/operate/jobs" });
   const choices = useChoices(search);

@@ -6,7 +6,7 @@ import { allJobsTexts } from "@/texts/all-jobs";
 import { BulkActionProgress } from "./BulkActionProgress";
 import { bulkActionsQuery } from "./queries";
 
-/** The actions that run now. One that ends while the page is open stays until it is hidden, with its result. */
+/** Running actions. An action that ends while the page is open stays with its result until the user hides it. */
 export function RunningActions() {
   const { data } = useQuery(bulkActionsQuery);
   const seen = useRef(new Set<string>());

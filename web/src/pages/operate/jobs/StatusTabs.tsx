@@ -7,7 +7,7 @@ import { totalsQuery } from "./queries";
 
 const numbers = new Intl.NumberFormat("en", { notation: "compact" });
 
-/** The statuses with how many jobs have them. */
+/** Statuses with their number of jobs. */
 export function StatusTabs({
   search,
   onChange,

@@ -10,13 +10,13 @@ type Value = "unset" | "range" | "custom" | Span;
 
 interface Props {
   search: AllJobsSearch;
-  /** What it says without times. */
+  /** Text of the button without times. */
   unset: string;
   onChange: (times: Times) => void;
   className?: string;
 }
 
-/** "Last hour" becomes the time at which this hour started, so that a link to the page keeps showing these jobs. */
+/** "Last hour" becomes the start time of this hour, so a link to the page keeps showing these jobs. */
 export function TimeRange({ search, unset, onChange, className }: Props) {
   const [isAsking, setAsking] = useState(false);
   const words = rangeWords(search.from, search.until);

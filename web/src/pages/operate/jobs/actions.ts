@@ -1,4 +1,4 @@
-// Bulk actions: which jobs each can change, and what it does to tokens. Pure.
+// Bulk actions: the jobs that each can change, and the effect on tokens. Pure.
 import type { JobStatus, Schemas } from "@/api/types";
 import { sumOf, type Totals } from "@/parts/job/all-jobs-filters";
 
@@ -17,7 +17,7 @@ export const FITTING: Record<ActionKind, readonly JobStatus[]> = {
 export interface Scope {
   jobs: number;
   tokens: number;
-  /** There are more, which were not counted. */
+  /** There are more jobs that the server did not count. */
   isPartial: boolean;
 }
 
@@ -30,7 +30,7 @@ export function scopeOfTotals(kind: ActionKind, totals: Totals): Scope {
   return { ...sumOf(totals, FITTING[kind]), isPartial: totals.is_partial };
 }
 
-/** 0 to 100; null while the jobs are still being found. */
+/** 0 to 100; null while the server still collects the jobs. */
 export function percentOf(action: BulkAction): number | null {
   if (!action.is_collected && action.state === "running") return null;
   return action.total === 0 ? 100 : (100 * (action.done + action.refused)) / action.total;

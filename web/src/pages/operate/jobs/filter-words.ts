@@ -1,4 +1,4 @@
-// The filter of a bulk action in words, and as the URL of the list. Pure.
+// Describes the filter of a bulk action in words, and as the URL of the list. Pure.
 import type { Schemas } from "@/api/types";
 import { absoluteMinute } from "@/design/times";
 import { type AllJobsSearch, STATUSES, type StatusFilter } from "@/parts/job/all-jobs-filters";
@@ -25,14 +25,14 @@ export function wordsOf(filter: Filter): string {
   return parts.join(" · ") || allJobsTexts.everyJob;
 }
 
-/** In the reader's zone; null without times. */
+/** The time range in the reader's zone; null without times. */
 export function rangeWords(from: string | undefined, until: string | undefined): string | null {
   if (from && until) return allJobsTexts.between(absoluteMinute(new Date(from)), absoluteMinute(new Date(until)));
   if (from) return allJobsTexts.since(absoluteMinute(new Date(from)));
   return until ? allJobsTexts.before(absoluteMinute(new Date(until))) : null;
 }
 
-/** The list with the same filter; null for selected jobs, which no filter describes. */
+/** The list with the same filter; null for selected jobs, because a filter cannot describe them. */
 export function searchOf(filter: Filter): AllJobsSearch | null {
   if (filter.job_id?.length) return null;
   const statuses = Object.entries(STATUSES) as [Exclude<StatusFilter, "all">, readonly string[]][];

@@ -20,14 +20,14 @@ export const allJobsQuery = (search: AllJobsSearch) =>
       ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
-    // Rows are changed in place by the two queries below.
+    // The two queries below change rows in place.
     staleTime: Infinity,
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
     placeholderData: keepPreviousData,
   });
 
-/** The newest jobs, which may not be in the list yet. */
+/** The newest jobs. The list may not contain them yet. */
 export const newestJobsQuery = (search: AllJobsSearch) =>
   queryOptions({
     queryKey: keys.newestJobs(filterKey(search)),
@@ -36,7 +36,7 @@ export const newestJobsQuery = (search: AllJobsSearch) =>
     refetchInterval: LIVE_MS,
   });
 
-/** The rows that can be seen, as they are now. */
+/** Current state of the visible rows. */
 export const jobRowsQuery = (ids: readonly string[]) =>
   queryOptions({
     queryKey: keys.jobRows(ids),
@@ -47,13 +47,13 @@ export const jobRowsQuery = (ids: readonly string[]) =>
     staleTime: LIVE_MS,
   });
 
-/** How many jobs there are of each status: the status itself does not filter. */
+/** Number of jobs per status. The status itself is not a filter here. */
 export const totalsQuery = (search: AllJobsSearch) => {
   const { status: _status, ...rest } = search;
   return totals(rest);
 };
 
-/** How many jobs the filter matches, with its status. */
+/** Number of jobs that match the filter, including the status. */
 export const matchingQuery = (search: AllJobsSearch, isWanted: boolean) => ({ ...totals(search), enabled: isWanted });
 
 const totals = (search: AllJobsSearch) =>
@@ -64,7 +64,7 @@ const totals = (search: AllJobsSearch) =>
     placeholderData: keepPreviousData,
   });
 
-/** Without times: of the last 24 hours. */
+/** Without times, the last 24 hours count. */
 export const errorGroupsQuery = ({ from, until, tenant, workflow }: AllJobsSearch) =>
   queryOptions({
     queryKey: keys.errorGroups({ from, until, tenant, workflow }),

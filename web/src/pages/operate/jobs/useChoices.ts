@@ -7,10 +7,10 @@ import { allJobsTexts } from "@/texts/all-jobs";
 import { tenantsQuery } from "./queries";
 
 export const ANY = "any";
-// Names change seldom; the pages that they come from ask for more.
+// Names change seldom. The pages that use these queries refetch more often.
 const SELDOM = { refetchInterval: false, staleTime: 60_000 } as const;
 
-/** What the filters offer. A value that is in the URL and not known can be chosen, too. */
+/** Choices of the filters. A value in the URL that is unknown is also a choice. */
 export function useChoices(search: AllJobsSearch) {
   const metrics = useQuery({ ...metricsQuery, ...SELDOM });
   const tenants = useQuery(tenantsQuery);

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-// The width below which a row has two more lines, as in the classes of the row.
+// Below this width a row has two more lines. The classes of the row use the same width.
 const NARROW = "(max-width: 63.99rem)";
 
 export function useIsNarrow(): boolean {

@@ -1,4 +1,4 @@
-// Keeps the list as it is now without reading all of it again: visible rows change in place, new ones are announced.
+// Keeps the list up to date without a full refetch: visible rows change in place, new rows are announced.
 import { type InfiniteData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo } from "react";
 import { keys } from "@/api/keys";
@@ -9,7 +9,7 @@ import { allJobsQuery, jobRowsQuery, newestJobsQuery, PAGE_SIZE } from "./querie
 type Pages = InfiniteData<{ items: OperatedJob[]; next_cursor?: string | null }>;
 
 export interface LiveJobs {
-  /** Jobs that match and are not in the list yet. */
+  /** Matching jobs that the list does not show yet. */
   fresh: number;
   showFresh: () => void;
 }
@@ -34,13 +34,13 @@ export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): 
   const listed = client.getQueryData<Pages>(queryKey)?.pages;
   const first = listed?.[0]?.items[0]?.id ?? "";
   const isListed = listed !== undefined;
-  // Ids are in the order of time, so what is greater than the first row came after it.
+  // Ids are ordered by time, so a greater id than that of the first row is newer.
   const fresh = useMemo(
     () => (isListed ? (newest?.items ?? []).filter((job) => job.id > first) : []),
     [isListed, newest, first],
   );
   const show = useCallback(() => {
-    // So many that some may be missing between them and the first row: from the beginning.
+    // Too many new rows to merge: reload from the start.
     if (fresh.length >= PAGE_SIZE) return void client.resetQueries({ queryKey: JSON.parse(key) as unknown[] });
     client.setQueryData<Pages>(JSON.parse(key) as unknown[], (found) => {
       const [top, ...rest] = found?.pages ?? [];
@@ -52,7 +52,7 @@ export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): 
       };
     });
   }, [client, fresh, key]);
-  // An empty list has no place to keep.
+  // An empty list has no scroll position to keep.
   useEffect(() => {
     if (first === "" && fresh.length > 0) show();
   }, [first, fresh, show]);

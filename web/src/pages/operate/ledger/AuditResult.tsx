@@ -3,7 +3,7 @@ import { ledgerTexts as texts } from "@/texts/ledger";
 import { AUDIT_TONES, finishedPools, requester } from "./audits";
 import type { LedgerAudit } from "./queries";
 
-/** The verdict first, with progress while the audit runs. */
+/** The verdict, and the progress while the audit runs. */
 export function AuditResult({ audit }: { audit: LedgerAudit }) {
   const done = finishedPools(audit);
   return (

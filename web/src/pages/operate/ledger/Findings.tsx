@@ -4,7 +4,7 @@ import type { LedgerAudit } from "./queries";
 
 const numbers = new Intl.NumberFormat("en");
 
-/** The rows that break a rule, with what the rule says. */
+/** Rows that break a rule, with the text of the rule. */
 export function Findings({ audit }: { audit: LedgerAudit }) {
   const rows = audit.pools.flatMap((pool) =>
     (pool.first_findings ?? []).map((finding) => ({ pool: pool.pool, ...finding })),

@@ -1,4 +1,4 @@
-// Pure.
+// Verdict and totals of an audit of the ledger. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design";
 import { ledgerTexts as texts } from "@/texts/ledger";
@@ -18,7 +18,7 @@ export function finishedPools(audit: LedgerAudit): number {
   return audit.pools.filter((pool) => pool.finished_at).length;
 }
 
-/** Of the pools that were audited; null before the first one. */
+/** Sum over the audited pools; null before the first one. */
 export function totalOf(audit: LedgerAudit, name: TotalName): number | null {
   const known = audit.pools.map((pool) => pool[name]).filter((value): value is number => value != null);
   return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);

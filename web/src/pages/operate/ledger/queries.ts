@@ -14,7 +14,7 @@ export const ledgerAuditsQuery = infiniteQueryOptions({
     data(api.GET("/api/admin/ledger-audits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
   initialPageParam: null as number | null,
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
-  // While one runs its progress is shown; another operator may start one.
+  // Refetched while an audit runs. Another operator may start one.
   refetchInterval: (query) => (query.state.data?.pages[0]?.items[0]?.state === "running" ? RUNNING_MS : IDLE_MS),
 });
 

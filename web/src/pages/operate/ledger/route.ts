@@ -2,7 +2,7 @@ import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
 export interface LedgerSearch {
-  /** The last one where it is left out. */
+  /** Default: the latest audit. */
   audit?: number;
 }
 

@@ -10,7 +10,7 @@ import { isLate } from "./figures";
 
 type Alert = components["schemas"]["Alert"];
 
-/** What needs an operator, critical first, each with what to do. */
+/** Alerts, critical first, each with the next step. */
 export function AlertList() {
   const { data } = useQuery(alertsQuery);
   if (data === undefined || (data.alerts.length === 0 && !isLate(data))) return null;

@@ -11,13 +11,13 @@ const texts = operateTexts.charts;
 
 interface Line extends Omit<ChartLine, "values"> {
   read: (point: Point) => number | null | undefined;
-  /** The last step is not over: its count would look like a fall. */
+  /** The last step is incomplete. Its count would look like a fall. */
   isCount?: boolean;
 }
 
 interface ChartOfPoints {
   title: string;
-  /** What a reader could take for something else. */
+  /** Hint for a chart that a reader could misunderstand. */
   help?: string;
   format: (value: number) => string;
   lines: readonly Line[];

@@ -11,16 +11,16 @@ const SPANS: Record<Schemas["Statistics"]["range"], Span> = { "1h": "hour", "24h
 
 interface Props {
   statistics: Schemas["Statistics"];
-  /** The last hour, minute by minute: what a longer range has is the mean of up to an hour. */
+  /** The last hour in minutes. Points of a longer range are means of up to an hour. */
   recent: Schemas["Statistics"];
   metrics: Schemas["Metrics"];
 }
 
-/** What an operator looks at first. */
+/** The most important figures for an operator. */
 export function Figures({ statistics, recent, metrics }: Props) {
   const { points, step_seconds, now, workflow } = statistics;
   const chosen = metrics.workflows.filter((each) => workflow === null || each.workflow === workflow);
-  // The server counts a queue of a workflow up to 1,000 jobs, and samples longer ones once a minute.
+  // The server counts the queue of a workflow up to 1,000 jobs, and samples longer queues once a minute.
   const sampled = latest(recent.points, (point) => point.queued);
   const delayed = chosen.reduce((total, each) => total + each.delayed, 0);
   const running = chosen.reduce((total, each) => total + each.leased + each.waiting, 0);

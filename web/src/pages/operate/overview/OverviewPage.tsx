@@ -19,7 +19,7 @@ export function OverviewPage() {
   const { range = "1h", workflow } = useSearch({ from: "/framed/operator/operate" });
   const navigate = useNavigate({ from: "/operate" });
   const statistics = useQuery(statisticsQuery(range, workflow));
-  // The same query where the range is an hour.
+  // Both are the same query if the range is an hour.
   const recent = useQuery(statisticsQuery("1h", workflow));
   const metrics = useQuery(metricsQuery);
   const failed = [statistics, recent].find((query) => query.isError && !query.data);

@@ -44,7 +44,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
-/** Workflows that have jobs, or had some in the range, or have workers. */
+/** Workflows with jobs now, jobs in the range, or workers. */
 export function WorkflowTable({
   metrics,
   statistics,

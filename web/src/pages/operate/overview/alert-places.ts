@@ -1,4 +1,4 @@
-// Where an operator sees more about an alert and acts on it.
+// The page where an operator reads more about an alert and acts on it.
 import type { Schemas } from "@/api/types";
 import { operateTexts } from "@/texts/operate";
 
@@ -20,9 +20,9 @@ export interface AlertPlace {
 
 const texts = operateTexts.alertPlaces;
 
-/** Nothing for alerts about the machines that the control planes run on. */
+/** Alerts about machines of the control planes have no page. */
 export function placeOf({ code, subject }: Alert): AlertPlace | null {
-  // "slug (stage, provider)"
+  // The subject is "slug (stage, provider)".
   const [workflow = ""] = subject.split(" ");
   switch (code) {
     case "no_live_worker":
@@ -37,10 +37,10 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
     case "many_failures":
     case "kills_engines":
       return { to: "/operate/jobs", search: { status: "failed", workflow }, label: texts.failed };
-    // The run itself is open to its user only.
+    // Only its user may open the run itself.
     case "stopped_run":
       return { to: "/operate/jobs", search: { status: "failed", run: subject }, label: texts.failed };
-    // Its subject is a pool.
+    // The subject is a pool.
     case "failing_runs":
       return { to: "/operate/jobs", search: { status: "failed" }, label: texts.failed };
     case "mails_not_sent":

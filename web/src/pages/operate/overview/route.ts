@@ -5,7 +5,7 @@ export const RANGES = ["1h", "24h", "30d"] as const;
 export type Range = (typeof RANGES)[number];
 
 export interface OverviewSearch {
-  /** The last hour where it is left out. */
+  /** Default: the last hour. */
   range?: Range;
   workflow?: string;
 }

@@ -8,7 +8,7 @@ import { notifyDone } from "@/parts/notify";
 import { limitTexts as texts } from "@/texts/providers";
 import type { ConcurrencyLimit } from "./queries";
 
-/** `limit`: the one that is changed; null for a new identifier. */
+/** `limit`: the changed limit; null for a new identifier. */
 export function LimitDialog({ limit, onClose }: { limit: ConcurrencyLimit | null; onClose: () => void }) {
   const [identifier, setIdentifier] = useState(limit?.identifier ?? "");
   const [most, setMost] = useState(limit?.max_concurrent == null ? "" : String(limit.max_concurrent));

@@ -33,7 +33,7 @@ const COLUMNS: readonly Column<ConcurrencyLimit>[] = [
 ];
 
 export function LimitList() {
-  // null: a new one.
+  // null: a new limit.
   const [edited, setEdited] = useState<ConcurrencyLimit | null | undefined>();
   const { mayOperate } = useRole();
   const query = useInfiniteQuery(limitsQuery);

@@ -10,7 +10,7 @@ import type { Provider } from "./queries";
 
 const TONES: Record<Provider["state"], Tone> = { closed: "ok", open: "bad", half_open: "warn" };
 
-/** Whether jobs are sent to the provider, and the evidence for it. */
+/** Whether jobs are sent to the provider, and the evidence. */
 export function ProviderCard({ provider }: { provider: Provider }) {
   const [isAsked, setAsked] = useState(false);
   const { mayOperate } = useRole();

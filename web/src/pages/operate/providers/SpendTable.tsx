@@ -10,13 +10,13 @@ import { hasPrices, money } from "./spend";
 
 const count = new Intl.NumberFormat("en").format;
 
-/** What each provider was called for, what its users were charged, and what it cost where the price of a call is known. */
+/** Calls of each provider, the charges of its users, and its cost if the price of a call is known. */
 export function SpendTable() {
   const { range = "24h" } = useSearch({ from: "/framed/operator/operate/providers" });
   const navigate = useNavigate({ from: "/operate/providers" });
   const { data: spend, error, refetch } = useQuery(spendQuery);
   return (
-    // The table is a region of its own, with the same name.
+    // The table is a region of its own with the same name.
     <div>
       <div className="mb-4 flex flex-wrap items-end justify-between gap-4">
         <div>

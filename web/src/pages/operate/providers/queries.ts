@@ -9,7 +9,7 @@ export type ProviderSpend = Schemas["ProviderSpend"];
 export type ProviderSpending = Schemas["ProviderSpending"];
 const PER_PAGE = 100;
 const REFRESH_MS = 5_000;
-// Counted once a minute.
+// The server counts once a minute.
 const SPEND_MS = 60_000;
 
 export const providersQuery = queryOptions({

@@ -5,7 +5,7 @@ export const WINDOWS = ["24h", "30d"] as const;
 export type SpendWindow = (typeof WINDOWS)[number];
 
 export interface ProvidersSearch {
-  /** The last day where it is left out. */
+  /** Default: the last day. */
   range?: SpendWindow;
 }
 

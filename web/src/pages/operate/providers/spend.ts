@@ -1,11 +1,11 @@
 import type { ProviderSpending } from "./queries";
 
-/** Whether the price of a call is known for any provider. Without one there is no column of costs. */
+/** Whether any provider has a price per call. Without one the column of costs is hidden. */
 export function hasPrices(spend: ProviderSpending): boolean {
   return spend.providers.some((each) => each.price_per_call != null);
 }
 
-/** An amount of money, or null if the price is not known. Small amounts keep the digits that matter. */
+/** Formats an amount of money; null if the price is unknown. Small amounts keep their significant digits. */
 export function money(amount: number | null | undefined, currency: string): string | null {
   if (amount == null) return null;
   const digits =

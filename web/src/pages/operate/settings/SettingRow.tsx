@@ -2,7 +2,7 @@ import { Badge, CopyButton } from "@/design";
 import { settingsTexts as texts } from "@/texts/settings";
 import { defaultText, type Setting, valueText } from "./found";
 
-/** Name and value first, then where the value comes from and what it means. */
+/** Name and value of a setting, then its source and its meaning. */
 export function SettingRow({ setting }: { setting: Setting }) {
   const isChanged = setting.source != null;
   const standard = defaultText(setting);

@@ -1,4 +1,4 @@
-// Which settings are shown, in which section, and their values in words. Pure.
+// Selects the shown settings, groups them by section, and writes their values in words. Pure.
 import type { Schemas } from "@/api/types";
 import { formatBytes } from "@/parts/bytes";
 import { settingsTexts as texts } from "@/texts/settings";
@@ -7,7 +7,7 @@ import type { SettingView } from "./route";
 export type Setting = Schemas["Setting"];
 const LARGE = 10_000;
 
-/** Every word must be in the name, the variable or the description. */
+/** The name, the variable or the description must contain every word. */
 export function found(settings: readonly Setting[], q: string, view: SettingView): Setting[] {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   return settings.filter((setting) => {
@@ -16,13 +16,13 @@ export function found(settings: readonly Setting[], q: string, view: SettingView
   });
 }
 
-/** The default in words, unless the description says it already. */
+/** The default in words, unless the description contains it. */
 export function defaultText(setting: Setting): string | null {
   if (setting.source == null || setting.is_secret || setting.description.includes("Default:")) return null;
   return texts.defaultIs(valueText(setting.default, setting));
 }
 
-/** By the first part of the name, in the order of the list. */
+/** Sections are named by the first part of the setting's name, in the order of the list. */
 export function sections(settings: readonly Setting[]): [string, Setting[]][] {
   const grouped = new Map<string, Setting[]>();
   for (const setting of settings) {
@@ -32,13 +32,13 @@ export function sections(settings: readonly Setting[]): [string, Setting[]][] {
   return [...grouped];
 }
 
-/** `30 seconds`, `1,048,576 bytes (1 MB)`, `yes`. */
+/** Formats a value: `30 seconds`, `1,048,576 bytes (1 MB)`, `yes`. */
 export function valueText(value: unknown, setting: Setting): string {
   if (setting.is_secret) return value == null ? texts.unset : texts.secretSet;
   if (value == null) return texts.unset;
   if (typeof value === "boolean") return value ? texts.yes : texts.no;
   if (typeof value === "number") {
-    // 8400, not 8,400.
+    // A port is 8400, not 8,400.
     const number = value.toLocaleString("en", {
       maximumFractionDigits: 6,
       useGrouping: !setting.name.endsWith("port"),

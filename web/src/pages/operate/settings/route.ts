@@ -6,7 +6,7 @@ export type SettingView = (typeof SETTING_VIEWS)[number];
 
 export interface SettingsSearch {
   q?: string;
-  /** All of them where it is left out. */
+  /** Default: all settings. */
   view?: SettingView;
 }
 

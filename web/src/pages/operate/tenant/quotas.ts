@@ -1,4 +1,4 @@
-// What of the form differs from what is in force. Pure.
+// Compares the form with the quotas in force. Pure.
 import type { Schemas } from "@/api/types";
 import { formatBytes, parseBytes } from "@/parts/bytes";
 import { quotaTexts as texts } from "@/texts/tenants";
@@ -23,7 +23,7 @@ export function changesOf(
   for (const [name, typed] of Object.entries(draft) as [QuotaName, string][]) {
     const text = typed.trim();
     const own = quotas.changed[name];
-    // As it was shown: a size that was rounded for people is not a change.
+    // The text is unchanged, so a size that was rounded for people is not a change.
     if (text === (own === undefined ? "" : shownQuota(name, own))) continue;
     const value = text === "" ? null : isBytes(name) ? parseBytes(text) : wholeNumber(text);
     if (text !== "" && value === null) problems[name] = isBytes(name) ? texts.bytes : texts.wholeNumber;

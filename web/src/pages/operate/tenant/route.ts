@@ -5,7 +5,7 @@ export const TENANT_TABS = ["users", "limits"] as const;
 export type TenantTab = (typeof TENANT_TABS)[number];
 
 export interface TenantSearch {
-  /** The users where it is left out. */
+  /** Default: the users. */
   tab?: TenantTab;
 }
 

@@ -1,4 +1,4 @@
-// What of the form differs from what is in force. Pure.
+// Compares the form with the share in force. Pure.
 import type { Schemas } from "@/api/types";
 import { shareTexts as texts } from "@/texts/tenants";
 

@@ -56,7 +56,7 @@ export function TenantsPage() {
   );
 }
 
-/** By id; each page of the list has a request of its own. */
+/** Figures by tenant id. Each page of the list has its own request. */
 function useFigures(pages: readonly (readonly string[])[]): ReadonlyMap<string, TenantFigures> {
   const found = useQueries({ queries: pages.map((ids) => figuresQuery(ids)) });
   return new Map(found.flatMap(({ data }) => data ?? []).map((each) => [each.tenant_id, each]));

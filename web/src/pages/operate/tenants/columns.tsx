@@ -8,7 +8,7 @@ import { tenantsTexts as texts } from "@/texts/tenants";
 const numbers = new Intl.NumberFormat("en");
 const WIDE = "max-lg:hidden";
 
-/** What is not known yet, or cannot be reached, is a dash. */
+/** A dash means: not known yet, or the pool is unreachable. */
 export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly Column<Tenant>[] {
   const number = (tenant: Tenant, of: (each: TenantFigures) => number | null | undefined) => {
     const each = figures.get(tenant.id);

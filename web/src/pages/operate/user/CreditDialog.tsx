@@ -11,7 +11,7 @@ import { creditTexts as texts } from "@/texts/users";
 import { amountOf } from "./amounts";
 import { userWalletQuery } from "./queries";
 
-/** One wish is one credit, however often it is sent: see IdempotencyKey. */
+/** One user action is one credit, however often the request is sent: see IdempotencyKey. */
 export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const [reason, setReason] = useState("");
@@ -21,7 +21,7 @@ export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose
   const amount = amountOf(typed);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    // A second click comes before the button is seen as busy.
+    // A second click can come before the busy button is drawn.
     if (amount === null || isSent.current) return;
     isSent.current = true;
     credit.mutate({ amount, reason: reason.trim() }, { onError: () => (isSent.current = false) });
@@ -89,7 +89,7 @@ function useCredit(user: Schemas["User"], onDone: () => void) {
       await client.invalidateQueries({ queryKey: keys.userWallet(user.id) });
       await client.invalidateQueries({ queryKey: keys.wallet });
     },
-    // After a success the dialog closes, and with it the wish ends: no later click gets another key.
+    // The dialog closes after a success and its key with it, so a later click cannot send it again.
     onError: (error) => wish.current.settle(error),
   });
 }

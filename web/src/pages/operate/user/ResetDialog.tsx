@@ -12,7 +12,7 @@ export function ResetDialog({ user, onClose }: { user: Schemas["User"]; onClose:
     mutationFn: () =>
       data(api.POST("/api/admin/users/{user_id}/password-reset", { params: { path: { user_id: user.id } } })),
     onError: (error) => notifyError(error),
-    // It holds the link: kept no longer than it is shown.
+    // The response contains the link, so the cache drops it when the dialog closes.
     gcTime: 0,
   });
   if (reset.data) {

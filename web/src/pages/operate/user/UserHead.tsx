@@ -20,7 +20,7 @@ export type UserQuestion = "credit" | "role" | "reset" | "disable";
 export function UserHead({ user }: { user: Schemas["User"] }) {
   const [question, setQuestion] = useState<UserQuestion | null>(null);
   const { me, mayOperate } = useRole();
-  // Changing the own account is refused, and so is changing someone with a role that one cannot give.
+  // The server refuses changes of the own account, and of users with a role that this operator cannot give.
   const mayChange =
     me !== undefined && me.user_id !== user.id && rolesOf(me.role).includes(user.role) && !user.deleted_at;
   const close = () => setQuestion(null);

@@ -5,7 +5,7 @@ export const USER_TABS = ["wallet", "keys", "sessions"] as const;
 export type UserTab = (typeof USER_TABS)[number];
 
 export interface UserSearch {
-  /** The wallet where it is left out. */
+  /** Default: the wallet. */
   tab?: UserTab;
 }
 

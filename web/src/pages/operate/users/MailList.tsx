@@ -9,7 +9,7 @@ import { useRole } from "@/parts/useRole";
 import { type Mail, mailsQuery } from "@/parts/user/queries";
 import { mailTexts as texts } from "@/texts/users";
 
-/** E-mails that the mail server has not accepted, with the reason. An operator sends them again. */
+/** E-mails that the mail server has not accepted, with the reason. An operator can send them again. */
 export function MailList() {
   const { mayOperate } = useRole();
   const query = useInfiniteQuery(mailsQuery);

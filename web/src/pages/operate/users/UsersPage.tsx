@@ -22,7 +22,7 @@ export function UsersPage() {
   const navigate = useNavigate({ from: "/operate/users" });
   const [isAdding, setAdding] = useState(false);
   const { me, mayManageUsers } = useRole();
-  // They belong to the whole installation, so tenant admins do not see them.
+  // These lists belong to the whole installation, so tenant admins do not see them.
   const seesMails = me !== undefined && seesOperate(me.role);
   const search = useCallback(
     (words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }),

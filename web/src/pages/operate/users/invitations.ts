@@ -1,4 +1,4 @@
-// The state of an invitation in one word. Pure.
+// State of an invitation in one word. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design";
 

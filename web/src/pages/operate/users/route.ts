@@ -8,7 +8,7 @@ export interface UsersSearch {
   q?: string;
   /** Slug of a tenant. */
   tenant?: string;
-  /** The users where it is left out. */
+  /** Default: the users. */
   view?: UserView;
 }
 

@@ -2,7 +2,7 @@ import type { Schemas } from "@/api/types";
 import { Section } from "@/parts/Section";
 import { workerTexts } from "@/texts/workers";
 
-/** Workflows that are assigned to the worker, and what its engines lack for them. */
+/** Assigned workflows that the worker cannot run, and what its engines lack. */
 export function CannotRun({ workflows }: { workflows: readonly Schemas["CannotRun"][] }) {
   return (
     <Section title={workerTexts.cannotRun}>

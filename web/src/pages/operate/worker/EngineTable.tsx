@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<Schemas["EngineUse"]>[] = [
   },
 ];
 
-/** How much of the last hour each engine was idle, as the agent measured it. */
+/** Idle share of each engine in the last hour, measured by the agent. */
 export function EngineTable({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const engines = worker.engine_use ?? [];
   if (engines.length === 0) return null;

@@ -7,7 +7,7 @@ import { utilisationQuery } from "./queries";
 const hour = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const LABELED = 6;
 
-/** How busy the worker was in each of the last 24 hours. */
+/** Busy share of the worker in each of the last 24 hours. */
 export function UtilisationChart({ id }: { id: string }) {
   const { data } = useQuery(utilisationQuery(id));
   const hours = data?.hours ?? [];

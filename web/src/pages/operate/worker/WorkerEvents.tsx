@@ -20,7 +20,7 @@ const COLUMNS: readonly Column<Event>[] = [
   { name: texts.dispatch, right: true, cell: (event) => event.dispatch_id ?? "–" },
 ];
 
-/** What happened to the worker lately. */
+/** Recent events of the worker. */
 export function WorkerEvents({ id }: { id: string }) {
   const { data } = useQuery(workerEventsQuery(id));
   if (data === undefined || data.items.length === 0) return null;

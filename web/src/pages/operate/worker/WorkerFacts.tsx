@@ -14,7 +14,7 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const texts = workerTexts.facts;
   const customNodes = customNodesOf(worker.capabilities);
   const others = otherFactsOf(worker.capabilities);
-  // A worker that left has the values of its last session, which does not keep all of them.
+  // A worker that left has the values of its last session, and the session does not keep all of them.
   const none = worker.is_registered ? texts.none : UNKNOWN;
   return (
     <Section title={texts.title}>

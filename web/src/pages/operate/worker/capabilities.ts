@@ -1,4 +1,4 @@
-// What an agent says of itself. Other agents report what they like, so nothing is taken for granted.
+// Reads the capabilities that an agent reports. Other agents report other values, so the code checks everything.
 type Capabilities = Record<string, unknown>;
 
 export function agentOf(capabilities: Capabilities): string | null {
@@ -14,7 +14,7 @@ export interface NodePackage {
 const COMMIT = /^[0-9a-f]{40}$/;
 const SHOWN_OF_COMMIT = 10;
 
-/** The packages of custom nodes. A version that is a commit is shortened, as git does it. */
+/** Packages of custom nodes. A version that is a commit is shortened, as git does it. */
 export function customNodesOf(capabilities: Capabilities): NodePackage[] {
   const names = capabilities.custom_nodes;
   const versions = capabilities.custom_node_versions;
@@ -36,7 +36,7 @@ const SHOWN_ELSEWHERE = new Set(["agent", "engines", "each_engine", "custom_node
 const MOST_FACTS = 50;
 const LONGEST_FACT = 300;
 
-/** Everything else that the worker reports, for example its GPU. */
+/** Other reported values, for example the GPU. */
 export function otherFactsOf(capabilities: Capabilities): { name: string; value: string }[] {
   return Object.entries(capabilities)
     .filter(([name]) => !SHOWN_ELSEWHERE.has(name))

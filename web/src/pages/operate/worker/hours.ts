@@ -1,4 +1,4 @@
-// The last 24 hours of a worker, one value for each hour. Pure: the clock is a parameter.
+// The last 24 hours of a worker, one value per hour. Pure: the clock is a parameter.
 export interface Hour {
   at: string;
   busy_share: number;
@@ -7,7 +7,7 @@ export interface Hour {
 
 export interface Bar {
   at: Date;
-  /** 0 to 1; null where the worker was offline. */
+  /** 0 to 1; null if the worker was offline. */
   share: number | null;
 }
 
@@ -23,7 +23,7 @@ export function bars(hours: readonly Hour[], now: Date): Bar[] {
   });
 }
 
-/** The share of the time online in which the slots were in use; null if the worker was not online. */
+/** Share of the online time with used slots; null if the worker was offline. */
 export function busyShare(hours: readonly Hour[]): number | null {
   const minutes = hours.reduce((sum, hour) => sum + hour.minutes, 0);
   return minutes === 0 ? null : hours.reduce((sum, hour) => sum + hour.busy_share * hour.minutes, 0) / minutes;

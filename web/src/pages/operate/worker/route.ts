@@ -11,7 +11,7 @@ export const workerRoute = createRoute({
       await context.queryClient.ensureQueryData(workerQuery(params.id));
     } catch (error) {
       if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();
-      // The page of operators says who may see it.
+      // The parent route decides who may see it.
       if (!hasStatus(error, 403)) throw error;
     }
   },

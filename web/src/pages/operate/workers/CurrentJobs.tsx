@@ -3,7 +3,7 @@ import { classes, Progress } from "@/design";
 import { percentText, type Worker } from "@/parts/worker/state";
 import { workersTexts as texts } from "@/texts/workers";
 
-/** How many jobs a worker holds, and the progress of the first ones. */
+/** Number of jobs of a worker, and the progress of the first ones. */
 export function CurrentJobs({ worker }: { worker: Worker }) {
   const more = worker.current_load - worker.leases.length;
   return (

@@ -17,7 +17,7 @@ const SHOWN_WORKFLOWS = 2;
 export function WorkerList({ workers }: { workers: readonly Worker[] }) {
   const [asked, setAsked] = useState<Question | null>(null);
   const { data: me } = useQuery(meQuery);
-  // A viewer sees everything and changes nothing.
+  // A viewer sees all workers and changes none.
   const mayChange = me?.role === "operator";
   return (
     <>

@@ -9,7 +9,7 @@ export const workersRoute = createRoute({
   path: "/operate/workers",
   validateSearch: (search: Record<string, unknown>): WorkersSearch => ({
     view: WORKER_VIEWS.find((view) => view === search.view),
-    // A search for 2026 comes out of the URL as a number.
+    // The router reads a search for 2026 as a number.
     q:
       typeof search.q === "string" || typeof search.q === "number"
         ? String(search.q).trim().slice(0, LONGEST_TEXT) || undefined

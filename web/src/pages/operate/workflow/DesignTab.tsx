@@ -17,7 +17,7 @@ import { NodePanel } from "./NodePanel";
 import { PropertyList } from "./PropertyList";
 import type { EditorProps } from "./WorkflowPage";
 
-// The form, its uploads and players are below the graph: the graph does not wait for them.
+// Form, uploads and players load separately, so the graph does not wait for them.
 const TestPanel = lazy(async () => ({ default: (await import("@/parts/workflow/TestPanel")).TestPanel }));
 
 export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps) {

@@ -5,7 +5,7 @@ import { fleetChoicesQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import { useFleetSwitch } from "./useWorkflowActions";
 
-/** The fleets whose workers get the jobs of a workflow. A switch works at once: it is not a part of a version. */
+/** Fleets whose workers get the jobs of a workflow. A switch takes effect at once: it is not part of a version. */
 export function FleetsPanel({ slug, mayChange }: { slug: string; mayChange: boolean }) {
   const fleets = useQuery(fleetChoicesQuery);
   const assign = useFleetSwitch(slug);

@@ -17,7 +17,7 @@ interface Props {
   onChange: (limits: Limits) => void;
 }
 
-/** The limits that this type has. */
+/** The limits of this type. */
 export function LimitFields({ property, problems, isReadOnly, onChange }: Props) {
   const limits = property.limits ?? {};
   const number = (name: keyof Limits, label: string, scale = 1) => {
@@ -77,7 +77,7 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
 
 type Choice = boolean | number | string;
 
-/** One in each line. Numbers stay numbers where all of them were. */
+/** One value per line. Numbers stay numbers if all values were numbers. */
 function Choices({
   choices,
   error,

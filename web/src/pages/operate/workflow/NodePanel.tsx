@@ -12,7 +12,7 @@ interface Props {
   node: GraphNode;
   draft: Draft;
   proposal: WorkflowProposal | undefined;
-  /** Null for people who only look. */
+  /** null for users who cannot edit. */
   change: Change | null;
   onClose: () => void;
 }

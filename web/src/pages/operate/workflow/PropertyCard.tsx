@@ -16,7 +16,7 @@ interface Props {
   isOpen: boolean;
   onToggle: () => void;
   refused: unknown;
-  /** Null for people who only look. */
+  /** null for users who cannot edit. */
   actions: { change: (values: Partial<Property>) => void; move: (by: -1 | 1) => void; remove: () => void } | null;
 }
 
@@ -103,7 +103,7 @@ export function PropertyCard({ property, index, count, graph, isOpen, onToggle, 
   );
 }
 
-/** By field, for example `default` and `limits.max`. A test run names them below `draft`. */
+/** Reasons per field, for example `default` and `limits.max`. A test run names them below `draft`. */
 function problemsOf(refused: unknown, index: number): Map<string, string> {
   const errors = refused instanceof ApiError ? (refused.problem.errors ?? []) : [];
   const start = `properties.${index}.`;

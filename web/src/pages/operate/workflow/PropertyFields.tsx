@@ -103,7 +103,7 @@ export function PropertyFields({ property, problems, change, isReadOnly }: Props
 
 const FILES: readonly PropertyType[] = ["image", "video", "audio"];
 
-/** A file stays a file; a value can also be one of a list. */
+/** A file property stays a file. A value can also be one of a list. */
 function typesFor({ type, default: value }: Property): readonly PropertyType[] {
   if (isFileType(type)) return FILES;
   if (typeof value === "boolean" || type === "boolean") return ["boolean"];

@@ -8,13 +8,13 @@ import { PropertyCard } from "./PropertyCard";
 
 interface Props {
   draft: Draft;
-  /** Null for people who only look. */
+  /** null for users who cannot edit. */
   change: ((update: (draft: Draft) => Draft) => void) | null;
   refused: unknown;
 }
 
 export function PropertyList({ draft, change, refused }: Props) {
-  // By place: a key changes while it is typed.
+  // The index is the React key, because a property's key changes while the user types.
   const [open, setOpen] = useState<number | null>(null);
   const problem = fieldReason(refused, "properties");
   return (

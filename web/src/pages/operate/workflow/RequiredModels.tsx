@@ -14,7 +14,7 @@ interface Props {
   onChange: (models: RequiredModel[]) => void;
 }
 
-/** Model files, each with the hash that it must have, if it matters which file of the name it is. */
+/** Model files, each with an optional hash for files whose exact version matters. */
 export function RequiredModels({ models, refused, mayChange, onChange }: Props) {
   const set = (place: number, values: Partial<RequiredModel>) =>
     onChange(models.map((each, at) => (at === place ? { ...each, ...values } : each)));

@@ -12,7 +12,7 @@ import type { EditorProps } from "./WorkflowPage";
 
 type Requirements = Schemas["Requirements"];
 
-/** What an engine must have for the workflow, and which workers have it. */
+/** Requirements of the workflow for an engine, and the workers that meet them. */
 export function RequirementsTab({ workflow, editing: { draft, diff, change }, mayChange, refused }: EditorProps) {
   const requirements = (draft.requirements ?? {}) as Requirements;
   const set = (values: Partial<Requirements>) =>
@@ -85,7 +85,7 @@ interface NamesProps {
   onChange: (names: string[]) => void;
 }
 
-/** A list of names, one in each line. */
+/** A list of names, one per line. */
 function Names({ label, hint, names, error, onChange }: NamesProps) {
   const [typed, setTyped] = useState("");
   const change = (text: string) => {

@@ -7,7 +7,7 @@ import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/querie
 import { workflowsTexts } from "@/texts/workflows";
 import { useSwitchWorkflow } from "./useWorkflowActions";
 
-/** What deactivating a workflow means for its effects and its jobs, before it is done. */
+/** Shows how a deactivation changes effects and jobs of the workflow, before it happens. */
 export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; onClose: () => void }) {
   const retire = useSwitchWorkflow(workflow.slug, onClose);
   const effects = useQuery(effectRecordsQuery(workflow.slug));

@@ -14,7 +14,7 @@ interface Props {
   save: ReturnType<typeof useSaveWorkflow>;
 }
 
-/** In reach on every part of the page while something is not saved. */
+/** The bar stays visible on the whole page while there are unsaved changes. */
 export function SaveBar({ workflow, editing, save }: Props) {
   const [asked, setAsked] = useState<"save" | "discard" | null>(null);
   const client = useQueryClient();

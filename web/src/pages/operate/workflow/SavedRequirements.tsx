@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/types";
 import { requirementsTexts as texts } from "@/texts/requirements";
 
-/** All that an engine must have for the saved workflow: what the graph names, and what was added to it. */
+/** All requirements of the saved workflow: names in the graph, and added ones. */
 export function SavedRequirements({ required }: { required: Schemas["Required"] }) {
   const rows = [
     [texts.nodeClassList, (required.node_classes ?? []).join(", ") || texts.nothing],

@@ -19,13 +19,13 @@ interface Props {
   slug: string;
   versions: readonly Schemas["WorkflowVersion"][];
   version: number;
-  /** Undefined where there is no other one. */
+  /** undefined if there is no other version. */
   against: number | undefined;
   onAgainst: (version: number) => void;
   onRestore: ((detail: Detail) => void) | null;
 }
 
-/** What changed between two versions, in words and in the graph of the newer one. */
+/** Changes between two versions, in words and in the graph of the newer one. */
 export function VersionCompare({ slug, versions, version, against, onAgainst, onRestore }: Props) {
   const shown = useQuery(versionQuery(slug, version));
   const other = useQuery(versionQuery(slug, against));

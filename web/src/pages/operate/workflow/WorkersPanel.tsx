@@ -8,14 +8,17 @@ import { lackText } from "@/parts/workflow/lack";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { workflowWorkersQuery } from "./queries";
 
-/** Which live workers can run the saved workflow, and what the others lack. `isOutdated`: unsaved changes may require something else. */
+/**
+ * Live workers that can run the saved workflow, and what the others lack. `isOutdated`: unsaved changes may change the
+ * requirements.
+ */
 export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: boolean }) {
   const { data: workers, error, refetch } = useQuery(workflowWorkersQuery(slug));
   return (
     <section aria-labelledby="workers-title" className="panel p-4 sm:p-5">
       <h2 id="workers-title">{texts.workers}</h2>
       <p className="mt-0.5 mb-3 text-s text-muted">{texts.workersText}</p>
-      {/* Always there, so that a screen reader says it when it changes. */}
+      {/* The element always exists, so a screen reader announces its changes. */}
       <p
         role="status"
         className={classes(

@@ -16,7 +16,7 @@ import { useSaveWorkflow } from "./useWorkflowActions";
 import { useWorkflowDraft } from "./useWorkflowDraft";
 import { WorkflowActions } from "./WorkflowActions";
 
-// Each is loaded when it is chosen: together they are more than a page may have.
+// Each tab loads on demand: together they exceed the script budget of a page.
 const DesignTab = lazy(() => import("./DesignTab").then((found) => ({ default: found.DesignTab })));
 const EffectsTab = lazy(() => import("./EffectsTab").then((found) => ({ default: found.EffectsTab })));
 const RequirementsTab = lazy(() => import("./RequirementsTab").then((found) => ({ default: found.RequirementsTab })));
@@ -131,6 +131,6 @@ export interface EditorProps {
   workflow: WorkflowDetail;
   editing: ReturnType<typeof useWorkflowDraft>;
   mayChange: boolean;
-  /** Why the last save was refused. */
+  /** The reason why the last save was refused. */
   refused: unknown;
 }

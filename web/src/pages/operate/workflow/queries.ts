@@ -16,7 +16,7 @@ export const workflowWorkersQuery = (slug: string) =>
     refetchInterval: WORKERS_MS,
   });
 
-/** The newest ones. */
+/** The newest versions. */
 export const versionsQuery = (slug: string) =>
   queryOptions({
     queryKey: keys.workflowVersions(slug),

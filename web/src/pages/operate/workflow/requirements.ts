@@ -1,8 +1,8 @@
-// The requirements of a workflow as people write them. Pure.
+// Reads and writes the requirements of a workflow as texts. Pure.
 import { ApiError } from "@/api/problems";
 import type { WorkflowDiff } from "@/parts/workflow/diff";
 
-/** The names in a text with one in each line, each once. */
+/** The names in a text with one name per line, each once. */
 export function namesIn(text: string): string[] {
   return [
     ...new Set(
@@ -14,7 +14,7 @@ export function namesIn(text: string): string[] {
   ];
 }
 
-/** What is shown of a list: the text as it was typed, as long as it still means the list. */
+/** The shown text of a list: the typed text while it still means the list. */
 export function shownText(typed: string, names: readonly string[]): string {
   const read = namesIn(typed);
   return read.length === names.length && read.every((name, place) => name === names[place]) ? typed : names.join("\n");
@@ -24,7 +24,7 @@ export function isHash(text: string): boolean {
   return /^[0-9a-f]{64}$/i.test(text);
 }
 
-/** Why a list, or a line of it, was refused. */
+/** The reason why the API refused a list, or one of its lines. */
 export function reasonBelow(error: unknown, field: string): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   return error.problem.errors?.find(
@@ -32,8 +32,10 @@ export function reasonBelow(error: unknown, field: string): string | undefined {
   )?.reason;
 }
 
-/** Whether changes may require something else of an engine: the server takes node classes and models from the graph, without those
- * that a property fills in. */
+/**
+ * Whether changes may change the requirements: the server reads node classes and models from the graph, without those
+ * that a property fills in.
+ */
 export function changesRequirements({ nodes, properties, settings }: WorkflowDiff): boolean {
   const lists = [nodes.added, nodes.removed, nodes.changed, properties.added, properties.removed, properties.changed];
   return lists.some((each) => each.length > 0) || settings.some((each) => each.name === "requirements");

@@ -5,14 +5,14 @@ export const WORKFLOW_TABS = ["design", "versions", "settings", "requirements", 
 export type WorkflowTab = (typeof WORKFLOW_TABS)[number];
 
 export interface WorkflowSearch {
-  /** The first one where it is left out. */
+  /** Default: the first tab. */
   tab?: WorkflowTab;
-  /** The node that is selected. */
+  /** The selected node. */
   node?: string;
-  /** The version that is shown, and the one that it is compared with. */
+  /** The shown version, and the version that it is compared with. */
   version?: number;
   against?: number;
-  /** The job of the test run that is shown. */
+  /** The job of the shown test run. */
   test?: string;
 }
 
@@ -25,7 +25,7 @@ export const workflowRoute = createRoute({
   path: "/operate/workflows/$slug",
   validateSearch: (search: Record<string, unknown>): WorkflowSearch => ({
     tab: WORKFLOW_TABS.find((tab) => tab === search.tab),
-    // Ids of nodes look like numbers, and a URL does not distinguish them.
+    // Ids of nodes look like numbers, and the router does not distinguish them.
     node: typeof search.node === "string" || typeof search.node === "number" ? String(search.node) : undefined,
     version: number(search.version),
     against: number(search.against),

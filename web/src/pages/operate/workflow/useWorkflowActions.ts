@@ -8,7 +8,7 @@ import { same } from "@/parts/workflow/exact";
 import { exactly, type Fleet, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 
-/** Only what was changed. */
+/** Only the changed fields. */
 function changes(saved: Draft, draft: Draft): Partial<Draft> {
   return Object.fromEntries(
     DRAFT_FIELDS.filter((name) => !same(saved[name] ?? null, draft[name] ?? null)).map((name) => [name, draft[name]]),

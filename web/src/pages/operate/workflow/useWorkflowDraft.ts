@@ -5,23 +5,23 @@ import { keepDraft, keptDraft } from "@/parts/workflow/drafts";
 import type { WorkflowDetail } from "@/parts/workflow/queries";
 
 export interface Editing {
-  /** As it is saved. */
+  /** The saved state. */
   saved: Draft;
-  /** As it is edited. */
+  /** The edited state. */
   draft: Draft;
   diff: WorkflowDiff;
   isDirty: boolean;
-  /** The version that the changes are made of; null where no version is kept yet. */
+  /** The base version of the changes; null if no version exists yet. */
   version: number | null;
-  /** Another person saved the workflow after the first change here. */
+  /** Another user saved the workflow after the first change here. */
   isOutdated: boolean;
   change: (update: (draft: Draft) => Draft) => void;
   discard: () => void;
-  /** Puts the changes on top of what another person saved. */
+  /** Applies the changes to the version that the other user saved. */
   rebase: (latest: WorkflowDetail) => void;
 }
 
-/** The unsaved changes of a workflow. They outlast a look at another page, and the tab asks before it is closed. */
+/** Unsaved changes of a workflow. They survive visits to other pages, and the tab asks before it closes. */
 export function useWorkflowDraft(workflow: WorkflowDetail): Editing {
   const saved = useMemo(() => draftOf(workflow), [workflow]);
   const newest = workflow.version ?? null;

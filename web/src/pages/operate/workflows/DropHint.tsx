@@ -2,7 +2,7 @@ import { FileJson } from "lucide-react";
 import { classes } from "@/design";
 import { workflowsTexts } from "@/texts/workflows";
 
-/** The whole page takes files; this says so. */
+/** The whole page accepts files. This hint says so. */
 export function DropHint({ isOver }: { isOver: boolean }) {
   return (
     <div

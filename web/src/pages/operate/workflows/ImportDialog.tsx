@@ -11,7 +11,7 @@ import type { ReadExport } from "@/parts/workflow/useExport";
 import { workflowsTexts } from "@/texts/workflows";
 import { useCreateWorkflow, useOpenTaken } from "./useCreateWorkflow";
 
-/** What was found in an export, and the name of the workflow that is made of it. */
+/** Summary of an export, and the name of the new workflow. */
 export function ImportDialog({ read: { file, proposal }, onClose }: { read: ReadExport; onClose: () => void }) {
   const [name, setName] = useState(file.name.replace(/\.json$/i, "").slice(0, 200));
   const [slug, setSlug] = useState(slugOf(file.name));

@@ -5,7 +5,7 @@ export const WORKFLOW_VIEWS = ["active", "inactive", "all"] as const;
 export type WorkflowView = (typeof WORKFLOW_VIEWS)[number];
 
 export interface WorkflowsSearch {
-  /** All of them where it is left out. */
+  /** Default: all workflows. */
   view?: WorkflowView;
 }
 

@@ -14,7 +14,7 @@ interface Wish {
   proposal: WorkflowProposal;
 }
 
-/** Makes a workflow of an export, as it was proposed. */
+/** Creates a workflow from the proposal for an export. */
 export function useCreateWorkflow(onDone: (slug: string) => void) {
   const client = useQueryClient();
   return useMutation({
@@ -43,7 +43,7 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
   });
 }
 
-/** The export becomes an unsaved change of a workflow that exists. */
+/** The export becomes an unsaved change of an existing workflow. */
 export function useOpenTaken(onDone: (slug: string) => void) {
   const client = useQueryClient();
   return useMutation({

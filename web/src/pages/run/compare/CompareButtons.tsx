@@ -3,7 +3,7 @@ import { Button } from "@/design";
 import { compareTexts } from "@/texts/runs";
 import type { Pairs } from "./usePairs";
 
-/** For fingers and pointers; each button shows its key. */
+/** Buttons for touch and mouse. Each button shows its key. */
 export function CompareButtons({ pairs }: { pairs: Pairs }) {
   const isEmpty = pairs.waiting.length === 0;
   return (

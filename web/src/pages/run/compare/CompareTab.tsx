@@ -13,7 +13,7 @@ import { PairView } from "./PairView";
 import { actionOf } from "./pair-queue";
 import { type Pairs, usePairs } from "./usePairs";
 
-// Where these keys have a meaning of their own.
+// These elements use the same keys.
 const OTHERS =
   "input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox], [role=tablist], [role=radiogroup], [role=group]";
 
@@ -24,7 +24,7 @@ interface Props {
 }
 
 export function CompareTab({ run, wanted, onStep }: Props) {
-  // While a person compares, the step stays, also if a later one gets its second candidate.
+  // The step stays while a user compares, even if a later step gets its second candidate.
   const kept = useRef<string>(undefined);
   const isKept = (run.steps.find((each) => each.step.slug === kept.current)?.active ?? 0) > 1;
   if (wanted !== undefined || !isKept) kept.current = comparedStep(run.steps, wanted);

@@ -4,7 +4,7 @@ import { kindOf } from "@/parts/media";
 import { compareTexts, runTexts } from "@/texts/runs";
 import { type Candidate, keyOf, type Pair, tallestOf, type Verdict } from "./pair-queue";
 
-/** So many pairs are in the page, loaded and decoded; only the first can be seen. */
+/** The page holds this many pairs, loaded and decoded. Only the first is visible. */
 const PRELOADED = 3;
 
 interface Props {
@@ -22,7 +22,7 @@ export function PairView({ pairs, onChoose, isDisabled }: Props) {
         role="region"
         aria-label={compareTexts.pair}
         data-pair={first && keyOf(first)}
-        // On a wide screen the height of the window is more than the images need.
+        // On a wide screen the window is higher than the images need.
         style={tallest === undefined ? undefined : ({ "--tallest": tallest } as CSSProperties)}
         className={classes(
           "relative h-[max(18rem,calc(100dvh-32rem))] max-lg:h-[max(24rem,52dvh)]",

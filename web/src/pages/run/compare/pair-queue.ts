@@ -1,5 +1,5 @@
-// The pairs that a person judges, and what was judged, so that the next pair is there before it is wanted. Pure: each
-// function returns a new queue.
+// Queue of pairs to judge and of judged pairs, so the next pair is ready before it is needed. Pure: each function
+// returns a new queue.
 import type { Schemas } from "@/api/types";
 
 export type Candidate = Schemas["Candidate"];
@@ -12,31 +12,33 @@ export interface Judged {
 }
 
 export interface PairQueue {
-  /** The first one is shown. */
+  /** The first pair is shown. */
   waiting: readonly Pair[];
-  /** In this sitting, the last one last. */
+  /** Votes of this session, oldest first. */
   judged: readonly Judged[];
-  /** Pairs that were judged before this sitting, and all pairs there are. */
+  /** Number of pairs that were judged before this session, and of all pairs. */
   before: number;
   total: number;
 }
 
 export const EMPTY: PairQueue = { waiting: [], judged: [], before: 0, total: 0 };
-/** With fewer pairs than this in waiting, more are asked for. */
+/** The page requests more pairs if fewer than this wait. */
 export const LEAST_WAITING = 6;
 
 export function keyOf([one, other]: Pair): string {
   return [one.id, other.id].sort().join(" ");
 }
 
-/** Height by width of the taller image. Undefined if the size of one is not known. */
+/** Height by width of the taller image. undefined if a size is unknown. */
 export function tallestOf(pair: Pair): number | undefined {
   const ratios = pair.map(({ file }) => (file?.width && file.height ? file.height / file.width : undefined));
   return ratios.includes(undefined) ? undefined : Math.max(...(ratios as number[]));
 }
 
-/** Adds what the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet.
- * `saved`: votes of this sitting among those that the server counted; undefined if that is not known. */
+/**
+ * Adds pairs from the server. Pairs that wait or were judged here are left out: the server may not know of them yet.
+ * `saved`: votes of this session that the server has counted; undefined if unknown.
+ */
 export function received(
   queue: PairQueue,
   found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">,
@@ -58,7 +60,7 @@ export function judge(queue: PairQueue, verdict: Verdict): PairQueue {
   return pair === undefined ? queue : { ...queue, waiting, judged: [...queue.judged, { pair, verdict }] };
 }
 
-/** The last pair comes back to the front. */
+/** Puts the last pair back to the front. */
 export function undo(queue: PairQueue): PairQueue {
   const last = queue.judged.at(-1);
   return last === undefined
@@ -66,7 +68,7 @@ export function undo(queue: PairQueue): PairQueue {
     : { ...queue, judged: queue.judged.slice(0, -1), waiting: [last.pair, ...queue.waiting] };
 }
 
-/** A pair whose vote could not be saved comes next. */
+/** Puts a pair whose vote failed to save next in line. */
 export function putBack(queue: PairQueue, pair: Pair): PairQueue {
   const key = keyOf(pair);
   if (!queue.judged.some((each) => keyOf(each.pair) === key)) return queue;
@@ -78,7 +80,7 @@ export function putBack(queue: PairQueue, pair: Pair): PairQueue {
   };
 }
 
-/** A pair that cannot be judged, for example because one of them was rejected meanwhile. */
+/** Removes a pair that cannot be judged, for example because one of its candidates was rejected. */
 export function dropped(queue: PairQueue, pair: Pair): PairQueue {
   const key = keyOf(pair);
   return {
@@ -92,7 +94,7 @@ export function progressOf(queue: PairQueue): { judged: number; total: number } 
   return { judged: Math.min(queue.before + queue.judged.length, queue.total), total: queue.total };
 }
 
-/** The vote that the API takes. */
+/** The vote in the form of the API. */
 export function voteOf({ pair: [left, right], verdict }: Judged): Schemas["CastVote"] {
   const [winner, loser] = verdict === "right" ? [right, left] : [left, right];
   return {

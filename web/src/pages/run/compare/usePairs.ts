@@ -1,4 +1,4 @@
-// Votes are shown at once and saved one after the other: an undo waits for the vote that it takes back.
+// Votes are shown at once and saved in sequence. An undo waits for the vote that it takes back.
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { keys } from "@/api/keys";
@@ -42,13 +42,13 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   const [isLoading, setLoading] = useState(true);
   const [error, setError] = useState<unknown>(null);
   const latest = useRef(queue);
-  /** Votes that the server has saved, by pair. */
+  /** Saved votes, by pair. */
   const saved = useRef(new Map<string, string>());
   const line = useRef<Promise<void>>(Promise.resolve());
-  /** Votes and undos that were sent to the line, and how many of them have ended. */
+  /** Number of queued votes and undos, and of finished ones. */
   const sent = useRef({ all: 0, ended: 0 });
   const isAsking = useRef(false);
-  /** The server had no pair that is not known here. */
+  /** The server had no pair that this page does not know. */
   const isDry = useRef(false);
 
   const change = useCallback((next: (queue: PairQueue) => PairQueue) => {
@@ -62,7 +62,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     try {
       const found = await fetchPairs(run.id, step, ASKED);
       const before = latest.current.waiting.length;
-      // The server may or may not have counted a vote that was on its way.
+      // The server may or may not have counted a vote in flight.
       const isCounted = all === ended && all === sent.current.all;
       change((now) => received(now, found, isCounted ? saved.current.size : undefined));
       isDry.current = latest.current.waiting.length === before;
@@ -79,7 +79,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     line.current = line.current.then(work).finally(() => (sent.current.ended += 1));
   }, []);
   const refresh = useCallback(() => {
-    // What is shown meanwhile, such as the winners, was read before this vote and is read again.
+    // Other data on the page, such as the winners, is older than this vote and is refetched.
     for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)])
       void client.invalidateQueries({ queryKey });
   }, [client, run.id]);
@@ -129,7 +129,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     enqueue(() => takeBack(one));
   }, [change, enqueue, takeBack]);
 
-  // A run that makes more candidates has more pairs.
+  // New candidates of the run create new pairs.
   const candidates = run.steps.map((each) => each.active).join(" ");
   useEffect(() => {
     isDry.current = false;

@@ -22,7 +22,7 @@ const GAP = 12;
 const CAPTION = 46;
 const RATIO = 3 / 2;
 
-/** Only the rows that can be seen are in the page, however many candidates there are. */
+/** Renders only the visible rows, however many candidates there are. */
 export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Props) {
   const list = useRef<HTMLDivElement>(null);
   const [{ top, width }, setBox] = useState({ top: 0, width: 0 });

@@ -7,7 +7,7 @@ import { panelTexts, runTexts } from "@/texts/runs";
 import { branchQuery, type Candidate, type Run } from "../queries";
 import { useBranchAction } from "./useBranchAction";
 
-/** Kill or restore. The server says first what that does, and how many tokens come back. */
+/** Kills or restores a branch. The server first reports the effect and the returned tokens. */
 export function BranchButton({ run, candidate }: { run: Run; candidate: Candidate }) {
   const [isAsked, setAsked] = useState(false);
   const action = useBranchAction(run.id);

@@ -24,7 +24,7 @@ export function CandidatePanel({ run, id, onSelect }: Props) {
   const candidate = useQuery(candidateQuery(id));
   const lineage = useQuery(lineageQuery(id));
   const panel = useRef<HTMLElement>(null);
-  // On a narrow screen it is below the tree, where a person who has touched a node does not see it.
+  // On a narrow screen the panel is below the tree, out of sight of a user who touched a node.
   useEffect(() => {
     if (narrow.matches) panel.current?.scrollIntoView({ block: "nearest" });
   }, []);

@@ -6,7 +6,7 @@ import { promptOf } from "./lineage-text";
 
 type Ancestor = Schemas["Ancestor"];
 
-/** From the base to the candidate itself: each step with its image, prompt and seed. */
+/** The path from the base to the candidate: each step with its image, prompt and seed. */
 export function Lineage({ ancestors, onSelect }: { ancestors: readonly Ancestor[]; onSelect: (id: string) => void }) {
   return (
     <section>

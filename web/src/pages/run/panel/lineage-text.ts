@@ -1,7 +1,7 @@
-// What a candidate was asked for, in words. Pure.
+// Describes the request for a candidate in words. Pure.
 import type { Schemas } from "@/api/types";
 
-/** The prompt of a workflow or of an actor; the values of the step where it has none. */
+/** The prompt of a workflow or of an actor. Without one, the values of the step. */
 export function promptOf(ancestor: Pick<Schemas["Ancestor"], "lineage" | "payload">): string | null {
   const prompt = ancestor.payload?.prompt ?? ancestor.lineage.prompt;
   if (typeof prompt === "string" && prompt !== "") return prompt;

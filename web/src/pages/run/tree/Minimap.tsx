@@ -6,7 +6,7 @@ import { MIDDLE } from "./looks";
 import { frameOf, MAP, mapOf, pointOf } from "./map";
 
 export interface MinimapHandle {
-  /** Draws the window that the camera shows. */
+  /** Draws the visible window on the map. */
   show: (camera: Camera, size: Size) => void;
 }
 
@@ -16,7 +16,7 @@ interface Props {
   onCenter: (x: number, y: number) => void;
 }
 
-/** The whole tree, drawn once for each change of it; a frame only moves the rectangle. */
+/** The whole tree, drawn once per change. Each frame only moves the rectangle. */
 export function Minimap({ ref, scene, onCenter }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);

@@ -13,7 +13,7 @@ interface Props {
   scene: Omit<Scene, "selected" | "imageOf">;
   count: number;
   selected: string | undefined;
-  /** Said by a screen reader when the selection moves. */
+  /** A screen reader announces this text when the selection moves. */
   selectedText: string;
   onSelect: (id: string | undefined) => void;
 }

@@ -4,7 +4,7 @@ import type { Look } from "./draw";
 import { MIDDLE, SHAPES, type Shape } from "./looks";
 import { addShape } from "./shapes";
 
-/** What colours and shapes mean, drawn with the code that draws the tree. */
+/** Meaning of colours and shapes, drawn with the code that draws the tree. */
 export function TreeLegend({ look }: { look: Look }) {
   return (
     <div

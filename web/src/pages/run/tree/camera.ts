@@ -1,11 +1,11 @@
-// What part of the tree the window shows. Pure.
+// Camera of the tree: the part that the window shows. Pure.
 import type { Rect } from "./visible";
 
 export interface Camera {
-  /** The point of the tree at the top left of the window. */
+  /** Point of the tree at the top left of the window. */
   x: number;
   y: number;
-  /** Pixels for one unit of the tree. */
+  /** Pixels per unit of the tree. */
   scale: number;
 }
 
@@ -16,10 +16,10 @@ export interface Size {
 
 export const LARGEST = 2.5;
 const PADDING = 24;
-// On both sides, so that what is in the middle stays there: the buttons are on the right.
+// Margin on both sides, so the centre stays in the middle. The buttons are on the right.
 const BUTTONS = 56;
 
-/** All of it in the window, and never larger than life. */
+/** Fits the whole tree into the window, but never enlarges it. */
 export function fit(content: Size, window: Size): Camera {
   const scale = Math.min(
     1,
@@ -30,7 +30,7 @@ export function fit(content: Size, window: Size): Camera {
   return { x: (content.width - window.width / safe) / 2, y: (content.height - window.height / safe) / 2, scale: safe };
 }
 
-/** The point under the pointer stays under it. */
+/** The point under the pointer keeps its position. */
 export function zoomAt(camera: Camera, pointX: number, pointY: number, factor: number, least: number): Camera {
   const scale = Math.min(LARGEST, Math.max(least, camera.scale * factor));
   return {
@@ -44,7 +44,7 @@ export function pan(camera: Camera, dx: number, dy: number): Camera {
   return { ...camera, x: camera.x - dx / camera.scale, y: camera.y - dy / camera.scale };
 }
 
-/** Moves only as far as it must, so that the point is well inside the window. */
+/** Moves as little as possible until the point is well inside the window. */
 export function reveal(camera: Camera, x: number, y: number, window: Size, margin = 80): Camera {
   const shown = shownBy(camera, window);
   const space = margin / camera.scale;

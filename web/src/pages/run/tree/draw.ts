@@ -1,4 +1,4 @@
-// Draws the visible part of a tree on a canvas. Far away a node is a small shape, near it is its image.
+// Draws the visible part of a tree on a canvas. A distant node is a small shape, a near one shows its image.
 import { type Camera, type Size, shownBy } from "./camera";
 import { COLUMN, HEAD, type Layout, NODE_HEIGHT, NODE_WIDTH, type Placed, ROW } from "./layout";
 import { BUCKETS, MIDDLE, type Shape } from "./looks";
@@ -7,7 +7,7 @@ import { shortened } from "./shortened";
 import type { Grid } from "./visible";
 
 export interface Look {
-  /** By bucket of the rating. */
+  /** Colours per bucket of the rating. */
   ratings: readonly string[];
   panel: string;
   hover: string;
@@ -26,11 +26,11 @@ export interface Scene {
   stepNames: readonly string[];
   look: Look;
   selected: string | undefined;
-  /** The image of a candidate, once it has loaded. */
+  /** The loaded image of a candidate. */
   imageOf: (id: string) => HTMLImageElement | null;
 }
 
-/** From this width in pixels on, a node shows its image: earlier where there are few. */
+/** From this width in pixels on, a node shows its image. Few nodes show it earlier. */
 const NEAR_PIXELS = 34;
 const NEAR_PIXELS_OF_FEW = 20;
 const FEW = 200;
@@ -41,7 +41,7 @@ export function isNear(camera: Camera, count: number): boolean {
   return NODE_WIDTH * camera.scale >= (count <= FEW ? NEAR_PIXELS_OF_FEW : NEAR_PIXELS);
 }
 
-/** Returns the places of the nodes that were drawn. */
+/** Returns the indexes of the drawn nodes. */
 export function draw(
   context: CanvasRenderingContext2D,
   scene: Scene,
@@ -79,7 +79,7 @@ function drawLines(
   camera: Camera,
   isCurved: boolean,
 ): void {
-  // Far away a line between two points is as good as a curve, and faster.
+  // From a distance a straight line looks like a curve and is faster.
   const { placed } = scene.layout;
   context.strokeStyle = scene.look.line;
   context.lineWidth = Math.max(1, 1 / camera.scale);
@@ -96,7 +96,7 @@ function drawLines(
   context.stroke();
 }
 
-/** All nodes of one colour in one path: changes of the style cost more than nodes. */
+/** One path draws all nodes of a colour, because style changes cost more than nodes. */
 function drawShapes(context: CanvasRenderingContext2D, scene: Scene, nodes: readonly number[], camera: Camera): void {
   const radius = Math.max(ROW * 0.36, 1.6 / camera.scale);
   const isTiny = radius * camera.scale < 3;
@@ -115,7 +115,7 @@ function drawShapes(context: CanvasRenderingContext2D, scene: Scene, nodes: read
     for (const place of places) {
       const one = scene.layout.placed[place];
       if (!one) continue;
-      // A circle of four pixels is a square to the eye.
+      // A circle of four pixels looks like a square.
       if (isTiny) context.rect(one.x - radius, one.y - radius, 2 * radius, 2 * radius);
       else addShape(context, scene.shapes[place] ?? "active", one.x, one.y, radius);
     }
@@ -169,7 +169,7 @@ function drawTile(context: CanvasRenderingContext2D, scene: Scene, place: number
   }
 }
 
-/** The shape of its state in a corner, on a patch that makes it legible on any image. */
+/** The shape of the state in a corner. The patch behind it keeps it legible on any image. */
 function drawMark(context: CanvasRenderingContext2D, one: Placed, shape: Shape, colour: string, look: Look): void {
   const [x, y, radius] = [one.x + NODE_WIDTH / 2 - 13, one.y - NODE_HEIGHT / 2 + 13, 6];
   context.beginPath();
@@ -203,7 +203,7 @@ function drawCovering(context: CanvasRenderingContext2D, image: HTMLImageElement
 }
 
 function drawStepNames(context: CanvasRenderingContext2D, scene: Scene, camera: Camera): void {
-  // As large on the screen as other texts, while a column is wide enough for it.
+  // The text has the size of other texts while a column is wide enough.
   const size = Math.min(13 / camera.scale, 34);
   if (size * camera.scale < 9) return;
   context.fillStyle = scene.look.muted;

@@ -1,18 +1,18 @@
-// The images of the nodes that are near: asked for in batches, kept while they are used, the oldest forgotten.
+// Images of the nearby nodes: requested in batches, kept while in use, oldest dropped first.
 import { thumbOf } from "@/parts/CandidateThumb";
 import { fetchCandidates } from "../queries";
 
 const MOST_KEPT = 800;
 const BATCH = 100;
 const GATHER_MS = 80;
-// A thumbnail is made a moment after its candidate.
+// The server makes a thumbnail a moment after its candidate.
 const AGAIN_MS = 4_000;
 const MOST_TRIES = 5;
 
 interface Entry {
   image: HTMLImageElement | null;
   tries: number;
-  /** Before this time it is not asked for again. */
+  /** Time of the next attempt. */
   notBefore: number;
 }
 
@@ -21,7 +21,7 @@ export class NodeImages {
   private wanted = new Set<string>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `changed` is called when an image can be drawn. */
+  /** `changed` runs when an image is ready to draw. */
   constructor(
     private readonly runId: string,
     private readonly changed: () => void,
@@ -57,7 +57,7 @@ export class NodeImages {
         notBefore: Date.now() + AGAIN_MS,
       });
     this.forgetOldest();
-    // What could not be loaded is asked for again when it is drawn next.
+    // A failed image is requested again at the next drawing.
     const found = await fetchCandidates(this.runId, ids).catch(() => []);
     for (const candidate of found) {
       const url = thumbOf(candidate);

@@ -1,5 +1,5 @@
-// Where each candidate of a run is drawn. Pure. Every base is a small tree from left to right, one column per step; the
-// trees are laid out in bands, so that a large run fills a screen instead of a strip.
+// Positions of the candidates of a run. Pure. Every base is a small tree from left to right, one column per step. The
+// trees are laid out in bands, so a large run fills a screen instead of a strip.
 import type { Schemas } from "@/api/types";
 
 export type TreeNode = Schemas["TreeNode"];
@@ -8,29 +8,29 @@ export const NODE_WIDTH = 120;
 export const NODE_HEIGHT = 80;
 export const COLUMN = 176;
 export const ROW = 96;
-/** Room above a band, where the names of the steps are written. */
+/** Space above a band for the names of the steps. */
 export const HEAD = 48;
 const TREE_GAP = 24;
 const BAND_GAP = 72;
-/** Width by height of the whole: as the windows of desktops are. */
+/** Width by height of the whole drawing: the shape of a desktop window. */
 const WANTED_RATIO = 1.5;
-// More of them are not worth the room.
+// Maximum number shown; more would be unreadable.
 const MOST_GHOSTS = 6;
 
 export interface Placed {
-  /** Null for a candidate that is being made. */
+  /** null for a candidate that is being made. */
   node: TreeNode | null;
-  /** The middle of the node. */
+  /** Centre of the node. */
   x: number;
   y: number;
   position: number;
-  /** Place of the parent in the same list; -1 for a base. */
+  /** Index of the parent in the same list; -1 for a base. */
   parent: number;
 }
 
 export interface Layout {
   placed: Placed[];
-  /** By id of the candidate: its place in the list. */
+  /** Index in the list, by id of the candidate. */
   index: Map<string, number>;
   children: number[][];
   width: number;
@@ -64,7 +64,7 @@ export function layOut(nodes: readonly TreeNode[], steps: number, basesInFlight 
   };
 }
 
-/** A power of two: while a run grows the trees change their places seldom. */
+/** The number is a power of two, so trees seldom change their places while a run grows. */
 export function bandCount(totalHeight: number, bandWidth: number, bases: number, ratio = WANTED_RATIO): number {
   const wanted = Math.sqrt((ratio * totalHeight) / Math.max(bandWidth, 1));
   const rounded = 2 ** Math.max(0, Math.round(Math.log2(Math.max(wanted, 1))));
@@ -87,7 +87,7 @@ function connect(nodes: readonly TreeNode[], basesInFlight: number) {
     const parent = node.parent_id ? (index.get(node.parent_id) ?? -1) : -1;
     index.set(node.id, add(node, node.position, parent));
   }
-  // What is being made takes the place that it will have.
+  // A candidate that is being made takes its future place.
   for (const node of nodes) {
     const parent = index.get(node.id) ?? -1;
     for (let ghost = 0; ghost < Math.min(node.in_flight, MOST_GHOSTS); ghost += 1) add(null, node.position + 1, parent);
@@ -96,7 +96,7 @@ function connect(nodes: readonly TreeNode[], basesInFlight: number) {
   return { placed, index, children, bases };
 }
 
-/** Puts one tree below the line 0 and returns its height: leaves one below the other, parents beside their middle. */
+/** Places one tree below the line 0 and returns its height: leaves one below the other, parents beside their middle. */
 function stack(placed: Placed[], children: readonly number[][], base: number): number {
   let rows = 0;
   for (const place of afterChildren(children, base)) {
@@ -122,7 +122,7 @@ function move(placed: Placed[], children: readonly number[][], base: number, lef
   }
 }
 
-/** Each node after all its descendants, without recursion: a tree may be deep. */
+/** Each node after all its descendants, without recursion because a tree may be deep. */
 function afterChildren(children: readonly number[][], base: number): number[] {
   const before: number[] = [];
   const waiting = [base];

@@ -1,14 +1,14 @@
-// What a node looks like: its colour says how it is rated, its shape says its state. Pure.
+// Appearance of a node: its colour is the rating, its shape is the state. Pure.
 import type { TreeNode } from "./layout";
 
 export const SHAPES = ["active", "winner", "making", "rejected", "surplus", "failing"] as const;
 export type Shape = (typeof SHAPES)[number];
 
-/** Colours from the worst to the best; the middle one is for what was not compared, or won as often as it lost. */
+/** Colours from worst to best. The middle one means: not compared, or as many wins as losses. */
 export const BUCKETS = 9;
 export const MIDDLE = (BUCKETS - 1) / 2;
 const START_ELO = 1000;
-// So few points say little: one vote moves 16.
+// A smaller spread means little: one vote moves a rating by 16.
 const LEAST_SPREAD = 32;
 
 export function shapeOf(node: TreeNode | null, isWinner: boolean): Shape {
@@ -18,7 +18,7 @@ export function shapeOf(node: TreeNode | null, isWinner: boolean): Shape {
   return node.failure_count > 0 && node.child_count === 0 && node.in_flight === 0 ? "failing" : "active";
 }
 
-/** How far ratings are apart from where all start. */
+/** Largest distance of a rating from the initial rating. */
 export function spreadOf(nodes: readonly Pick<TreeNode, "elo">[]): number {
   let spread = LEAST_SPREAD;
   for (const node of nodes) spread = Math.max(spread, Math.abs(node.elo - START_ELO));
@@ -30,7 +30,7 @@ export function bucketOf(elo: number, spread: number): number {
   return Math.round(MIDDLE + share * MIDDLE);
 }
 
-/** From the colour of the worst over that of the middle to that of the best, as hexadecimal colours. */
+/** Colours from worst over middle to best, in hexadecimal. */
 export function palette(worst: string, middle: string, best: string): string[] {
   return Array.from({ length: BUCKETS }, (_, bucket) =>
     bucket < MIDDLE ? mix(worst, middle, bucket / MIDDLE) : mix(middle, best, (bucket - MIDDLE) / MIDDLE),
@@ -52,7 +52,7 @@ function channels(hex: string): number[] {
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** The best active candidates of the last step, as the server orders them: by rating, then by age. */
+/** The best active candidates of the last step, in the order of the server: by rating, then by age. */
 export function winnersOf(nodes: readonly TreeNode[], steps: number, most: number): Set<string> {
   const leaves = nodes.filter((node) => node.position === steps && node.status === "active" && node.votes > 0);
   leaves.sort((a, b) => b.elo - a.elo || a.number - b.number);

@@ -1,13 +1,13 @@
-// The small map of a whole tree: where its points are, and which part of it the window shows. Pure.
+// Small map of the whole tree: positions of its points, and the visible window. Pure.
 import { type Camera, type Size, shownBy } from "./camera";
 
 export const MAP: Size = { width: 168, height: 112 };
 const PADDING = 6;
-// The frame of a window that shows little of a large tree is still seen.
+// Minimum size of the frame, so it stays visible for a small part of a large tree.
 const LEAST = 4;
 const BORDER = 2;
 
-/** How the tree is drawn on the map: scaled, and in its middle. */
+/** Scale and position of the tree on the map. */
 export interface TreeMap {
   scale: number;
   left: number;

@@ -1,9 +1,11 @@
-// Which candidate the arrow keys lead to. Pure.
+// Finds the candidate that an arrow key selects. Pure.
 import type { Layout } from "./layout";
 
 export type Direction = "left" | "right" | "up" | "down";
 
-/** The id of the next candidate in this direction: the parent, the first child, or the one above or below in the same step. */
+/**
+ * Id of the next candidate in this direction: the parent, the first child, or the one above or below in the same step.
+ */
 export function neighbour(layout: Layout, id: string | undefined, direction: Direction): string | null {
   const place = id === undefined ? undefined : layout.index.get(id);
   if (place === undefined) return layout.placed.find((one) => one.node)?.node?.id ?? null;

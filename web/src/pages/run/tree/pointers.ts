@@ -1,4 +1,4 @@
-// Mouse, pen and fingers on a canvas: drag to move, wheel or two fingers to zoom, a short touch to choose.
+// Mouse, pen and touch on a canvas: drag moves, wheel or two fingers zoom, a short touch selects.
 interface Handlers {
   onPan: (dx: number, dy: number) => void;
   onZoom: (x: number, y: number, factor: number) => void;
@@ -15,7 +15,7 @@ const TAP_PIXELS = 5;
 const WHEEL_STEP = 0.0016;
 const LINE_PIXELS = 16;
 
-/** Returns how to stop. */
+/** Returns a function that removes the listeners. */
 export function followPointers(canvas: HTMLCanvasElement, handlers: Handlers): () => void {
   const held = new Map<number, Point>();
   let moved = 0;
@@ -55,7 +55,7 @@ export function followPointers(canvas: HTMLCanvasElement, handlers: Handlers): (
     event.preventDefault();
     const { x, y } = at(event);
     const pixels = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? event.deltaY * LINE_PIXELS : event.deltaY;
-    // A pinch on a touchpad comes as a wheel with the control key, in small steps.
+    // A pinch on a touchpad arrives as wheel events with the control key, in small steps.
     handlers.onZoom(x, y, Math.exp(-pixels * WHEEL_STEP * (event.ctrlKey ? 5 : 1)));
   };
   canvas.addEventListener("pointerdown", onDown);

@@ -2,7 +2,7 @@ import type { Shape } from "./looks";
 
 type Pen = Pick<CanvasRenderingContext2D, "moveTo" | "lineTo" | "arc" | "rect" | "closePath">;
 
-/** Adds the shape of a state to the path. `rejected` is a cross and `making` a ring: both are drawn as lines. */
+/** Adds the shape of a state to the path. `rejected` is a cross and `making` a ring, and both are drawn as lines. */
 export function addShape(pen: Pen, shape: Shape, x: number, y: number, radius: number): void {
   switch (shape) {
     case "active":

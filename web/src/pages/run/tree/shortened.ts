@@ -1,4 +1,4 @@
-/** As much of a text as has room. A canvas would press the letters together instead. */
+/** Shortens a text to the available width. A canvas would press the letters together instead. */
 export function shortened(text: string, widthOf: (text: string) => number, room: number): string {
   if (widthOf(text) <= room) return text;
   const letters = Array.from(text);

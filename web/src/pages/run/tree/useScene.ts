@@ -12,7 +12,7 @@ const PHONE_RATIO = 0.6;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const phone = window.matchMedia("(max-width: 600px)");
 
-/** What is drawn, without the window that looks at it. */
+/** Content of the drawing, independent of the visible window. */
 export function useScene(run: Run, nodes: readonly TreeNode[]): Omit<Scene, "selected" | "imageOf"> {
   const look = useLook();
   const steps = run.steps.length;
@@ -55,6 +55,6 @@ function useLook(): Look {
       accent: colour("--accent"),
       font: colour("--font"),
     };
-    // The tokens change with the theme.
+    // The design tokens change with the theme.
   }, [theme, isDark]);
 }

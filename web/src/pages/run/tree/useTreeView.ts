@@ -1,4 +1,4 @@
-// The window on a tree: a camera that pointers, wheel and keys move, and a canvas that is drawn when something changed.
+// The visible window of a tree: pointers, wheel and keys move a camera, and each change draws the canvas.
 import { type RefObject, useEffect, useMemo, useRef } from "react";
 import { type Camera, fit, pan, reveal, type Size, zoomAt } from "./camera";
 import { draw, isNear, type Scene } from "./draw";
@@ -7,7 +7,7 @@ import { followPointers } from "./pointers";
 export interface TreeView {
   zoom: (factor: number) => void;
   fit: () => void;
-  /** Moves the window so that a point of the tree is in its middle. */
+  /** Moves the window until a point of the tree is in its middle. */
   center: (x: number, y: number) => void;
 }
 
@@ -15,13 +15,13 @@ interface Options {
   canvas: RefObject<HTMLCanvasElement | null>;
   scene: Scene;
   onSelect: (id: string | undefined) => void;
-  /** Candidates whose images can be seen now. */
+  /** Candidates whose images are visible now. */
   onNear: (ids: string[]) => void;
-  /** After each frame: for the map. */
+  /** Runs after each frame, for the map. */
   onFrame: (camera: Camera, size: Size) => void;
 }
 
-/** Also returns how to have the same drawn again, when an image has loaded. */
+/** Also returns a function that draws the same again, for an image that has loaded. */
 export function useTreeView(options: Options): TreeView & { redraw: () => void } {
   const latest = useRef(options);
   latest.current = options;
@@ -112,7 +112,7 @@ export function useTreeView(options: Options): TreeView & { redraw: () => void }
 
   const { scene } = options;
   useEffect(() => {
-    // A tree that is seen as a whole stays so while it grows. A person who looks at a part keeps that part.
+    // A fitted tree stays fitted while it grows. A user who looks at a part keeps that part.
     if (state.current.isFitted && state.current.size.width > 0) view.fit();
     else view.redraw();
   }, [scene, view]);

@@ -1,4 +1,4 @@
-// Which nodes and lines a window shows, found by a grid of cells: drawing never looks at the others. Pure.
+// Finds the visible nodes and lines with a grid of cells, so drawing never looks at the others. Pure.
 import { COLUMN, type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 
 const CELL = 1024;
@@ -12,7 +12,7 @@ export interface Rect {
 
 export interface Visible {
   nodes: number[];
-  /** Lines, each named by the place of its child. */
+  /** Lines, each named by the index of its child. */
   lines: number[];
 }
 
@@ -47,7 +47,7 @@ export class Grid {
     return { nodes: this.within(this.nodes, rect), lines: this.within(this.lines, rect) };
   }
 
-  /** The node at a point, at most `reach` away from its edge; the nearest where there are several. */
+  /** The nearest node at a point, at most `reach` away from its edge. */
   at(x: number, y: number, reach: number): number | null {
     let best: number | null = null;
     let nearest = Infinity;
