@@ -551,7 +551,7 @@ async def test_changes_of_another_operator_are_not_overwritten(page: Page, stack
     bar = page.get_by_role("region", name="Unsaved changes")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
-    await expect(bar).to_contain_text(app_text("workflows.workflows.changedMeanwhile"))
+    await expect(bar).to_contain_text(app_text("workflows.workflows.changedByOther"))
     await bar.get_by_role("button", name=app_text("workflows.workflows.goOn")).click()
     await expect(page.get_by_role("textbox", name="Description")).to_have_value("Of another operator")
     await bar.get_by_role("button", name="Review").click()

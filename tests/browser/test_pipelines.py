@@ -74,7 +74,7 @@ async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     await expect(steps.nth(1)).to_contain_text(app_text("pipelines.editor.parentNote"))
     children = steps.nth(0).get_by_role("textbox", name=app_text("pipelines.editor.children"))
     await children.fill("4")
-    await expect(page.get_by_role("region", name=app_text("pipelines.editor.picture"))).to_contain_text(
+    await expect(page.get_by_role("region", name=app_text("pipelines.editor.drawing"))).to_contain_text(
         "1 → 4 for each first image"
     )
     await page.get_by_role("textbox", name=app_text("pipelines.runPanel.leaves")).fill("4")

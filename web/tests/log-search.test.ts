@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { logSearch, MOST_REQUESTS, type OperatorEvent, requestsOf } from "@/pages/operate/job/log-search";
+import { logSearch, MAX_REQUESTS, type OperatorEvent, requestsOf } from "@/pages/operate/job/log-search";
 
 function event(seq: number, request_id: string | null): OperatorEvent {
   return {
@@ -25,8 +25,8 @@ describe("the search of the log", () => {
   });
 
   it("names the newest requests only", () => {
-    const events = Array.from({ length: MOST_REQUESTS + 5 }, (_, index) => event(index + 1, `r${index}`));
-    expect(requestsOf(events)).toHaveLength(MOST_REQUESTS);
+    const events = Array.from({ length: MAX_REQUESTS + 5 }, (_, index) => event(index + 1, `r${index}`));
+    expect(requestsOf(events)).toHaveLength(MAX_REQUESTS);
     expect(requestsOf(events)[0]).toBe("r5");
   });
 });

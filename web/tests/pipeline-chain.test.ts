@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countsPerBase, drawChain, expectedCounts, MOST_DOTS } from "@/parts/pipeline/chain";
+import { countsPerBase, drawChain, expectedCounts, MAX_DOTS } from "@/parts/pipeline/chain";
 
 const links = (...children: number[]) => children.map((max_children) => ({ max_children }));
 
@@ -22,8 +22,8 @@ describe("the chain of a pipeline", () => {
 
   it("is drawn with a line to every child, and not more dots than can be seen", () => {
     const drawing = drawChain([1, 4, 16], 100, 90);
-    expect(drawing.columns.map((dots) => dots.length)).toEqual([1, 4, MOST_DOTS]);
-    expect(drawing.lines).toHaveLength(4 + MOST_DOTS);
+    expect(drawing.columns.map((dots) => dots.length)).toEqual([1, 4, MAX_DOTS]);
+    expect(drawing.lines).toHaveLength(4 + MAX_DOTS);
     expect(drawing.columns[0]![0]).toEqual({ x: 50, y: 45, isLast: false });
     expect(drawing.columns[2]!.every((dot) => dot.isLast)).toBe(true);
     expect(drawing.width).toBe(300);

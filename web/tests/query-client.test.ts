@@ -17,7 +17,7 @@ test("a failure that may pass is tried again a few times", () => {
   for (const error of [failure(500), failure(502), new NetworkError(), failure(429, 2)]) expect(retries(error)).toBe(3);
 });
 
-test("a server that is away and names a time is asked once more", () => {
+test("a server that is away and names a time is confirming once more", () => {
   expect(retries(failure(503, 5))).toBe(1);
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fit, LARGEST, pan, reveal, shownBy, zoomAt } from "@/pages/run/tree/camera";
+import { fit, MAX_SCALE, pan, reveal, shownBy, zoomAt } from "@/pages/run/tree/camera";
 import { bandCount, COLUMN, layOut, NODE_HEIGHT, NODE_WIDTH, ROW, type TreeNode } from "@/pages/run/tree/layout";
 import { BUCKETS, bucketOf, MIDDLE, mix, palette, shapeOf, spreadOf, winnersOf } from "@/pages/run/tree/looks";
 import { neighbour } from "@/pages/run/tree/neighbours";
@@ -127,7 +127,7 @@ describe("the camera", () => {
     const camera = { x: 100, y: 50, scale: 0.5 };
     const closer = zoomAt(camera, 200, 100, 2, 0.01);
     expect(closer.x + 200 / closer.scale).toBeCloseTo(camera.x + 200 / camera.scale);
-    expect(zoomAt(camera, 0, 0, 1e9, 0.01).scale).toBe(LARGEST);
+    expect(zoomAt(camera, 0, 0, 1e9, 0.01).scale).toBe(MAX_SCALE);
     expect(zoomAt(camera, 0, 0, 1e-9, 0.01).scale).toBe(0.01);
   });
 

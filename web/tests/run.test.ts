@@ -10,8 +10,8 @@ import {
   type Pair,
   type PairQueue,
   progressOf,
-  putBack,
   received,
+  requeued,
   tallestOf,
   undo,
   voteOf,
@@ -63,8 +63,8 @@ describe("the queue of pairs", () => {
 
   it("brings back a pair whose vote was not saved, after the one that is looked at", () => {
     const judged = judge(queue, "left");
-    expect(shown(putBack(judged, pair(1, 2)))).toEqual(["3 4", "1 2", "1 3"]);
-    expect(putBack(queue, pair(1, 2))).toBe(queue);
+    expect(shown(requeued(judged, pair(1, 2)))).toEqual(["3 4", "1 2", "1 3"]);
+    expect(requeued(queue, pair(1, 2))).toBe(queue);
     expect(shown(dropped(queue, pair(4, 3)))).toEqual(["1 2", "1 3"]);
     expect(progressOf(dropped(judged, pair(1, 2))).judged).toBe(0);
   });
@@ -159,7 +159,7 @@ describe("news of a run", () => {
 });
 
 describe("candidates", () => {
-  it("were asked for by a prompt, or by values", () => {
+  it("were confirming for by a prompt, or by values", () => {
     expect(promptOf({ lineage: { prompt: "dunes" }, payload: null })).toBe("dunes");
     expect(promptOf({ lineage: {}, payload: { prompt: "hills" } })).toBe("hills");
     expect(promptOf({ lineage: { prompt: null, values: { strength: 0.4, deep: { a: 1 } } }, payload: null })).toBe(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { failedNodeOf, marksOf, nodeSpans, timesOf } from "@/pages/operate/job/node-marks";
 import {
-  MOST_NODES,
+  MAX_NODES,
   nodesIn,
   rangeOf,
   rowsOf,
@@ -66,7 +66,7 @@ describe("the waterfall of a job", () => {
   });
 
   it("names the request that started a span once", () => {
-    const asked = waterfall([
+    const confirming = waterfall([
       span("1", "accepted", 0, 1, { request_id: "first" }),
       span("2", "queued", 1, 10, { request_id: "first" }),
       span("3", "attempt", 10, 20, { attempt: 1, request_id: "poll" }),
@@ -75,7 +75,7 @@ describe("the waterfall of a job", () => {
       span("6", "ended", 50, 50, { name: "failed", request_id: "poll" }),
       span("7", "ended", 60, 60, { name: "canceled", request_id: "last" }),
     ]);
-    const rows = rowsOf(asked, rangeOf(asked, undefined), null, true);
+    const rows = rowsOf(confirming, rangeOf(confirming, undefined), null, true);
     expect(rows.map((row) => row.request)).toEqual(["first", null, "poll", null, null, "poll", "last"]);
   });
 
@@ -88,7 +88,7 @@ describe("the waterfall of a job", () => {
     expect(rangeOf(FOUND, 99)).toEqual(rangeOf(FOUND, undefined));
   });
 
-  it("shows the longest nodes of many until all are asked for", () => {
+  it("shows the longest nodes of many until all are confirming for", () => {
     const nodes = Array.from({ length: 200 }, (_, index) =>
       span(`n${index}`, "node", index, index + (index === 70 ? 9 : 0.1), {
         parent_id: "a",
@@ -99,7 +99,7 @@ describe("the waterfall of a job", () => {
     const many = waterfall([span("a", "attempt", 0, 300, { attempt: 1 }), ...nodes]);
     const range = rangeOf(many, undefined);
     const rows = rowsOf(many, range, null, false);
-    expect(rows).toHaveLength(1 + MOST_NODES);
+    expect(rows).toHaveLength(1 + MAX_NODES);
     expect(rows.some((row) => row.span.id === "n70")).toBe(true);
     expect(rowsOf(many, range, null, true)).toHaveLength(201);
     expect(nodesIn(many, range)).toBe(200);

@@ -117,7 +117,7 @@ function gathered(client: QueryClient): (key: readonly unknown[]) => void {
       setTimeout(() => {
         const due = [...waiting.values()];
         waiting.clear();
-        for (const each of due) void askAgain(client, each);
+        for (const each of due) void refetch(client, each);
       }, GATHER_MS);
     }
     waiting.set(JSON.stringify(key), key);
@@ -125,7 +125,7 @@ function gathered(client: QueryClient): (key: readonly unknown[]) => void {
 }
 
 /** A first response that is still in flight may be older than this event. Wait for it, then refetch. */
-export async function askAgain(client: QueryClient, queryKey: readonly unknown[]): Promise<void> {
+export async function refetch(client: QueryClient, queryKey: readonly unknown[]): Promise<void> {
   const first = client
     .getQueryCache()
     .findAll({ queryKey, fetchStatus: "fetching", predicate: (query) => query.state.data === undefined });

@@ -31,7 +31,7 @@ export const alertsQuery = queryOptions({
 });
 
 const EFFECTS_PER_PAGE = 200;
-const MOST_PAGES = 5;
+const MAX_PAGES = 5;
 
 /** All published effects. The page filters them while the user types. */
 export const effectsQuery = () =>
@@ -40,7 +40,7 @@ export const effectsQuery = () =>
     queryFn: async ({ signal }) => {
       const effects: Effect[] = [];
       let cursor: string | undefined;
-      for (let page = 0; page < MOST_PAGES; page += 1) {
+      for (let page = 0; page < MAX_PAGES; page += 1) {
         const found = await data(
           api.GET("/api/effects", { params: { query: { cursor, limit: EFFECTS_PER_PAGE } }, signal }),
         );

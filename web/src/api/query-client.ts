@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { ApiError } from "./problems";
 
-const MOST_RETRIES = 3;
+const MAX_RETRIES = 3;
 
 /**
  * A refusal is never retried: the response would be the same. A server that restarts or limits requests is retried. A
@@ -9,9 +9,9 @@ const MOST_RETRIES = 3;
  * nothing.
  */
 export function shouldRetry(failures: number, error: unknown): boolean {
-  if (!(error instanceof ApiError)) return failures < MOST_RETRIES;
-  if (error.status >= 500) return failures < (error.retryAfter === null ? MOST_RETRIES : 1);
-  return error.status === 429 && failures < MOST_RETRIES;
+  if (!(error instanceof ApiError)) return failures < MAX_RETRIES;
+  if (error.status >= 500) return failures < (error.retryAfter === null ? MAX_RETRIES : 1);
+  return error.status === 429 && failures < MAX_RETRIES;
 }
 
 function retryDelay(failures: number, error: unknown): number {

@@ -10,13 +10,13 @@ const URL = "/api/ai-jobs/stream";
 // The server sends something at least every 15 seconds. The connection of a laptop that slept only looks open.
 const SILENCE_MS = 40_000;
 const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15_000;
+const MAX_WAIT_MS = 15_000;
 const POLL_MS = 5_000;
 const TRY_STREAM_AGAIN_MS = 60_000;
 // A proxy that cuts every stream at once would cause a loop of connections. After this many cuts the tab polls.
 const SHORT_LIVES = 4;
 const SHORT_LIFE_MS = 3_000;
-// A hidden tab leaves the stream to the other tabs after this delay. A short look at another tab changes nothing.
+// A hidden tab leaves the stream to the other tabs after this delay. A short check at another tab changes nothing.
 const HIDDEN_MS = 5_000;
 
 export interface StreamHandlers {
@@ -124,7 +124,7 @@ class Follower {
     const abort = () => silence.abort();
     let watchdog = setTimeout(abort, SILENCE_MS);
     const stopWatching = whenHidden(() => hidden.abort());
-    // Without this timer, the connection of a lost network would look open forever.
+    // Without this timer, the connection of a lost network would check open forever.
     window.addEventListener("offline", abort);
     try {
       const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };
@@ -155,7 +155,7 @@ class Follower {
 
   async #waitToReconnect(given: AbortSignal): Promise<void> {
     this.#show("reconnecting");
-    const longest = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
+    const longest = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, MAX_WAIT_MS);
     this.#failures += 1;
     // After a restart the tabs must not all connect at the same moment.
     await pause(longest * (0.5 + Math.random() / 2), given, ["online", "visibilitychange"]);
@@ -199,13 +199,13 @@ function pause(milliseconds: number | null, until: AbortSignal, wakers: string[]
 /** Calls `then` after the tab was hidden for a while. Returns a function that stops it. */
 function whenHidden(then: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const look = () => {
+  const check = () => {
     clearTimeout(timer);
     if (document.visibilityState === "hidden") timer = setTimeout(then, HIDDEN_MS);
   };
-  document.addEventListener("visibilitychange", look);
+  document.addEventListener("visibilitychange", check);
   return () => {
     clearTimeout(timer);
-    document.removeEventListener("visibilitychange", look);
+    document.removeEventListener("visibilitychange", check);
   };
 }

@@ -14,7 +14,7 @@ export type News =
 type Message = { from: string } & (
   | News
   | { kind: "who" }
-  | { kind: "asking" }
+  | { kind: "requesting" }
   | { kind: "here"; state: ConnectionState }
   | { kind: "left" }
 );
@@ -58,8 +58,8 @@ export class Tabs {
       };
       const timer = setTimeout(() => done(true), ANSWER_MS);
       this.#listener = ({ kind, from }) => {
-        if (kind === "here" || kind === "asking") done(false);
-        else if (kind === "who" && this.#id < from) this.#send({ kind: "asking" });
+        if (kind === "here" || kind === "requesting") done(false);
+        else if (kind === "who" && this.#id < from) this.#send({ kind: "requesting" });
       };
       this.#send({ kind: "who" });
     });
@@ -103,7 +103,7 @@ export class Tabs {
       };
       let timer = setTimeout(done, FIRST_MS);
       this.#listener = (message) => {
-        if (message.kind === "who" || message.kind === "asking") return;
+        if (message.kind === "who" || message.kind === "requesting") return;
         clearTimeout(timer);
         timer = setTimeout(done, SILENCE_MS);
         switch (message.kind) {
@@ -126,7 +126,12 @@ export class Tabs {
   }
 
   #send(
-    message: News | { kind: "who" } | { kind: "asking" } | { kind: "here"; state: ConnectionState } | { kind: "left" },
+    message:
+      | News
+      | { kind: "who" }
+      | { kind: "requesting" }
+      | { kind: "here"; state: ConnectionState }
+      | { kind: "left" },
   ): void {
     this.#channel.postMessage({ ...message, from: this.#id } satisfies Message);
   }

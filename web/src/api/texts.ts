@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { NetworkError } from "./problems";
 
 /** A page reads at most this many bytes. */
-const MOST_BYTES = 200_000;
+const MAX_BYTES = 200_000;
 
 export interface ReadText {
   text: string;
@@ -31,7 +31,7 @@ async function readText(url: string, signal: AbortSignal): Promise<ReadText> {
     if (done) break;
     pieces.push(value);
     size += value.length;
-    if (size > MOST_BYTES) {
+    if (size > MAX_BYTES) {
       await reader.cancel();
       break;
     }
@@ -39,7 +39,7 @@ async function readText(url: string, signal: AbortSignal): Promise<ReadText> {
   const bytes = new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
   // The limit may have cut the last character.
   return {
-    text: new TextDecoder().decode(bytes.subarray(0, MOST_BYTES)).replace(size > MOST_BYTES ? /\uFFFD+$/ : "", ""),
-    isWhole: size <= MOST_BYTES,
+    text: new TextDecoder().decode(bytes.subarray(0, MAX_BYTES)).replace(size > MAX_BYTES ? /\uFFFD+$/ : "", ""),
+    isWhole: size <= MAX_BYTES,
   };
 }

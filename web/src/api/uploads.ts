@@ -7,7 +7,7 @@ export type StoredFile = Schemas["File"];
 type CreatedUpload = Schemas["CreatedUpload"];
 
 /** A signed URL that expires sooner than this is not used again. */
-const LEAST_MS_LEFT = 60_000;
+const MIN_MS_LEFT = 60_000;
 // The browser sets these headers itself and refuses them from a page.
 const FORBIDDEN = new Set(["content-length", "host"]);
 
@@ -42,7 +42,7 @@ export class Upload {
 
   async #address(signal: AbortSignal): Promise<CreatedUpload> {
     const kept = this.#created;
-    if (kept !== null && Date.parse(kept.upload.expires_at) - Date.now() > LEAST_MS_LEFT) return kept;
+    if (kept !== null && Date.parse(kept.upload.expires_at) - Date.now() > MIN_MS_LEFT) return kept;
     const body = { name: shortName(this.file.name), mime_type: this.mimeType, size: this.file.size };
     this.#created = await data(api.POST("/api/videos/uploads", { body, signal }));
     return this.#created;
@@ -75,13 +75,13 @@ export function put(
   });
 }
 
-const LONGEST_NAME = 200;
+const MAX_NAME_LENGTH = 200;
 
 /** A valid file name. A name that is too long is cut before its extension. */
 export function shortName(name: string): string {
   const clean = name.replace(/[\u0000-\u001f\u007f]+/g, " ").trim() || "file";
-  if (clean.length <= LONGEST_NAME) return clean;
+  if (clean.length <= MAX_NAME_LENGTH) return clean;
   const dot = clean.lastIndexOf(".");
   const extension = dot > 0 && clean.length - dot <= 12 ? clean.slice(dot) : "";
-  return clean.slice(0, LONGEST_NAME - extension.length) + extension;
+  return clean.slice(0, MAX_NAME_LENGTH - extension.length) + extension;
 }

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { activeJobsQuery } from "@/api/queries";
 import { frameTexts } from "@/texts/frame";
 
-const MOST_SHOWN = 99;
+const MAX_SHOWN = 99;
 
 export function ActiveCount() {
   const { data } = useQuery(activeJobsQuery);
@@ -16,7 +16,7 @@ export function ActiveDot() {
   if (!data) return null;
   return (
     <span className="num absolute -top-1 left-3 min-w-4 rounded-full bg-run px-1 text-center text-[10px] leading-4 font-semibold text-bg">
-      {data > MOST_SHOWN ? `${MOST_SHOWN}+` : data}
+      {data > MAX_SHOWN ? `${MAX_SHOWN}+` : data}
       <span className="sr-only"> {frameTexts.activeWord}</span>
     </span>
   );

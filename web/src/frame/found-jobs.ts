@@ -2,8 +2,8 @@ import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 
 const JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const FEWEST_SIGNS = 2;
-const MOST_SIGNS = 200;
+const MIN_CHARACTERS = 2;
+const MAX_CHARACTERS = 200;
 const SHOWN = 5;
 
 export function isJobId(text: string): boolean {
@@ -15,7 +15,7 @@ export const foundJobsQuery = (words: string) =>
     queryKey: ["jobs", "found", words],
     queryFn: async ({ signal }) =>
       (await data(api.GET("/api/library/jobs", { params: { query: { q: words, limit: SHOWN } }, signal }))).items,
-    enabled: words.length >= FEWEST_SIGNS && words.length <= MOST_SIGNS && !isJobId(words),
+    enabled: words.length >= MIN_CHARACTERS && words.length <= MAX_CHARACTERS && !isJobId(words),
     placeholderData: keepPreviousData,
     retry: false,
   });

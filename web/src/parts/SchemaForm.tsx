@@ -19,13 +19,13 @@ interface Props {
 }
 
 // A form with more fields than this hides its optional fields until the user opens them.
-const MOST_AT_ONCE = 5;
+const MAX_AT_ONCE = 5;
 
 /** A form from a JSON schema. */
 export function SchemaForm({ schema, root = schema, path = [], value, onChange, problems }: Props) {
   const fields = fieldsOf(schema, root, path).filter((field) => field.schema.const === undefined);
   const needed = fields.filter((field) => field.required).length;
-  const count = fields.length <= MOST_AT_ONCE ? fields.length : Math.max(needed, MOST_AT_ONCE - 1);
+  const count = fields.length <= MAX_AT_ONCE ? fields.length : Math.max(needed, MAX_AT_ONCE - 1);
   const shown = fields.slice(0, count);
   const rest = fields.slice(count);
   const isProblemHidden = rest.some((field) =>

@@ -1,7 +1,7 @@
 import type { JobEvent } from "@/api/types";
 import { absoluteTime, classes, duration, Skeleton } from "@/design";
 import type { Tone } from "@/design/Badge";
-import { byWhom, linesOf, titleOf, toneOf } from "./job/events";
+import { actorOf, linesOf, titleOf, toneOf } from "./job/events";
 
 const DOTS: Record<Tone, string> = {
   plain: "bg-line-strong",
@@ -36,7 +36,7 @@ export function Timeline({ events }: { events: readonly JobEvent[] | undefined }
           />
           <div className="min-w-0">
             <div>
-              {titleOf(event)} {byWhom(event) && <span className="text-muted">{byWhom(event)}</span>}
+              {titleOf(event)} {actorOf(event) && <span className="text-muted">{actorOf(event)}</span>}
             </div>
             {event.reason && <div className="text-s break-words text-muted">{event.reason}</div>}
           </div>

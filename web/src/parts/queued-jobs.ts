@@ -4,7 +4,7 @@ import type { Schemas } from "@/api/types";
 type Queue = Pick<Schemas["WorkflowMetrics"], "queued" | "delayed">;
 
 /** The server stops counting a workflow here, so this number means as many or more. */
-const MOST_COUNTED = 1000;
+const MAX_COUNTED = 1000;
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -21,5 +21,5 @@ export function waitingText(queue: Queue): string {
 }
 
 function isCutOff(queue: Queue): boolean {
-  return queue.queued >= MOST_COUNTED;
+  return queue.queued >= MAX_COUNTED;
 }

@@ -1,5 +1,5 @@
 // Makes slugs. Pure.
-const LONGEST = 63;
+const MAX_LENGTH = 63;
 
 /** A slug for a name: `Acme Studios (EU)` becomes `acme-studios-eu`. */
 export function slugOf(name: string): string {
@@ -9,6 +9,6 @@ export function slugOf(name: string): string {
     .replace(/[\u0300-\u036f]/g, "")
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-+/, "")
-    .slice(0, LONGEST)
+    .slice(0, MAX_LENGTH)
     .replace(/-+$/, "");
 }

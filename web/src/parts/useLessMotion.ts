@@ -1,13 +1,13 @@
 import { useSyncExternalStore } from "react";
 
-const asked = window.matchMedia("(prefers-reduced-motion: reduce)");
+const query = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Whether the system asks for less motion. It may change while the page is open. */
 export function useLessMotion(): boolean {
-  return useSyncExternalStore(subscribe, () => asked.matches);
+  return useSyncExternalStore(subscribe, () => query.matches);
 }
 
 function subscribe(onChange: () => void): () => void {
-  asked.addEventListener("change", onChange);
-  return () => asked.removeEventListener("change", onChange);
+  query.addEventListener("change", onChange);
+  return () => query.removeEventListener("change", onChange);
 }

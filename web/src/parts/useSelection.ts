@@ -6,7 +6,7 @@ export interface Selection<Row> {
   jobs: Row[];
   /** Whether all rows show boxes: something is selected, or the user is about to select. */
   isOn: boolean;
-  begin: () => void;
+  start: () => void;
   toggle: (id: string) => void;
   selectAll: () => void;
   clear: () => void;
@@ -14,14 +14,14 @@ export interface Selection<Row> {
 
 export function useSelection<Row extends { id: string }>(listed: readonly Row[]): Selection<Row> {
   const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
-  const [isBegun, setBegun] = useState(false);
+  const [isStarted, setStarted] = useState(false);
   const jobs = useMemo(() => (ids.size === 0 ? [] : listed.filter((job) => ids.has(job.id))), [ids, listed]);
   return {
     // Rows that left the list, deleted or filtered out, are no longer selected.
     ids: useMemo(() => new Set(jobs.map((job) => job.id)), [jobs]),
     jobs,
-    isOn: isBegun || jobs.length > 0,
-    begin: () => setBegun(true),
+    isOn: isStarted || jobs.length > 0,
+    start: () => setStarted(true),
     toggle: (id) =>
       setIds((now) => {
         const next = new Set(now);
@@ -30,7 +30,7 @@ export function useSelection<Row extends { id: string }>(listed: readonly Row[])
       }),
     selectAll: () => setIds(new Set(listed.map((job) => job.id))),
     clear: () => {
-      setBegun(false);
+      setStarted(false);
       setIds(new Set());
     },
   };

@@ -85,7 +85,7 @@ export const catalogEffectsTexts = {
   discard: "Discard",
   saved: (name: string) => `${name} is saved.`,
   cannotSave: "Not saved. The fields are marked.",
-  changedMeanwhile: "This effect was changed by another operator. Load it again, then make your change.",
+  changedByOther: "This effect was changed by another operator. Load it again, then make your change.",
   reload: "Load it again",
 
   publish: "Publish…",

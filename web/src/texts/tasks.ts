@@ -35,6 +35,6 @@ export const taskTexts = {
   working: "Working on it",
   failed: "The task failed",
   refunded: "Its tokens came back to your wallet.",
-  noAnswer: "The task is done. It returned nothing to show.",
+  noResult: "The task is done. It returned nothing to show.",
   fromJob: "Filled in from an earlier task.",
 };

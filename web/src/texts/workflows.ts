@@ -166,7 +166,7 @@ export const workflowsTexts = {
     published === 0
       ? "Jobs that were already submitted do not change."
       : `${counted(published, "published effect uses", "published effects use")} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
-  changedMeanwhile:
+  changedByOther:
     "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
   goOn: "Use the newer version",
   cannotSave: "Not saved. The fields are marked.",

@@ -11,8 +11,8 @@ const WIDE = "max-md:hidden";
 const WIDEST = "max-lg:hidden";
 
 export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
-  const [asked, setAsked] = useState<Key | null>(null);
-  const revoke = useRevokeKey(() => setAsked(null));
+  const [confirming, setConfirming] = useState<Key | null>(null);
+  const revoke = useRevokeKey(() => setConfirming(null));
   const columns: readonly Column<Key>[] = [
     {
       name: keyTexts.name,
@@ -46,7 +46,7 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
       right: true,
       cell: (key) =>
         !key.revoked_at && (
-          <Button size="s" look="danger" aria-label={keyTexts.revokeOf(key.name)} onClick={() => setAsked(key)}>
+          <Button size="s" look="danger" aria-label={keyTexts.revokeOf(key.name)} onClick={() => setConfirming(key)}>
             {keyTexts.revoke}
           </Button>
         ),
@@ -56,14 +56,14 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
     <>
       <Table label={keyTexts.list} rows={apiKeys} columns={columns} rowKey={(key) => key.id} />
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
-        title={keyTexts.revokeTitle(asked?.name ?? "")}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
+        title={keyTexts.revokeTitle(confirming?.name ?? "")}
         text={keyTexts.revokeText}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{keyTexts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+            <Button onClick={() => setConfirming(null)}>{keyTexts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
               {keyTexts.revoke}
             </Button>
           </>

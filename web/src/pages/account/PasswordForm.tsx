@@ -7,7 +7,7 @@ import { Button, Field, Input } from "@/design";
 import { notify } from "@/parts/notify";
 import { securityTexts } from "@/texts/account";
 
-const SHORTEST = 10;
+const MIN_LENGTH = 10;
 
 export function PasswordForm() {
   const [current, setCurrent] = useState("");
@@ -53,7 +53,7 @@ export function PasswordForm() {
         <Button
           type="submit"
           busy={change.isPending}
-          disabled={!current || next.length < SHORTEST}
+          disabled={!current || next.length < MIN_LENGTH}
           className="justify-self-start"
         >
           {securityTexts.change}

@@ -10,10 +10,10 @@ import { sessionsQuery } from "./queries";
 
 /** Signed-in browsers. The user can end one session, or all others. */
 export function SessionList() {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const { data: sessions } = useQuery(sessionsQuery);
   const end = useEnd();
-  const endOthers = useEndOthers(() => setAsked(false));
+  const endOthers = useEndOthers(() => setConfirming(false));
   return (
     <section>
       <div className="mb-4 flex flex-wrap items-end justify-between gap-4">
@@ -22,7 +22,7 @@ export function SessionList() {
           <p className="text-muted">{securityTexts.sessionsText}</p>
         </div>
         {sessions && sessions.length > 1 && (
-          <Button look="danger" onClick={() => setAsked(true)}>
+          <Button look="danger" onClick={() => setConfirming(true)}>
             {securityTexts.endOthers}
           </Button>
         )}
@@ -69,13 +69,13 @@ export function SessionList() {
         </ul>
       )}
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={securityTexts.endOthersTitle}
         text={securityTexts.endOthersText}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{securityTexts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{securityTexts.keep}</Button>
             <Button look="danger" busy={endOthers.isPending} onClick={() => endOthers.mutate()}>
               {securityTexts.endOthers}
             </Button>

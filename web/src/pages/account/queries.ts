@@ -3,13 +3,13 @@ import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { ACTIVE } from "@/api/types";
 
-const MOST = 100;
+const MAX_ITEMS = 100;
 
 /** The active jobs with their held tokens. Nested under `activeJobs`, so it is refetched when a job changes. */
 export const holdsQuery = queryOptions({
   queryKey: [...keys.activeJobs, "holds"] as const,
   queryFn: async ({ signal }) =>
-    (await data(api.GET("/api/library/jobs", { params: { query: { status: [...ACTIVE], limit: MOST } }, signal })))
+    (await data(api.GET("/api/library/jobs", { params: { query: { status: [...ACTIVE], limit: MAX_ITEMS } }, signal })))
       .items,
 });
 
@@ -24,7 +24,7 @@ export const transactionsQuery = infiniteQueryOptions({
 export const apiKeysQuery = queryOptions({
   queryKey: keys.apiKeys,
   queryFn: async ({ signal }) =>
-    (await data(api.GET("/api/keys", { params: { query: { limit: MOST } }, signal }))).items,
+    (await data(api.GET("/api/keys", { params: { query: { limit: MAX_ITEMS } }, signal }))).items,
 });
 
 export const sessionsQuery = queryOptions({

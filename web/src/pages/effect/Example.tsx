@@ -7,7 +7,7 @@ import { LoopingClip } from "@/parts/player/LoopingClip";
 import { MediaBox } from "@/parts/player/MediaBox";
 import { effectPageTexts } from "@/texts/effect";
 
-const MOST_HEIGHT = "min(60dvh, 54rem)";
+const MAX_HEIGHT = "min(60dvh, 54rem)";
 
 /** Shows what the effect does: its preview, or an image of it. */
 export function Example({ effect }: { effect: Effect }) {
@@ -15,15 +15,15 @@ export function Example({ effect }: { effect: Effect }) {
   const after = exampleMedia(effect.preview?.after, effectPageTexts.exampleOf(effect.name));
   if (after === null) {
     return (
-      <MediaBox ratio={DEFAULT_RATIO} maxHeight={MOST_HEIGHT}>
+      <MediaBox ratio={DEFAULT_RATIO} maxHeight={MAX_HEIGHT}>
         <Art name={effect.name} className="absolute inset-0 size-full" />
       </MediaBox>
     );
   }
   if (before !== null && before.kind === after.kind)
-    return <BeforeAfter before={before} after={after} isExample maxHeight={MOST_HEIGHT} />;
+    return <BeforeAfter before={before} after={after} isExample maxHeight={MAX_HEIGHT} />;
   return (
-    <MediaBox ratio={ratioOf(after)} maxHeight={MOST_HEIGHT}>
+    <MediaBox ratio={ratioOf(after)} maxHeight={MAX_HEIGHT}>
       <LoopingClip media={after} />
     </MediaBox>
   );

@@ -8,7 +8,7 @@ import type { Effect } from "@/api/types";
 import { type FormValues, payloadOf } from "@/parts/form/values";
 import type { FileValue } from "@/parts/UploadField";
 
-interface Wish {
+interface GenerateRequest {
   input: FileValue | null;
   values: FormValues;
 }
@@ -20,11 +20,11 @@ export function useGenerate(effect: Effect) {
   const key = useRef(new IdempotencyKey());
   const isBusy = useRef(false);
   const mutation = useMutation({
-    mutationFn: (wish: Wish) => {
+    mutationFn: (request: GenerateRequest) => {
       const body = {
         effect_id: effect.slug,
-        input_file_id: wish.input?.id,
-        input_payload: payloadOf(effect.properties, wish.values),
+        input_file_id: request.input?.id,
+        input_payload: payloadOf(effect.properties, request.values),
         priority: 0,
       };
       return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.current.of(body) } }));
@@ -43,10 +43,10 @@ export function useGenerate(effect: Effect) {
   return {
     ...mutation,
     /** Two clicks within one frame count as one, because the busy button is drawn only after the first. */
-    submit: (wish: Wish) => {
+    submit: (request: GenerateRequest) => {
       if (isBusy.current) return;
       isBusy.current = true;
-      mutation.mutate(wish);
+      mutation.mutate(request);
     },
   };
 }

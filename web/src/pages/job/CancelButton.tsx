@@ -7,7 +7,7 @@ import { effectOfJobQuery } from "./queries";
 import { useCancelJob } from "./useJobActions";
 
 export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: string | null }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const effect = useQuery({ ...effectOfJobQuery(effectSlug ?? ""), enabled: Boolean(effectSlug) });
   const cancel = useCancelJob(job.id);
   const tokens = formatTokens(job.cost);
@@ -17,21 +17,21 @@ export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: strin
     job.cost === 0 ? jobTexts.cancelFree : isPartial ? jobTexts.cancelUnspent(tokens) : jobTexts.cancelAll(tokens);
   return (
     <>
-      <Button look="danger" onClick={() => setAsked(true)}>
+      <Button look="danger" onClick={() => setConfirming(true)}>
         {job.cost === 0 || isPartial ? jobTexts.cancel : jobTexts.cancelAndRefund(tokens)}
       </Button>
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={jobTexts.cancelTitle}
         text={text}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{jobTexts.keepRunning}</Button>
+            <Button onClick={() => setConfirming(false)}>{jobTexts.keepRunning}</Button>
             <Button
               look="danger"
               busy={cancel.isPending}
-              onClick={() => cancel.mutate(undefined, { onSettled: () => setAsked(false) })}
+              onClick={() => cancel.mutate(undefined, { onSettled: () => setConfirming(false) })}
             >
               {jobTexts.cancelNow}
             </Button>

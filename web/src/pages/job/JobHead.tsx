@@ -13,10 +13,10 @@ interface Props {
   summary: JobSummary;
   name: string;
   /** Time at which the API estimated the duration. */
-  answeredAt: number;
+  estimatedAt: number;
 }
 
-export function JobHead({ job, summary, name, answeredAt }: Props) {
+export function JobHead({ job, summary, name, estimatedAt }: Props) {
   return (
     <PageHead
       above={
@@ -34,7 +34,7 @@ export function JobHead({ job, summary, name, answeredAt }: Props) {
         </span>
       }
       title={name}
-      text={isActive(job.status) ? <Going job={job} answeredAt={answeredAt} /> : <Ended job={job} />}
+      text={isActive(job.status) ? <Going job={job} estimatedAt={estimatedAt} /> : <Ended job={job} />}
       actions={
         isActive(job.status) ? (
           <CancelButton job={job} effectSlug={summary.effect_slug} />
@@ -46,10 +46,10 @@ export function JobHead({ job, summary, name, answeredAt }: Props) {
   );
 }
 
-function Going({ job, answeredAt }: { job: Job; answeredAt: number }) {
+function Going({ job, estimatedAt }: { job: Job; estimatedAt: number }) {
   const now = useNow(1000);
   const since = Math.max(0, Math.floor((now - Date.parse(job.started_at ?? job.submitted_at)) / 1000));
-  const left = secondsLeft(job, answeredAt, now);
+  const left = secondsLeft(job, estimatedAt, now);
   const time = since < 60 ? `${since} s` : duration(since);
   const parts = [job.status === "processing" ? jobTexts.started(time) : jobTexts.waited(time)];
   if (left !== null) parts.push(left < 1 ? jobTexts.almostDone : jobTexts.left(roughly(left)));

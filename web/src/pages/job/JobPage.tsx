@@ -29,7 +29,7 @@ export function JobPage() {
   const job: Job = isEnding ? { ...found.data, status: "processing" } : found.data;
   return (
     <>
-      <JobHead job={job} summary={summary} name={name} answeredAt={found.dataUpdatedAt} />
+      <JobHead job={job} summary={summary} name={name} estimatedAt={found.dataUpdatedAt} />
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1.6fr)_minmax(300px,1fr)]">
         <div className="grid min-w-0 gap-4">
           {isActive(job.status) ? (

@@ -2,11 +2,11 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronDown, FileX2 } from "lucide-react";
 import type { Job } from "@/api/types";
 import { Empty } from "@/design";
-import { AnswerView } from "@/parts/AnswerView";
 import { BeforeAfter } from "@/parts/BeforeAfter";
-import { type Answer, answerOf } from "@/parts/job/answers";
+import { type ReadableResult, readableResult } from "@/parts/job/results";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
+import { ResultView } from "@/parts/ResultView";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { OutputStrip } from "./OutputStrip";
@@ -23,7 +23,7 @@ export function JobResult({ job }: { job: Job }) {
   const output = outputs[chosen];
   const after = output && mediaOf(output);
   const [before, ...others] = inputs.map(mediaOf);
-  const answer = answerOf(job.result);
+  const result = readableResult(job.result);
   const canCompare =
     after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
   // Two sounds, or a text about an image, cannot be laid on top of each other.
@@ -33,7 +33,7 @@ export function JobResult({ job }: { job: Job }) {
     chosen === 0
       ? [...(isBeside ? [before] : []), ...others.filter((each) => each !== null && each.kind === "audio")]
       : [];
-  if (!after && !answer) {
+  if (!after && !result) {
     return (
       <div className="panel">
         <Empty
@@ -54,13 +54,13 @@ export function JobResult({ job }: { job: Job }) {
           {shownInputs.map((media) => media && <MediaPlayer key={media.url} media={media} maxHeight="20rem" />)}
         </div>
       )}
-      {answer && (after ? <Returned answer={answer} /> : <AnswerView answer={answer} />)}
+      {result && (after ? <Returned result={result} /> : <ResultView result={result} />)}
     </section>
   );
 }
 
 /** Returned values are below the files, because most people open the page for the files. */
-function Returned({ answer }: { answer: Answer }) {
+function Returned({ result }: { result: ReadableResult }) {
   return (
     <details className="group panel">
       <summary className="flex min-h-11 list-none items-center justify-between px-5 text-muted hover:text-text [&::-webkit-details-marker]:hidden">
@@ -68,7 +68,7 @@ function Returned({ answer }: { answer: Answer }) {
         <ChevronDown size={16} className="transition-transform duration-100 group-open:rotate-180" aria-hidden />
       </summary>
       <div className="border-t p-5">
-        <AnswerView answer={answer} isTop={false} />
+        <ResultView result={result} isTop={false} />
       </div>
     </details>
   );

@@ -50,7 +50,7 @@ export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
         </div>
         <div className="border-t px-5 pt-3.5 pb-4">
           <div className="num mb-2.5 flex items-baseline justify-between gap-4">
-            <span className="truncate">{said(job)}</span>
+            <span className="truncate">{progressText(job)}</span>
             <span className="font-[550]">
               {job.progress?.percent != null ? `${Math.floor(job.progress.percent)} %` : ""}
             </span>
@@ -63,7 +63,7 @@ export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
   );
 }
 
-function said(job: Job): string {
+function progressText(job: Job): string {
   switch (stageOf(job)) {
     case "queued":
       return jobTexts.waitingStage;

@@ -15,7 +15,7 @@ export function OutputStrip({ outputs, chosen, onChoose }: Props) {
   return (
     <div role="group" aria-label={jobTexts.outputs} className="flex gap-2 overflow-x-auto p-1">
       {outputs.map((output, index) => {
-        const picture = stillOf(output, "small");
+        const image = stillOf(output, "small");
         return (
           <button
             key={output.file_id}
@@ -28,8 +28,8 @@ export function OutputStrip({ outputs, chosen, onChoose }: Props) {
               index === chosen && "outline-2 outline-offset-2 outline-accent",
             )}
           >
-            {picture ? (
-              <img src={picture} alt="" className="size-full object-cover" loading="lazy" />
+            {image ? (
+              <img src={image} alt="" className="size-full object-cover" loading="lazy" />
             ) : (
               <FileIcon size={20} className="mx-auto text-muted" aria-hidden />
             )}

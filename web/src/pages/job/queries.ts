@@ -3,7 +3,7 @@ import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { JobEvent } from "@/api/types";
 
-const MOST_EVENTS = 200;
+const MAX_EVENTS = 200;
 
 export const summaryQuery = (id: string) =>
   queryOptions({
@@ -20,7 +20,7 @@ export const jobEventsQuery = (id: string) =>
       for (let cursor: number | undefined; ; ) {
         const page = await data(
           api.GET("/api/ai-jobs/{job_id}/events", {
-            params: { path: { job_id: id }, query: { cursor, limit: MOST_EVENTS } },
+            params: { path: { job_id: id }, query: { cursor, limit: MAX_EVENTS } },
             signal,
           }),
         );
@@ -39,7 +39,7 @@ export const effectOfJobQuery = (slug: string) =>
     retry: false,
   });
 
-const MOST_TRANSACTIONS = 100;
+const MAX_TRANSACTIONS = 100;
 
 /** The refund of a job; null if it is not among the newest transactions. */
 export const refundQuery = (id: string, cycle: number) =>
@@ -47,7 +47,7 @@ export const refundQuery = (id: string, cycle: number) =>
     queryKey: [...keys.transactions, "refund", id, cycle] as const,
     queryFn: async ({ signal }) => {
       const page = await data(
-        api.GET("/api/wallet/transactions", { params: { query: { limit: MOST_TRANSACTIONS } }, signal }),
+        api.GET("/api/wallet/transactions", { params: { query: { limit: MAX_TRANSACTIONS } }, signal }),
       );
       return (
         page.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id && each.charge_cycle === cycle) ??

@@ -18,7 +18,7 @@ export function SelectButton({ selection }: { selection: Selection<JobSummary> }
     );
   }
   return (
-    <Button look="quiet" onClick={selection.begin} icon={<ListChecks size={16} aria-hidden />}>
+    <Button look="quiet" onClick={selection.start} icon={<ListChecks size={16} aria-hidden />}>
       {jobsTexts.begin}
     </Button>
   );

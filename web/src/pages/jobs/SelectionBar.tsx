@@ -6,7 +6,7 @@ import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
 import { type BulkAction, useBulk } from "./useBulk";
 
-const MOST_IN_ZIP = 100;
+const MAX_IN_ZIP = 100;
 
 /** Texts of the dialog before several jobs change: the effect on the jobs and on tokens. */
 const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: string; text: string; action: string }> =
@@ -30,9 +30,9 @@ const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: st
 
 /** Actions for the selected jobs. An action that fits none of them is hidden. */
 export function SelectionBar({ selection }: { selection: Selection<JobSummary> }) {
-  const [asked, setAsked] = useState<BulkAction | null>(null);
+  const [confirming, setConfirming] = useState<BulkAction | null>(null);
   const bulk = useBulk(() => {
-    setAsked(null);
+    setConfirming(null);
     selection.clear();
   });
   const { jobs } = selection;
@@ -41,8 +41,8 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
   const ended = jobs.filter((job) => !isActive(job.status));
   const failed = jobs.filter((job) => job.status === "failed" || job.status === "expired");
   const made = jobs.filter((job) => job.output_count > 0);
-  const chosen = asked === "cancel" ? active : asked === "retry" ? failed : ended;
-  const question = asked && QUESTIONS[asked](chosen);
+  const chosen = confirming === "cancel" ? active : confirming === "retry" ? failed : ended;
+  const question = confirming && QUESTIONS[confirming](chosen);
   const run = (action: BulkAction, of: typeof jobs) => bulk.mutate({ action, ids: of.map((job) => job.id) });
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
@@ -55,18 +55,18 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
           {jobsTexts.selected(jobs.length)}
         </span>
         {active.length > 0 && (
-          <Button look="quiet" onClick={() => setAsked("cancel")} icon={<CircleSlash size={16} aria-hidden />}>
+          <Button look="quiet" onClick={() => setConfirming("cancel")} icon={<CircleSlash size={16} aria-hidden />}>
             <Word>{jobsTexts.cancel}</Word>
           </Button>
         )}
         {failed.length > 0 && (
-          <Button look="quiet" onClick={() => setAsked("retry")} icon={<RotateCcw size={16} aria-hidden />}>
+          <Button look="quiet" onClick={() => setConfirming("retry")} icon={<RotateCcw size={16} aria-hidden />}>
             <Word>{jobsTexts.retry}</Word>
           </Button>
         )}
         {made.length > 0 &&
-          (made.length > MOST_IN_ZIP ? (
-            <span className="px-2 text-s text-muted">{jobsTexts.tooManyToDownload(MOST_IN_ZIP)}</span>
+          (made.length > MAX_IN_ZIP ? (
+            <span className="px-2 text-s text-muted">{jobsTexts.tooManyToDownload(MAX_IN_ZIP)}</span>
           ) : (
             <Button look="quiet" asChild>
               <a href={`/api/library/download?${made.map((job) => `job_id=${job.id}`).join("&")}`} download>
@@ -76,7 +76,7 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
             </Button>
           ))}
         {ended.length > 0 && (
-          <Button look="quiet" onClick={() => setAsked("delete")} icon={<Trash2 size={16} aria-hidden />}>
+          <Button look="quiet" onClick={() => setConfirming("delete")} icon={<Trash2 size={16} aria-hidden />}>
             <Word>{jobsTexts.remove}</Word>
           </Button>
         )}
@@ -89,17 +89,17 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
         />
       </div>
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
         title={question?.title ?? ""}
         text={question?.text}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{jobsTexts.keep}</Button>
+            <Button onClick={() => setConfirming(null)}>{jobsTexts.keep}</Button>
             <Button
-              look={asked === "retry" ? "go" : "danger"}
+              look={confirming === "retry" ? "go" : "danger"}
               busy={bulk.isPending}
-              onClick={() => asked && run(asked, chosen)}
+              onClick={() => confirming && run(confirming, chosen)}
             >
               {question?.action}
             </Button>

@@ -8,7 +8,7 @@ import { forget } from "./useLiveList";
 
 export type BulkAction = "cancel" | "retry" | "delete";
 type Outcome = Schemas["JobOutcome"];
-const MOST_AT_ONCE = 100;
+const MAX_AT_ONCE = 100;
 
 /** Changes several jobs. The API takes a hundred per request, so more are sent in sequence. */
 export function useBulk(onDone: () => void) {
@@ -16,8 +16,8 @@ export function useBulk(onDone: () => void) {
   return useMutation({
     mutationFn: async ({ action, ids }: { action: BulkAction; ids: string[] }) => {
       const outcomes: Outcome[] = [];
-      for (let from = 0; from < ids.length; from += MOST_AT_ONCE) {
-        const body = { job_ids: ids.slice(from, from + MOST_AT_ONCE) };
+      for (let from = 0; from < ids.length; from += MAX_AT_ONCE) {
+        const body = { job_ids: ids.slice(from, from + MAX_AT_ONCE) };
         outcomes.push(...(await data(api.POST(`/api/library/${action}`, { body }))).items);
       }
       return outcomes;

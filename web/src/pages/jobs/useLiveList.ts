@@ -11,7 +11,7 @@ import { fetchPage, fetchSummary, PAGE_SIZE } from "./queries";
 type Pages = InfiniteData<{ items: JobSummary[]; next_cursor?: string | null }>;
 const GATHER_MS = 300;
 // Delay before rows far below are read. The newest page does not contain them.
-const MOST_ASKED = 30;
+const MAX_REFETCHED = 30;
 
 export interface LiveList {
   /** Matching jobs that the list does not show yet. */
@@ -48,12 +48,12 @@ export function useLiveList(search: JobsSearch): LiveList {
     [client],
   );
   /** The newest page contains the new rows and the state of the known ones. */
-  const look = useCallback(
+  const refresh = useCallback(
     async (isFirst: boolean) => {
-      const asked = latest.current;
-      const page = await fetchPage(asked, null).catch(() => null);
+      const filter = latest.current;
+      const page = await fetchPage(filter, null).catch(() => null);
       const rows = loaded();
-      if (page === null || asked !== latest.current) return;
+      if (page === null || filter !== latest.current) return;
       const known = new Set(rows.map((row) => row.id));
       for (const job of page.items) if (known.has(job.id)) changeListed(client, job.id, () => job);
       // Ids are ordered by time, so a greater id than that of the first row is newer.
@@ -65,7 +65,7 @@ export function useLiveList(search: JobsSearch): LiveList {
   );
   const refreshRows = useCallback(
     async (ids: string[]) => {
-      for (const id of ids.slice(0, MOST_ASKED)) {
+      for (const id of ids.slice(0, MAX_REFETCHED)) {
         try {
           const job = await fetchSummary(id);
           changeListed(client, id, () => job);
@@ -81,8 +81,8 @@ export function useLiveList(search: JobsSearch): LiveList {
   const key = JSON.stringify(search);
   useEffect(() => {
     setNews([]);
-    if (loaded().length > 0) void look(true);
-  }, [key, loaded, look]);
+    if (loaded().length > 0) void refresh(true);
+  }, [key, loaded, refresh]);
 
   const waiting = useRef(new Map<string, boolean>());
   useJobEvents(
@@ -93,25 +93,25 @@ export function useLiveList(search: JobsSearch): LiveList {
             const happened = [...waiting.current];
             waiting.current.clear();
             const rows = new Set(loaded().map((row) => row.id));
-            if (happened.some(([id, isNew]) => isNew && !rows.has(id))) void look(false);
+            if (happened.some(([id, isNew]) => isNew && !rows.has(id))) void refresh(false);
             void refreshRows(happened.map(([id]) => id).filter((id) => rows.has(id)));
           }, GATHER_MS);
         }
         waiting.current.set(event.job_id, waiting.current.get(event.job_id) || !event.from_status);
       },
-      [loaded, look, refreshRows],
+      [loaded, refresh, refreshRows],
     ),
   );
   useCatchUp(
     useCallback(() => {
-      void look(false);
+      void refresh(false);
       void refreshRows(
         loaded()
           .slice(PAGE_SIZE)
           .filter((row) => isActive(row.status))
           .map((row) => row.id),
       );
-    }, [look, loaded, refreshRows]),
+    }, [refresh, loaded, refreshRows]),
   );
 
   const showFresh = useCallback(() => {

@@ -1,11 +1,11 @@
 import { Field, Input, Textarea } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { ProblemPanel } from "@/parts/ProblemPanel";
-import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { ChainDrawing } from "@/parts/pipeline/ChainDrawing";
 import { countsPerBase, expectedCounts } from "@/parts/pipeline/chain";
 import { editorTexts, runPanelTexts } from "@/texts/pipelines";
 import { DryRunResult } from "./DryRunResult";
-import { MOST_STEPS, type StepWorkflow } from "./draft";
+import { MAX_STEPS, type StepWorkflow } from "./draft";
 import { RunPanel } from "./RunPanel";
 import { StepList } from "./StepList";
 import type { useEditor } from "./useEditor";
@@ -22,7 +22,7 @@ const numbers = new Intl.NumberFormat("en");
 /** The steps with a drawing of their chain, and the inputs of a run beside them. */
 export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
   const { draft, inputs, preview } = editor;
-  const steps = draft.steps.slice(0, MOST_STEPS);
+  const steps = draft.steps.slice(0, MAX_STEPS);
   const chain = steps.map((step, index) => ({ ...step, top_k: index < steps.length - 1 ? step.top_k : null }));
   const perBase = countsPerBase(chain);
   const expected = expectedCounts(chain, inputs.leaves, inputs.strategy);
@@ -59,14 +59,14 @@ export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
           </Field>
         </div>
         {hasTree && (
-          <section aria-label={editorTexts.picture} className="panel grid gap-3 p-4 sm:p-5">
+          <section aria-label={editorTexts.drawing} className="panel grid gap-3 p-4 sm:p-5">
             <div className="flex flex-wrap items-baseline justify-between gap-x-4">
-              <h2>{editorTexts.picture}</h2>
+              <h2>{editorTexts.drawing}</h2>
               <p className="num text-s text-muted">
-                {perBase.map((count) => numbers.format(count)).join(" → ")} {editorTexts.pictureText}
+                {perBase.map((count) => numbers.format(count)).join(" → ")} {editorTexts.drawingText}
               </p>
             </div>
-            <ChainPicture links={links} />
+            <ChainDrawing links={links} />
           </section>
         )}
         {!hasTree && <p className="text-muted">{editorTexts.firstStepText}</p>}

@@ -14,10 +14,10 @@ interface Props {
 }
 
 export function EditorActions({ editor, pipeline, onDiscard }: Props) {
-  const [asks, setAsks] = useState<"remove" | "discard" | null>(null);
+  const [dialog, setDialog] = useState<"remove" | "discard" | null>(null);
   const remove = useDeletePipeline(pipeline.id);
-  const close = () => setAsks(null);
-  const isRemoving = asks === "remove";
+  const close = () => setDialog(null);
+  const isRemoving = dialog === "remove";
   return (
     <>
       <Button asChild>
@@ -36,15 +36,15 @@ export function EditorActions({ editor, pipeline, onDiscard }: Props) {
         {editor.isSaving ? editorTexts.saving : editorTexts.save}
       </Button>
       <Menu trigger={<Button size="icon" aria-label={editorTexts.actions} icon={<EllipsisVertical size={18} />} />}>
-        <MenuItem disabled={!editor.isDirty} onSelect={() => setAsks("discard")} icon={<Undo2 size={16} />}>
+        <MenuItem disabled={!editor.isDirty} onSelect={() => setDialog("discard")} icon={<Undo2 size={16} />}>
           {editorTexts.discard}
         </MenuItem>
-        <MenuItem danger onSelect={() => setAsks("remove")} icon={<Trash2 size={16} />}>
+        <MenuItem danger onSelect={() => setDialog("remove")} icon={<Trash2 size={16} />}>
           {editorTexts.remove}
         </MenuItem>
       </Menu>
       <Dialog
-        open={asks !== null}
+        open={dialog !== null}
         onOpenChange={(open) => !open && close()}
         title={isRemoving ? editorTexts.removeTitle : editorTexts.discardTitle}
         text={isRemoving ? editorTexts.removeText : editorTexts.discardText}

@@ -25,7 +25,7 @@ const STRATEGIES = Object.entries(runPanelTexts.strategies).map(([value, label])
   value: value as RunInputs["strategy"],
   label,
 }));
-const LARGEST_SEED = 2 ** 53 - 1;
+const MAX_SEED = 2 ** 53 - 1;
 
 /** Inputs of a run, and the buttons for a dry run and the start. */
 export function RunPanel({
@@ -106,7 +106,7 @@ export function RunPanel({
             hint={runPanelTexts.seedHint}
             error={problems.seed}
             value={inputs.seed === "" ? null : Number(inputs.seed)}
-            limits={{ min: 0, max: LARGEST_SEED, integer: true }}
+            limits={{ min: 0, max: MAX_SEED, integer: true }}
             onChange={(seed) => onChange({ seed: seed === null ? "" : String(Math.round(seed)) })}
           />
         </div>

@@ -9,7 +9,7 @@ interface Props {
   onChange: (change: Partial<StepDraft>) => void;
 }
 
-const MOST = 10_000;
+const MAX_ITEMS = 10_000;
 const BEST = 3;
 
 /** Number of images per parent, and the gates before the next step. */
@@ -23,7 +23,7 @@ export function StepGates({ step, problems, onChange }: Props) {
         value={step.max_children}
         limits={{ min: 1, integer: true }}
         onChange={(value) =>
-          value !== null && onChange({ max_children: Math.min(MOST, Math.max(1, Math.round(value))) })
+          value !== null && onChange({ max_children: Math.min(MAX_ITEMS, Math.max(1, Math.round(value))) })
         }
       />
       <Field label={editorTexts.approval} hint={editorTexts.approvalHint} error={problems.requires_approval}>
@@ -41,7 +41,9 @@ export function StepGates({ step, problems, onChange }: Props) {
               className="control num w-20! text-right"
               value={step.top_k}
               onChange={(event) =>
-                onChange({ top_k: Math.min(MOST, Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1)) })
+                onChange({
+                  top_k: Math.min(MAX_ITEMS, Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1)),
+                })
               }
             />
           )}

@@ -5,7 +5,7 @@ import { Button, classes } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { notify } from "@/parts/notify";
 import { editorTexts } from "@/texts/pipelines";
-import { emptyStep, MOST_STEPS, moved, namesOf, type StepDraft, type StepWorkflow, workflowOf } from "./draft";
+import { emptyStep, MAX_STEPS, moved, namesOf, type StepDraft, type StepWorkflow, workflowOf } from "./draft";
 import { StepCard } from "./StepCard";
 import { variablesOf } from "./variables";
 
@@ -21,14 +21,14 @@ interface Props {
 export function StepList({ steps, workflows, actors, problems, onChange }: Props) {
   const [dragged, setDragged] = useState<number | null>(null);
   const [over, setOver] = useState<number | null>(null);
-  const [said, setSaid] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   const names = steps.map((step) => step.name);
   const used = steps.map((step) => variablesOf(namesOf(step, workflowOf(step, workflows))));
   const move = (from: number, to: number) => {
     if (from === to) return;
     const { key, name } = steps[from]!;
     onChange((now) => moved(now, from, to));
-    setSaid(editorTexts.movedTo(name, to + 1));
+    setAnnouncement(editorTexts.movedTo(name, to + 1));
     // A card that moves within the page loses the focus of its button.
     requestAnimationFrame(() => {
       const up = document.getElementById(`up-${key}`) as HTMLButtonElement | null;
@@ -102,14 +102,14 @@ export function StepList({ steps, workflows, actors, problems, onChange }: Props
       </ol>
       <Button
         className="mt-3 w-full border-dashed"
-        disabled={steps.length >= MOST_STEPS}
+        disabled={steps.length >= MAX_STEPS}
         onClick={() => onChange((now) => [...now, emptyStep(freshKey(), "")])}
         icon={<Plus size={16} />}
       >
         {steps.length === 0 ? editorTexts.firstStep : editorTexts.addStep}
       </Button>
       <p role="status" className="sr-only">
-        {said}
+        {announcement}
       </p>
     </>
   );

@@ -111,12 +111,12 @@ export interface Piece {
 }
 
 // Longer texts are shown whole, because the comparison of each word with each word takes long.
-const MOST_WORDS = 400;
+const MAX_WORDS = 400;
 
 /** Compares two texts word by word. */
 export function wordDiff(before: string, after: string): Piece[] {
   const [one, other] = [words(before), words(after)];
-  if (one.length > MOST_WORDS || other.length > MOST_WORDS)
+  if (one.length > MAX_WORDS || other.length > MAX_WORDS)
     return [
       { text: before, is: "removed" },
       { text: after, is: "added" },

@@ -38,7 +38,7 @@ export interface PipelineDraft {
 }
 
 export const DEFAULT_CHILDREN = 3;
-export const MOST_STEPS = 50;
+export const MAX_STEPS = 50;
 
 export function isActor(workflow: string): boolean {
   return workflow.startsWith("actor:");

@@ -18,7 +18,7 @@ export const pipelineQuery = (slug: string) =>
   });
 
 const PER_PAGE = 200;
-const MOST_PAGES = 5;
+const MAX_PAGES = 5;
 
 /** All workflows and actors for steps. The page filters them while the user chooses. */
 export const stepWorkflowsQuery = queryOptions({
@@ -26,12 +26,12 @@ export const stepWorkflowsQuery = queryOptions({
   queryFn: async ({ signal }) => {
     const found: StepWorkflow[] = [];
     let cursor: string | undefined;
-    for (let page = 0; page < MOST_PAGES; page += 1) {
-      const answer = await data(
+    for (let page = 0; page < MAX_PAGES; page += 1) {
+      const page = await data(
         api.GET("/api/pipeline-workflows", { params: { query: { cursor, limit: PER_PAGE } }, signal }),
       );
-      found.push(...answer.items);
-      cursor = answer.next_cursor ?? undefined;
+      found.push(...page.items);
+      cursor = page.next_cursor ?? undefined;
       if (cursor === undefined) break;
     }
     return found.sort((one, other) => one.name.localeCompare(other.name));

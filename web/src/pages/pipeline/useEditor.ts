@@ -56,8 +56,11 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
   const missing = missingIn(draft, editorTexts);
   const isWhole = steps.length > 0 && missing.every((each) => Object.keys(each).length === 0);
   const question = previewOf(steps, inputs, variables, needsPrompt);
-  const asked = useDebounced(JSON.stringify(question), SETTLE_MS);
-  const preview = useQuery({ ...previewQuery(JSON.parse(asked) as typeof question), enabled: isChecked && isWhole });
+  const settled = useDebounced(JSON.stringify(question), SETTLE_MS);
+  const preview = useQuery({
+    ...previewQuery(JSON.parse(settled) as typeof question),
+    enabled: isChecked && isWhole,
+  });
 
   const ofSteps = problemsByStep([...reasonsOf(preview.error), ...reasonsOf(save.error)], steps.length);
   const problems = ofSteps.map((found, index) => ({ ...found, ...(isChecked ? missing[index] : {}) }));
@@ -121,7 +124,7 @@ export function useEditor({ pipeline, base, workflows, suggested, onSaved }: Opt
     isStarting,
     isSaving: save.isPending,
     hasWrongSteps: problems.some((each) => Object.keys(each).length > 0),
-    isStale: preview.isFetching || asked !== JSON.stringify(question),
+    isStale: preview.isFetching || settled !== JSON.stringify(question),
     isShown: isChecked && isWhole,
     change: (next: (now: PipelineDraft) => PipelineDraft) => {
       save.reset();

@@ -17,7 +17,7 @@ export interface Saved {
   steps: NewStep[];
 }
 
-const MOST_NAMES = 20;
+const MAX_NAMES = 20;
 
 /** Creates a pipeline, or a new version of an existing one. */
 export function useSavePipeline(pipeline: Pipeline | null) {
@@ -43,7 +43,7 @@ async function created(wanted: Saved): Promise<Pipeline> {
       return await data(api.POST("/api/pipelines", { body: { ...wanted, slug } }));
     } catch (error) {
       if (
-        number >= MOST_NAMES ||
+        number >= MAX_NAMES ||
         !(error instanceof ApiError) ||
         error.status !== 409 ||
         error.fieldReason("slug") === null

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Badge, Time } from "@/design";
-import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { ChainDrawing } from "@/parts/pipeline/ChainDrawing";
 import { countsPerBase } from "@/parts/pipeline/chain";
 import { needsUser, toneOf } from "@/parts/run/state";
 import { pipelinesTexts } from "@/texts/pipelines";
@@ -30,7 +30,7 @@ export function PipelineCard({ pipeline }: { pipeline: ListedPipeline }) {
           {pipelinesTexts.steps(chain.length)} · {pipelinesTexts.version(pipeline.version)}
         </p>
       </div>
-      <ChainPicture links={links} isSmall />
+      <ChainDrawing links={links} isSmall />
       <div className="mt-auto flex min-h-6 items-center justify-between gap-3 border-t pt-3 text-s">
         {run ? (
           <>

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { Play } from "lucide-react";
 import { Button, formatTokens } from "@/design";
-import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { ChainDrawing } from "@/parts/pipeline/ChainDrawing";
 import { expectedCounts } from "@/parts/pipeline/chain";
 import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { pipelinesTexts } from "@/texts/pipelines";
@@ -22,7 +22,7 @@ export function TemplateCard({ template, mayStart }: { template: PipelineTemplat
         <h3 className="text-l!">{template.name}</h3>
         <p className="text-s text-muted">{template.description}</p>
       </div>
-      <ChainPicture links={links} isSmall />
+      <ChainDrawing links={links} isSmall />
       <p className="num mt-auto text-s text-muted">
         {pipelinesTexts.about(numbers.format(template.jobs), template.jobs)} · {formatTokens(template.cost)}
       </p>

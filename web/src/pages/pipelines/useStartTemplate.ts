@@ -15,7 +15,7 @@ export interface TemplateInputs {
 }
 
 // Pipelines from the same template that a user has changed.
-const MOST_NAMES = 20;
+const MAX_NAMES = 20;
 
 /** Creates the pipeline if it is missing and starts one run, however often the user presses the button. */
 export function useStartTemplate(template: PipelineTemplate) {
@@ -58,7 +58,7 @@ export function useStartTemplate(template: PipelineTemplate) {
 /** Slug of a pipeline with the steps of the template: an existing one, or a new one. */
 async function pipelineFor(template: PipelineTemplate): Promise<string> {
   const steps: Schemas["NewStep"][] = template.steps;
-  for (let number = 1; number <= MOST_NAMES; number += 1) {
+  for (let number = 1; number <= MAX_NAMES; number += 1) {
     const slug = number === 1 ? template.slug : `${template.slug}-${number}`;
     const name = number === 1 ? template.name : `${template.name} ${number}`;
     try {

@@ -48,7 +48,7 @@ function ReasonText({ run }: { run: Run }) {
 }
 
 function Actions({ run }: { run: Run }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const action = useRunAction(run.id);
   const isOpen = run.status === "active" || run.status === "paused";
   return (
@@ -66,23 +66,23 @@ function Actions({ run }: { run: Run }) {
         )
       )}
       {isOpen && (
-        <Button look="danger" onClick={() => setAsked(true)}>
+        <Button look="danger" onClick={() => setConfirming(true)}>
           {runTexts.cancel}
         </Button>
       )}
       {!isOpen && <DeleteButton run={run} />}
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={runTexts.cancelTitle}
         text={runTexts.cancelText}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{runTexts.keep}</Button>
             <Button
               look="danger"
               busy={action.isPending}
-              onClick={() => action.mutate("cancel", { onSettled: () => setAsked(false) })}
+              onClick={() => action.mutate("cancel", { onSettled: () => setConfirming(false) })}
             >
               {runTexts.cancel}
             </Button>
@@ -94,15 +94,15 @@ function Actions({ run }: { run: Run }) {
 }
 
 function DeleteButton({ run }: { run: Run }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const navigate = useNavigate();
   const deletion = useRunDeletion(run.id, () => void navigate({ to: "/runs" }));
   return (
     <>
-      <Button look="danger" icon={<Trash2 size={16} />} onClick={() => setAsked(true)}>
+      <Button look="danger" icon={<Trash2 size={16} />} onClick={() => setConfirming(true)}>
         {runTexts.delete}
       </Button>
-      {isAsked && (
+      {isConfirming && (
         <ConfirmDialog
           danger
           title={runTexts.deleteTitle}
@@ -112,7 +112,7 @@ function DeleteButton({ run }: { run: Run }) {
           busy={deletion.isPending}
           error={deletion.error}
           onConfirm={() => deletion.mutate()}
-          onClose={() => setAsked(false)}
+          onClose={() => setConfirming(false)}
         />
       )}
     </>

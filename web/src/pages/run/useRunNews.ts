@@ -8,7 +8,7 @@ import { fetchTree, type Run, type TreeNode } from "./queries";
 // Up to this size the whole tree is refetched, because its ratings and jobs in progress change too.
 const SMALL_TREE = 600;
 const WHOLE_TREE_MS = 30_000;
-const MOST_PAGES = 2;
+const MAX_PAGES = 2;
 type Pages = { pages: unknown[] };
 
 export function useRunNews(run: Run): void {
@@ -24,7 +24,7 @@ export function useRunNews(run: Run): void {
     // A gallery that the user has scrolled through is not refetched as a whole.
     void client.invalidateQueries({
       queryKey: keys.runCandidates(run.id),
-      predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MOST_PAGES,
+      predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MAX_PAGES,
     });
     const known = client.getQueryData<TreeNode[]>(keys.runTree(run.id));
     if (known === undefined) return;

@@ -9,17 +9,18 @@ import { signInTexts } from "@/texts/sign-in";
  * Requests a link for a new password. The response is the same for every e-mail address, with an account or without.
  */
 export function ForgotPassword({ email }: { email: string }) {
-  const ask = useMutation({ mutationFn: () => data(api.POST("/api/password-resets", { body: { email } })) });
+  const request = useMutation({ mutationFn: () => data(api.POST("/api/password-resets", { body: { email } })) });
   const [wasEmpty, setWasEmpty] = useState(false);
-  const message = !email && wasEmpty ? signInTexts.emailFirst : ask.error ? explain(ask.error) : ask.data?.message;
+  const message =
+    !email && wasEmpty ? signInTexts.emailFirst : request.error ? explain(request.error) : request.data?.message;
   return (
     <div className="grid justify-items-start gap-1">
       <Button
         look="quiet"
         size="s"
         className="-ml-2.5"
-        busy={ask.isPending}
-        onClick={() => (email ? ask.mutate() : setWasEmpty(true))}
+        busy={request.isPending}
+        onClick={() => (email ? request.mutate() : setWasEmpty(true))}
       >
         {signInTexts.forgot}
       </Button>

@@ -9,7 +9,7 @@ import { useTitle } from "@/parts/useTitle";
 import { taskTexts } from "@/texts/tasks";
 import { ActorPicker } from "./ActorPicker";
 import { sentQuery } from "./queries";
-import { TaskAnswer } from "./TaskAnswer";
+import { SubmittedTask } from "./SubmittedTask";
 import { TaskForm } from "./TaskForm";
 
 export function NewTaskPage() {
@@ -71,7 +71,7 @@ export function NewTaskPage() {
           )}
         </div>
         <div ref={answer} className="min-w-0 scroll-mt-16">
-          <TaskAnswer jobId={job} />
+          <SubmittedTask jobId={job} />
         </div>
       </div>
     </>

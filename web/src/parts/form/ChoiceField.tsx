@@ -3,8 +3,8 @@ import type { Shared } from "./fields";
 import { choiceLabel, type PlainValue } from "./values";
 
 // Maximum number of letters that fit side by side in a narrow panel.
-const MOST_SEGMENTS = 4;
-const MOST_CHARACTERS = 32;
+const MAX_SEGMENTS = 4;
+const MAX_CHARACTERS = 32;
 
 interface Props extends Shared {
   value: PlainValue | null;
@@ -18,7 +18,7 @@ export function ChoiceField({ value, choices, onChange, ...shared }: Props) {
   const chosen = JSON.stringify(value);
   const change = (next: string) => onChange(JSON.parse(next) as PlainValue);
   const isShort =
-    named.length <= MOST_SEGMENTS && named.reduce((sum, each) => sum + each.label.length, 0) <= MOST_CHARACTERS;
+    named.length <= MAX_SEGMENTS && named.reduce((sum, each) => sum + each.label.length, 0) <= MAX_CHARACTERS;
   return (
     <Field {...shared}>
       {isShort ? (

@@ -18,7 +18,7 @@ interface Props extends Shared {
 }
 
 // Users cannot set a slider with more steps than this by hand.
-const MOST_STEPS = 5_000;
+const MAX_STEPS = 5_000;
 // Numbers that users do not choose by hand, such as seeds.
 const MANY = 1_000_000;
 
@@ -26,7 +26,7 @@ const MANY = 1_000_000;
 export function NumberField({ value, limits, onChange, ...shared }: Props) {
   const step = stepOf(limits);
   const { min, max } = limits;
-  const hasSlider = min != null && max != null && max > min && (max - min) / step <= MOST_STEPS;
+  const hasSlider = min != null && max != null && max > min && (max - min) / step <= MAX_STEPS;
   const canBeDrawn = limits.integer && min != null && max != null && max - min >= MANY;
   return (
     <Field {...shared} aside={min != null && max != null && !canBeDrawn ? formTexts.range(min, max) : undefined}>

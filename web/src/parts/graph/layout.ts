@@ -10,7 +10,7 @@ const PART_GAP = 40;
 const SINGLES_PER_ROW = 5;
 const SWEEPS = 6;
 /** A part with more columns is folded into bands below each other, because one line would be unreadable. */
-const MOST_COLUMNS = 14;
+const MAX_COLUMNS = 14;
 const WANTED_RATIO = 2.2;
 
 export interface Point {
@@ -42,7 +42,7 @@ export function layoutGraph(graph: Graph): Layout {
   const singles: string[] = [];
   for (const part of partsOf(ids, sources, targets)) {
     if (part.length === 1) singles.push(part[0]!);
-    else top = place(part, columns, sources, targets, top, positions) + PART_GAP;
+    else top = placePart(part, columns, sources, targets, top, positions) + PART_GAP;
   }
   singles.forEach((id, index) => {
     positions.set(id, { x: (index % SINGLES_PER_ROW) * COLUMN, y: top + Math.floor(index / SINGLES_PER_ROW) * ROW });
@@ -135,7 +135,7 @@ function partsOf(ids: readonly string[], sources: Neighbours, targets: Neighbour
 }
 
 /** Draws one part below `top` and returns its lower end. */
-function place(
+function placePart(
   part: readonly string[],
   columns: ReadonlyMap<string, number>,
   sources: Neighbours,
@@ -175,11 +175,11 @@ function place(
 
 /** The columns of a part, in one band or in several bands that are about as wide as a screen. */
 function bandsOf(layers: readonly string[][], rows: ReadonlyMap<string, number>): string[][][] {
-  if (layers.length <= MOST_COLUMNS) return [[...layers]];
-  const places = [...layers].flatMap((layer) => layer ?? []).map((id) => rows.get(id)!);
+  if (layers.length <= MAX_COLUMNS) return [[...layers]];
+  const rowsOfPart = [...layers].flatMap((layer) => layer ?? []).map((id) => rows.get(id)!);
   const height =
-    (places.reduce((most, each) => Math.max(most, each), Number.NEGATIVE_INFINITY) -
-      places.reduce((found, each) => Math.min(found, each), Number.POSITIVE_INFINITY) +
+    (rowsOfPart.reduce((most, each) => Math.max(most, each), Number.NEGATIVE_INFINITY) -
+      rowsOfPart.reduce((found, each) => Math.min(found, each), Number.POSITIVE_INFINITY) +
       1) *
     ROW;
   const count = Math.max(1, Math.round(Math.sqrt((layers.length * COLUMN) / height / WANTED_RATIO)));

@@ -41,7 +41,7 @@ export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]
   canceled: ["canceled"],
 };
 const SECONDS: Record<Span, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
-const LONGEST_TEXT = 200;
+const MAX_TEXT_LENGTH = 200;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Reads any URL. Invalid values are left out. */
@@ -117,7 +117,7 @@ export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: n
 function text(value: unknown): string | undefined {
   // The router reads a search for 2026 as a number.
   const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return given.trim().slice(0, LONGEST_TEXT) || undefined;
+  return given.trim().slice(0, MAX_TEXT_LENGTH) || undefined;
 }
 
 function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {

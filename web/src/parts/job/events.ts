@@ -27,7 +27,7 @@ export function titleOf(event: JobEvent): string {
 }
 
 /** The user or process that acted, if it is not the reader. */
-export function byWhom(event: JobEvent): string | null {
+export function actorOf(event: JobEvent): string | null {
   return event.actor === "admin" ? jobTexts.byOperator : null;
 }
 

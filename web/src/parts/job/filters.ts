@@ -28,7 +28,7 @@ const SECONDS: Record<Exclude<TimeFilter, "any">, number> = {
   week: 604_800,
   month: 2_592_000,
 };
-const LONGEST_TEXT = 200;
+const MAX_TEXT_LENGTH = 200;
 
 /** Reads any URL. Invalid values are left out. */
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
@@ -71,7 +71,7 @@ export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<S
 function text(value: unknown): string | undefined {
   // The router reads a search for 2026 as a number.
   const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return given.trim().slice(0, LONGEST_TEXT) || undefined;
+  return given.trim().slice(0, MAX_TEXT_LENGTH) || undefined;
 }
 
 function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {

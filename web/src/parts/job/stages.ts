@@ -25,15 +25,15 @@ export function stagesOf(job: Watched, now: number): Stage[] {
   const current = ORDER.indexOf(stageOf(job));
   const submitted = Date.parse(job.submitted_at);
   const started = job.started_at ? Date.parse(job.started_at) : null;
-  const said = job.progress ? Date.parse(job.progress.updated_at) : null;
+  const reportedAt = job.progress ? Date.parse(job.progress.updated_at) : null;
   const ran = job.progress?.elapsed_ms ?? null;
-  const began = said !== null && ran !== null ? said - ran : null;
+  const startedAt = reportedAt !== null && ran !== null ? reportedAt - ran : null;
   // Start of each stage. The last one has no end yet.
-  const begins = [submitted, started, began, current === 3 ? said : null, null];
+  const starts = [submitted, started, startedAt, current === 3 ? reportedAt : null, null];
   return ORDER.map((name, index) => {
     if (index > current) return { name, state: "next", seconds: null };
-    const from = begins[index] ?? null;
-    const to = index === current ? now : (begins[index + 1] ?? null);
+    const from = starts[index] ?? null;
+    const to = index === current ? now : (starts[index + 1] ?? null);
     const seconds = from === null || to === null ? null : Math.max(0, (to - from) / 1000);
     return { name, state: index === current ? "now" : "done", seconds };
   });
@@ -60,9 +60,9 @@ function spaced(name: string): string {
 }
 
 /** `about 22 s` counts down between two responses. */
-export function secondsLeft(job: Pick<Job, "eta_seconds">, answeredAt: number, now: number): number | null {
+export function secondsLeft(job: Pick<Job, "eta_seconds">, estimatedAt: number, now: number): number | null {
   if (job.eta_seconds == null) return null;
-  return Math.max(0, job.eta_seconds - (now - answeredAt) / 1000);
+  return Math.max(0, job.eta_seconds - (now - estimatedAt) / 1000);
 }
 
 /** Formats 22 s, 3 min, 1 h 20 min, without false precision. */

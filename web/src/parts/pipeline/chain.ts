@@ -45,11 +45,11 @@ export interface Drawing {
   lines: { from: Dot; to: Dot }[];
 }
 
-export const MOST_DOTS = 9;
+export const MAX_DOTS = 9;
 
 /** Dots in columns, with a line from each dot to its children. Large columns show only their first dots. */
 export function drawChain(counts: readonly number[], columnWidth: number, height: number): Drawing {
-  const columns = counts.map((count, index) => column(Math.min(count, MOST_DOTS), columnWidth * (index + 0.5), height));
+  const columns = counts.map((count, index) => column(Math.min(count, MAX_DOTS), columnWidth * (index + 0.5), height));
   const lines = columns.slice(1).flatMap((dots, index) => {
     const parents = columns[index]!;
     return dots.map((to, place) => {

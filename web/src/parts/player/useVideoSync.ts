@@ -7,7 +7,7 @@ import { play } from "./usePlayback";
 // invisible.
 const JUMP_SECONDS = 0.25;
 const CLOSE_SECONDS = 0.02;
-const MOST_CORRECTION = 0.2;
+const MAX_CORRECTION = 0.2;
 // Smaller differences of the length come from another frame rate or container.
 const SAME_LENGTH = 0.05;
 
@@ -38,7 +38,7 @@ export function useVideoSync(
       const behind = target() - follower.currentTime;
       if (Math.abs(behind) > JUMP_SECONDS) jump();
       const correction =
-        Math.abs(behind) < CLOSE_SECONDS ? 0 : Math.max(-MOST_CORRECTION, Math.min(MOST_CORRECTION, behind));
+        Math.abs(behind) < CLOSE_SECONDS ? 0 : Math.max(-MAX_CORRECTION, Math.min(MAX_CORRECTION, behind));
       follower.playbackRate = Math.min(16, Math.max(0.0625, pace * leader.playbackRate * (1 + correction)));
       if (follower.paused && target() < (follower.duration || Infinity) - CLOSE_SECONDS) play(follower);
       frame = requestAnimationFrame(follow);

@@ -5,8 +5,8 @@ import { type ShareLink, useRevokeLink } from "./shares";
 
 /** The valid links to a result. */
 export function ShareLinks({ jobId, links }: { jobId: string; links: readonly ShareLink[] }) {
-  const [asked, setAsked] = useState<ShareLink | null>(null);
-  const revoke = useRevokeLink(jobId, () => setAsked(null));
+  const [confirming, setConfirming] = useState<ShareLink | null>(null);
+  const revoke = useRevokeLink(jobId, () => setConfirming(null));
   return (
     <section className="border-t pt-4">
       <h3 className="mb-1">{shareTexts.active}</h3>
@@ -30,7 +30,7 @@ export function ShareLinks({ jobId, links }: { jobId: string; links: readonly Sh
               size="s"
               look="danger"
               aria-label={shareTexts.revokeLabel(absoluteTime(new Date(link.created_at)))}
-              onClick={() => setAsked(link)}
+              onClick={() => setConfirming(link)}
             >
               {shareTexts.revoke}
             </Button>
@@ -38,14 +38,14 @@ export function ShareLinks({ jobId, links }: { jobId: string; links: readonly Sh
         ))}
       </ul>
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
         title={shareTexts.revokeTitle}
         text={shareTexts.revokeText}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{shareTexts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+            <Button onClick={() => setConfirming(null)}>{shareTexts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
               {shareTexts.revoke}
             </Button>
           </>

@@ -6,7 +6,7 @@ import { notify, notifyError } from "@/parts/notify";
 import { shareTexts } from "@/texts/share";
 
 export type ShareLink = Schemas["ShareLink"];
-const MOST_LINKS = 100;
+const MAX_LINKS = 100;
 
 export const shareLinksQuery = (jobId: string) =>
   queryOptions({
@@ -15,7 +15,7 @@ export const shareLinksQuery = (jobId: string) =>
       (
         await data(
           api.GET("/api/ai-jobs/{job_id}/shares", {
-            params: { path: { job_id: jobId }, query: { limit: MOST_LINKS } },
+            params: { path: { job_id: jobId }, query: { limit: MAX_LINKS } },
             signal,
           }),
         )

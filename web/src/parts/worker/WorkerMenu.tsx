@@ -5,7 +5,7 @@ import type { Worker } from "./state";
 import { useWorkerAction } from "./useWorkerActions";
 import type { Question } from "./WorkerQuestion";
 
-export function WorkerMenu({ worker, onAsk }: { worker: Worker; onAsk: (question: Question) => void }) {
+export function WorkerMenu({ worker, onQuestion }: { worker: Worker; onQuestion: (question: Question) => void }) {
   const change = useWorkerAction();
   const id = worker.worker_id;
   return (
@@ -37,12 +37,12 @@ export function WorkerMenu({ worker, onAsk }: { worker: Worker; onAsk: (question
       {!worker.revoked_at && (
         <>
           {worker.is_registered && (
-            <MenuItem icon={<KeyRound size={16} />} onSelect={() => onAsk({ worker, action: "rotate-token" })}>
+            <MenuItem icon={<KeyRound size={16} />} onSelect={() => onQuestion({ worker, action: "rotate-token" })}>
               {workersTexts.rotate}
             </MenuItem>
           )}
           <MenuLine />
-          <MenuItem danger icon={<CircleSlash size={16} />} onSelect={() => onAsk({ worker, action: "revoke" })}>
+          <MenuItem danger icon={<CircleSlash size={16} />} onSelect={() => onQuestion({ worker, action: "revoke" })}>
             {workersTexts.revoke}
           </MenuItem>
         </>

@@ -105,7 +105,7 @@ function Changes({ title, changes }: { title?: string; changes: readonly ValueCh
   );
 }
 
-const LONGEST = 400;
+const MAX_LENGTH = 400;
 
 function Value({ value, className }: { value: unknown; className: string }) {
   if (value === undefined || value === null || value === "")
@@ -113,7 +113,7 @@ function Value({ value, className }: { value: unknown; className: string }) {
   const text = shownValue(value);
   return (
     <code className={`whitespace-pre-wrap ${className}`}>
-      {text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text}
+      {text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text}
     </code>
   );
 }

@@ -3,10 +3,10 @@ import type { Graph } from "@/parts/graph/graph";
 import { layoutGraph } from "@/parts/graph/layout";
 
 const AROUND = 150;
-const LEAST = 240;
-const MOST = 460;
+const MIN_HEIGHT = 240;
+const MAX_HEIGHT = 460;
 
 /** Height of the canvas; small graphs get less. */
 export function graphHeight(graph: Graph): number {
-  return Math.min(MOST, Math.max(LEAST, layoutGraph(graph).height + AROUND));
+  return Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, layoutGraph(graph).height + AROUND));
 }

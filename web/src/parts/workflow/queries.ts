@@ -13,7 +13,7 @@ export type WorkflowDetail = Schemas["WorkflowDetail"];
 export type WorkflowProposal = Schemas["WorkflowProposal"];
 
 const PER_PAGE = 200;
-const MOST_PAGES = 5;
+const MAX_PAGES = 5;
 
 /** The body of a call with `parseAs: "text"`, with numbers as they were written. */
 export async function exactly<Value>(call: Promise<{ data?: unknown }>): Promise<Value> {
@@ -67,7 +67,7 @@ async function everyPage<Item>(
 ): Promise<Item[]> {
   const found: Item[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const { items, next_cursor } = await get(cursor);
     found.push(...items);
     if (!next_cursor) break;

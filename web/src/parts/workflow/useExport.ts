@@ -5,7 +5,7 @@ import type { ApiGraph } from "./draft";
 import { parseExact } from "./exact";
 import { propose, type WorkflowProposal } from "./queries";
 
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 /** The file itself is invalid. */
 export class NoExport extends Error {}
@@ -23,7 +23,7 @@ export function useExport() {
 }
 
 async function graphIn(file: File): Promise<ApiGraph> {
-  if (file.size > MOST_BYTES) throw new NoExport(workflowsTexts.tooLarge(file.name));
+  if (file.size > MAX_BYTES) throw new NoExport(workflowsTexts.tooLarge(file.name));
   let read: unknown;
   try {
     read = parseExact(decoded(await file.arrayBuffer()));

@@ -5,7 +5,7 @@ import type { Schemas } from "@/api/types";
 import type { PlainValue } from "@/parts/form/values";
 import type { Draft } from "./draft";
 
-interface Wish {
+interface TestRequest {
   values: Record<string, PlainValue>;
   fileId: string | undefined;
   overrides: Record<string, unknown>;
@@ -17,7 +17,7 @@ interface Wish {
 export function useTestRun(slug: string, onJob: (id: string) => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ values, fileId, overrides, draft, stage }: Wish) => {
+    mutationFn: ({ values, fileId, overrides, draft, stage }: TestRequest) => {
       const changed = draft && {
         graph: draft.graph,
         properties: draft.properties,

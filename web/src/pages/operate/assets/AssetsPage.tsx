@@ -18,7 +18,7 @@ export function AssetsPage() {
   const query = useInfiniteQuery(assetsQuery);
   const { mayOperate: mayChange } = useRole();
   const upload = useUploadAsset();
-  const [asked, setAsked] = useState<Asset | null>(null);
+  const [confirming, setConfirming] = useState<Asset | null>(null);
   const input = useRef<HTMLInputElement>(null);
   const take = (file: File) => !upload.isPending && upload.mutate(file);
   const isOver = useDropAndPaste(mayChange, take);
@@ -71,7 +71,7 @@ export function AssetsPage() {
         />
       ) : (
         <div className="grid gap-4">
-          <AssetList assets={assets} onDelete={mayChange ? setAsked : null} />
+          <AssetList assets={assets} onDelete={mayChange ? setConfirming : null} />
           {query.hasNextPage && (
             <Button
               className="justify-self-center"
@@ -83,7 +83,7 @@ export function AssetsPage() {
           )}
         </div>
       )}
-      {asked && <DeleteAssetDialog asset={asked} onClose={() => setAsked(null)} />}
+      {confirming && <DeleteAssetDialog asset={confirming} onClose={() => setConfirming(null)} />}
     </div>
   );
 }

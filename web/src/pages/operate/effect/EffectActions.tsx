@@ -15,12 +15,12 @@ interface Props {
 }
 
 export function EffectActions({ effect, mayChange, isDirty }: Props) {
-  const [asked, setAsked] = useState<"publish" | "unpublish" | "delete" | null>(null);
+  const [dialog, setDialog] = useState<"publish" | "unpublish" | "delete" | null>(null);
   const navigate = useNavigate();
-  const close = () => setAsked(null);
+  const close = () => setDialog(null);
   const unpublish = useChangeEffect(effect, (changed) => texts.unpublished(changed.name), close);
   const remove = useDeleteEffect(effect, () => void navigate({ to: "/operate/effects" }));
-  const problem = asked === "unpublish" ? unpublish.error : asked === "delete" ? remove.error : null;
+  const problem = dialog === "unpublish" ? unpublish.error : dialog === "delete" ? remove.error : null;
   return (
     <>
       {effect.is_published && (
@@ -37,7 +37,7 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
           icon={<Send size={16} />}
           disabled={isDirty}
           title={isDirty ? texts.saveFirst : undefined}
-          onClick={() => setAsked("publish")}
+          onClick={() => setDialog("publish")}
         >
           {texts.publish}
         </Button>
@@ -45,36 +45,36 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
       {mayChange && (
         <Menu trigger={<Button size="icon" aria-label={texts.actions} icon={<Ellipsis size={18} />} />}>
           {effect.is_published && (
-            <MenuItem icon={<EyeOff size={16} />} onSelect={() => setAsked("unpublish")}>
+            <MenuItem icon={<EyeOff size={16} />} onSelect={() => setDialog("unpublish")}>
               {texts.unpublish}
             </MenuItem>
           )}
           {effect.is_published && <MenuLine />}
-          <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setAsked("delete")}>
+          <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setDialog("delete")}>
             {texts.delete}
           </MenuItem>
         </Menu>
       )}
-      {asked === "publish" && <PublishDialog effect={effect} onClose={close} />}
+      {dialog === "publish" && <PublishDialog effect={effect} onClose={close} />}
       <Dialog
-        open={asked === "unpublish" || asked === "delete"}
+        open={dialog === "unpublish" || dialog === "delete"}
         onOpenChange={(open) => {
           if (open) return;
           unpublish.reset();
           remove.reset();
           close();
         }}
-        title={asked === "delete" ? texts.deleteTitle(effect.name) : texts.unpublishTitle(effect.name)}
-        text={asked === "delete" ? (effect.has_jobs ? texts.deleteHasJobs : texts.deleteText) : texts.unpublishText}
+        title={dialog === "delete" ? texts.deleteTitle(effect.name) : texts.unpublishTitle(effect.name)}
+        text={dialog === "delete" ? (effect.has_jobs ? texts.deleteHasJobs : texts.deleteText) : texts.unpublishText}
         actions={
           <>
             <Button onClick={close}>{texts.keep}</Button>
-            {asked === "delete" && !effect.has_jobs && (
+            {dialog === "delete" && !effect.has_jobs && (
               <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
                 {texts.deleteIt}
               </Button>
             )}
-            {asked === "unpublish" && (
+            {dialog === "unpublish" && (
               <Button
                 look="danger"
                 busy={unpublish.isPending}

@@ -13,7 +13,7 @@ export function SaveEffectBar({ editing: { save, send, discard, reload } }: { ed
     >
       {save.error !== null && (
         <p role="alert" className="text-s text-bad [overflow-wrap:anywhere]">
-          {isOutdated ? texts.changedMeanwhile : explain(save.error)}
+          {isOutdated ? texts.changedByOther : explain(save.error)}
         </p>
       )}
       <div className="flex flex-wrap items-center justify-between gap-3">

@@ -11,7 +11,7 @@ export type EffectChange = Partial<Omit<Schemas["UpdateEffect"], "version">>;
 /** Changes the version of an effect that the page has read. The server refuses if another operator changed it since. */
 export function useChangeEffect(
   effect: EffectRecord,
-  said: (changed: EffectRecord) => string,
+  messageOf: (changed: EffectRecord) => string,
   onDone: () => void = () => undefined,
 ) {
   const client = useQueryClient();
@@ -33,7 +33,7 @@ export function useChangeEffect(
       ])
         void client.invalidateQueries({ queryKey });
       onDone();
-      void notifyDone(said(changed));
+      void notifyDone(messageOf(changed));
       for (const warning of changed.warnings ?? []) void notifyError(new Error(warning));
     },
   });

@@ -32,9 +32,9 @@ export function useEffectDraft(effect: EffectRecord) {
   );
   useEffect(() => {
     if (!isDirty) return;
-    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener("beforeunload", ask);
-    return () => window.removeEventListener("beforeunload", ask);
+    const confirmLeave = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener("beforeunload", confirmLeave);
+    return () => window.removeEventListener("beforeunload", confirmLeave);
   }, [isDirty]);
   return {
     effect,

@@ -86,8 +86,8 @@ function useCreateEffect() {
   const client = useQueryClient();
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: (wish: { name: string; slug: string; workflow: string; overrides: Record<string, never> }) =>
-      data(api.POST("/api/admin/effects", { body: wish as Schemas["CreateEffect"] })),
+    mutationFn: (body: { name: string; slug: string; workflow: string; overrides: Record<string, never> }) =>
+      data(api.POST("/api/admin/effects", { body: body as Schemas["CreateEffect"] })),
     onSuccess: async (made) => {
       void client.invalidateQueries({ queryKey: keys.allEffectRecords });
       void notifyDone(texts.created(made.name));

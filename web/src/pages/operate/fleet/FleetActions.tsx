@@ -11,11 +11,11 @@ import { fleetTokensQuery } from "./queries";
 import { useDeleteFleet } from "./useFleetActions";
 
 export function FleetActions({ fleet }: { fleet: Schemas["Fleet"] }) {
-  const [asked, setAsked] = useState<"edit" | "delete" | null>(null);
-  const close = () => setAsked(null);
+  const [dialog, setDialog] = useState<"edit" | "delete" | null>(null);
+  const close = () => setDialog(null);
   return (
     <>
-      <Button icon={<Pencil size={16} />} onClick={() => setAsked("edit")}>
+      <Button icon={<Pencil size={16} />} onClick={() => setDialog("edit")}>
         {texts.edit}
       </Button>
       <Menu
@@ -23,12 +23,12 @@ export function FleetActions({ fleet }: { fleet: Schemas["Fleet"] }) {
           <Button look="quiet" size="icon" aria-label={texts.actionsOf(fleet.name)} icon={<Ellipsis size={18} />} />
         }
       >
-        <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setAsked("delete")}>
+        <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setDialog("delete")}>
           {texts.delete}
         </MenuItem>
       </Menu>
-      {asked === "edit" && <EditFleetDialog fleet={fleet} onClose={close} />}
-      {asked === "delete" && <DeleteFleetDialog fleet={fleet} onClose={close} />}
+      {dialog === "edit" && <EditFleetDialog fleet={fleet} onClose={close} />}
+      {dialog === "delete" && <DeleteFleetDialog fleet={fleet} onClose={close} />}
     </>
   );
 }

@@ -11,17 +11,17 @@ const texts = fleetTexts.scaling;
 
 /** Whether an autoscaler starts workers for the fleet, the reason for the wanted number, and the rules. */
 export function ScalingSection({ fleet, mayChange }: { fleet: Schemas["Fleet"]; mayChange: boolean }) {
-  const [asked, setAsked] = useState<"rules" | "stop" | null>(null);
-  const close = () => setAsked(null);
+  const [dialog, setDialog] = useState<"rules" | "stop" | null>(null);
+  const close = () => setDialog(null);
   const stop = useStopScaling(fleet.id, close);
   const scaling = fleet.scaling;
   const actions = mayChange && (
     <>
-      <Button size="s" onClick={() => setAsked("rules")}>
+      <Button size="s" onClick={() => setDialog("rules")}>
         {scaling ? texts.change : texts.setUp}
       </Button>
       {scaling && (
-        <Button size="s" look="danger" onClick={() => setAsked("stop")}>
+        <Button size="s" look="danger" onClick={() => setDialog("stop")}>
           {texts.stop}
         </Button>
       )}
@@ -41,8 +41,8 @@ export function ScalingSection({ fleet, mayChange }: { fleet: Schemas["Fleet"]; 
       ) : (
         <p className="text-muted">{texts.none}</p>
       )}
-      {asked === "rules" && <ScalingDialog fleet={fleet} onClose={close} />}
-      {asked === "stop" && (
+      {dialog === "rules" && <ScalingDialog fleet={fleet} onClose={close} />}
+      {dialog === "stop" && (
         <ConfirmDialog
           danger
           title={texts.stopTitle(fleet.name)}

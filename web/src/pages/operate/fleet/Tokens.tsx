@@ -16,11 +16,11 @@ const texts = fleetTexts.tokens;
 export function Tokens({ fleetId, mayChange }: { fleetId: number; mayChange: boolean }) {
   const { data } = useQuery(fleetTokensQuery(fleetId));
   const [isNew, setNew] = useState(false);
-  const [asked, setAsked] = useState<Token | null>(null);
+  const [confirming, setConfirming] = useState<Token | null>(null);
   const rotate = useRotateToken(fleetId);
-  const revoke = useRevokeToken(fleetId, () => setAsked(null));
+  const revoke = useRevokeToken(fleetId, () => setConfirming(null));
   const tokens = data?.items ?? [];
-  const columns = mayChange ? [...COLUMNS, actionsColumn((token) => rotate.mutate(token.id), setAsked)] : COLUMNS;
+  const columns = mayChange ? [...COLUMNS, actionsColumn((token) => rotate.mutate(token.id), setConfirming)] : COLUMNS;
   return (
     <Section hasTable title={texts.title}>
       {mayChange && (
@@ -36,14 +36,14 @@ export function Tokens({ fleetId, mayChange }: { fleetId: number; mayChange: boo
       {isNew && <NewTokenDialog fleetId={fleetId} onClose={() => setNew(false)} />}
       {rotate.data && <ShownToken token={rotate.data.token} onClose={() => rotate.reset()} />}
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
-        title={texts.revokeTitle(asked?.name ?? "")}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
+        title={texts.revokeTitle(confirming?.name ?? "")}
         text={texts.revokeText}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{texts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+            <Button onClick={() => setConfirming(null)}>{texts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
               {texts.revoke}
             </Button>
           </>

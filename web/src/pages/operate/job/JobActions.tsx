@@ -11,26 +11,26 @@ import { useOperatorAction } from "./useOperatorActions";
 /** Replay for a failed or expired job, cancellation for an active one. Viewers see neither. */
 export function JobActions({ job }: { job: AdminJob }) {
   const { data: me } = useQuery(meQuery);
-  const [asked, setAsked] = useState<"retry" | "cancel" | null>(null);
-  const close = () => setAsked(null);
+  const [dialog, setDialog] = useState<"retry" | "cancel" | null>(null);
+  const close = () => setDialog(null);
   const retry = useOperatorAction(job.id, "retry", close);
   const cancel = useOperatorAction(job.id, "cancel", close);
   if (me?.role !== "operator") return null;
-  const isReplay = asked === "retry";
+  const isReplay = dialog === "retry";
   return (
     <>
       {(job.status === "failed" || job.status === "expired") && (
-        <Button look="go" icon={<RotateCcw size={16} />} onClick={() => setAsked("retry")}>
+        <Button look="go" icon={<RotateCcw size={16} />} onClick={() => setDialog("retry")}>
           {texts.replay}
         </Button>
       )}
       {isActive(job.status) && (
-        <Button look="danger" onClick={() => setAsked("cancel")}>
+        <Button look="danger" onClick={() => setDialog("cancel")}>
           {texts.cancel}
         </Button>
       )}
       <Dialog
-        open={asked !== null}
+        open={dialog !== null}
         onOpenChange={(open) => !open && close()}
         title={isReplay ? texts.replayTitle : texts.cancelTitle}
         text={

@@ -1,10 +1,10 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { LockKeyhole } from "lucide-react";
-import { AnswerView } from "@/parts/AnswerView";
-import { answerOf } from "@/parts/job/answers";
 import type { AdminJob } from "@/parts/job/queries";
+import { readableResult } from "@/parts/job/results";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
+import { ResultView } from "@/parts/ResultView";
 import { useRole } from "@/parts/useRole";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
@@ -17,7 +17,7 @@ export function JobFiles({ job }: { job: AdminJob }) {
   const navigate = useNavigate({ from: "/operate/jobs/$id" });
   const outputs = useSteadyUrls(job.outputs ?? []);
   const inputs = useSteadyUrls(job.inputs ?? []);
-  const answer = answerOf(job.result);
+  const result = readableResult(job.result);
   if (!me) return null;
   if (!mayOperate) {
     return (
@@ -30,7 +30,7 @@ export function JobFiles({ job }: { job: AdminJob }) {
     );
   }
   const files = [...outputs, ...inputs];
-  if (files.length === 0 && !answer) return null;
+  if (files.length === 0 && !result) return null;
   const chosen = files.find((file) => file.file_id === wanted) ?? files[0];
   const media = chosen && mediaOf(chosen);
   const choose = (id: string) =>
@@ -55,10 +55,10 @@ export function JobFiles({ job }: { job: AdminJob }) {
           </div>
         </div>
       )}
-      {answer && (
+      {result && (
         <div className={chosen ? "mt-5" : undefined}>
           <h3 className="mb-2 text-s text-muted">{texts.result}</h3>
-          <AnswerView answer={answer} />
+          <ResultView result={result} />
         </div>
       )}
     </section>

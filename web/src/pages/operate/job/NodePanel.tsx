@@ -5,7 +5,7 @@ import { operatorJobTexts as texts } from "@/texts/operator-job";
 import type { NodeTimes } from "./node-marks";
 import { spentTime } from "./waterfall";
 
-const LONGEST_VALUE = 2_000;
+const MAX_VALUE_LENGTH = 2_000;
 
 export function NodePanel({
   node,
@@ -62,5 +62,5 @@ function ranOf(times: NodeTimes | undefined): string {
 
 function shown(value: unknown): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
+  return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }

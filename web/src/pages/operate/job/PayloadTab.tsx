@@ -5,7 +5,7 @@ import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
 // A browser lays out a text of this length at once. A text of megabytes takes seconds.
-const MOST_CHARACTERS = 200_000;
+const MAX_CHARACTERS = 200_000;
 
 /** The payload of the worker, as the API shows it to this role. */
 export function PayloadTab({ payload }: { payload: AdminJob["payload"] }) {
@@ -16,7 +16,7 @@ export function PayloadTab({ payload }: { payload: AdminJob["payload"] }) {
     <div className="grid gap-3">
       <div className="flex items-center justify-between gap-4">
         <p className="text-s text-muted">
-          {text.length > MOST_CHARACTERS && texts.payloadCut(`${Math.round(text.length / 1000)} kB`)}
+          {text.length > MAX_CHARACTERS && texts.payloadCut(`${Math.round(text.length / 1000)} kB`)}
         </p>
         <CopyButton text={text} label={texts.copyPayload} word={texts.copyPayload} />
       </div>
@@ -26,7 +26,7 @@ export function PayloadTab({ payload }: { payload: AdminJob["payload"] }) {
         role="region"
         className="panel max-h-[70vh] overflow-auto p-4 font-mono text-xs"
       >
-        {text.slice(0, MOST_CHARACTERS)}
+        {text.slice(0, MAX_CHARACTERS)}
       </pre>
     </div>
   );

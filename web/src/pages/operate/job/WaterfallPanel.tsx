@@ -3,7 +3,7 @@ import { Button, Select } from "@/design";
 import type { Graph } from "@/parts/graph/graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { WaterfallTable } from "./WaterfallTable";
-import { attemptsOf, MOST_NODES, nodesIn, rangeOf, rowsOf, shortDuration, ticksOf, type Waterfall } from "./waterfall";
+import { attemptsOf, MAX_NODES, nodesIn, rangeOf, rowsOf, shortDuration, ticksOf, type Waterfall } from "./waterfall";
 
 const WHOLE = "whole";
 
@@ -53,7 +53,7 @@ export function WaterfallPanel({ waterfall, graph }: { waterfall: Waterfall; gra
       </div>
       <WaterfallTable rows={rows} ticks={ticksOf(range)} start={range.start} />
       <div className="num mt-3 flex flex-wrap items-center gap-3 text-s text-muted">
-        {nodes > MOST_NODES && (
+        {nodes > MAX_NODES && (
           <Button
             size="s"
             onClick={() =>

@@ -4,13 +4,13 @@ import type { Schemas } from "@/api/types";
 export type OperatorEvent = Schemas["OperatorEvent"];
 
 /** A job with very many retries has more requests than a command line can hold. */
-export const MOST_REQUESTS = 20;
+export const MAX_REQUESTS = 20;
 // Log lines can be older than the first event if the clocks of database and control plane differ.
 const EARLIER_MS = 60_000;
 
 /** The newest requests that changed the job, oldest first, each once. */
 export function requestsOf(events: readonly OperatorEvent[]): string[] {
-  return [...new Set(events.flatMap((event) => event.request_id ?? []))].slice(-MOST_REQUESTS);
+  return [...new Set(events.flatMap((event) => event.request_id ?? []))].slice(-MAX_REQUESTS);
 }
 
 /** Ids consist of letters, digits, `.`, `_` and `-`, so they need no quotes. */

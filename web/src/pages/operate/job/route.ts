@@ -17,8 +17,8 @@ export interface OperatorJobSearch {
   file?: string;
 }
 
-const LONGEST_NODE = 100;
-const LONGEST_FILE = 36;
+const MAX_NODE_LENGTH = 100;
+const MAX_FILE_LENGTH = 36;
 
 export const operatorJobRoute = createRoute({
   getParentRoute: () => operatorRoute,
@@ -29,10 +29,10 @@ export const operatorJobRoute = createRoute({
     // The router reads an id of digits as a number.
     node:
       typeof search.node === "string" || typeof search.node === "number"
-        ? String(search.node).slice(0, LONGEST_NODE)
+        ? String(search.node).slice(0, MAX_NODE_LENGTH)
         : undefined,
     all: search.all === true ? true : undefined,
-    file: typeof search.file === "string" ? search.file.slice(0, LONGEST_FILE) : undefined,
+    file: typeof search.file === "string" ? search.file.slice(0, MAX_FILE_LENGTH) : undefined,
   }),
   component: lazyRouteComponent(() => import("./OperatorJobPage"), "OperatorJobPage"),
 });

@@ -34,12 +34,12 @@ export interface Tick {
 }
 
 /** The page shows more nodes than this only on request. */
-export const MOST_NODES = 12;
+export const MAX_NODES = 12;
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 144e5,
   288e5, 864e5, 1728e5, 6048e5, 2592e6,
 ];
-const MOST_TICKS = 6;
+const MAX_TICKS = 6;
 const ENDS: Readonly<Record<string, Tone>> = {
   completed: "ok",
   failed: "bad",
@@ -104,7 +104,7 @@ function longestNodes(spans: readonly Span[]): Set<string> {
       .filter((span) => {
         const count = (counts.get(span.parent_id ?? "") ?? 0) + 1;
         counts.set(span.parent_id ?? "", count);
-        return count <= MOST_NODES;
+        return count <= MAX_NODES;
       })
       .map((span) => span.id),
   );
@@ -113,7 +113,7 @@ function longestNodes(spans: readonly Span[]): Set<string> {
 /** Marks at round times since the start of the range. */
 export function ticksOf(range: Range): Tick[] {
   const total = range.end - range.start;
-  const step = STEPS.find((each) => total / each <= MOST_TICKS) ?? total;
+  const step = STEPS.find((each) => total / each <= MAX_TICKS) ?? total;
   return Array.from({ length: Math.floor(total / step) + 1 }, (_, index) => ({
     left: percent(index * step, range),
     milliseconds: index * step,

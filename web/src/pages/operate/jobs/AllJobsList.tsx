@@ -25,7 +25,7 @@ interface Props {
 }
 // Fetch the next page when this many rows are left.
 const AHEAD = 30;
-const MOST_VISIBLE = 60;
+const MAX_VISIBLE = 60;
 const numbers = new Intl.NumberFormat("en");
 
 /** Renders only the visible rows, however long the list is. */
@@ -56,7 +56,7 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
       void fetchNextPage();
   }, [last, jobs.length, hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   const seen = rows
-    .slice(0, MOST_VISIBLE)
+    .slice(0, MAX_VISIBLE)
     .map((row) => jobs[row.index]?.id ?? "")
     .join(" ");
   useEffect(() => {

@@ -18,13 +18,13 @@ const ICONS = { retry: RotateCcw, cancel: CircleSlash, set_priority: ArrowUpDown
 /** Actions for the selected jobs, or for all jobs of the filter. An action that fits none is hidden. */
 export function BulkBar({ search, selection }: { search: AllJobsSearch; selection: Selection<OperatedJob> }) {
   const [isAll, setAll] = useState(false);
-  const [asked, setAsked] = useState<ActionKind | null>(null);
+  const [confirming, setConfirming] = useState<ActionKind | null>(null);
   const isOpen = selection.jobs.length > 0;
   const totals = useQuery(matchingQuery(search, isOpen)).data;
   if (!isOpen) return null;
   const clear = () => {
     setAll(false);
-    setAsked(null);
+    setConfirming(null);
     selection.clear();
   };
   const scopes = KINDS.map((kind) => ({
@@ -33,7 +33,7 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
   })).filter(({ scope }) => scope.jobs > 0);
   const chosen = isAll && totals ? totals.jobs : selection.jobs.length;
   const shown = numbers.format(chosen) + (isAll && totals?.is_partial ? "+" : "");
-  const question = scopes.find(({ kind }) => kind === asked);
+  const question = scopes.find(({ kind }) => kind === confirming);
   const hasMore = totals !== undefined && (totals.jobs > selection.jobs.length || totals.is_partial);
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
@@ -53,7 +53,7 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
         {scopes.map(({ kind }) => {
           const Icon = ICONS[kind];
           return (
-            <Button key={kind} look="quiet" onClick={() => setAsked(kind)} icon={<Icon size={16} aria-hidden />}>
+            <Button key={kind} look="quiet" onClick={() => setConfirming(kind)} icon={<Icon size={16} aria-hidden />}>
               {allJobsTexts.actions[kind]}
             </Button>
           );
@@ -73,7 +73,7 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
           scope={question.scope}
           hasRest={question.scope.jobs < chosen}
           filter={() => (isAll ? toFilter(search) : { job_id: selection.jobs.map((job) => job.id) })}
-          onClose={() => setAsked(null)}
+          onClose={() => setConfirming(null)}
           onStarted={clear}
         />
       )}

@@ -18,7 +18,7 @@ interface Props {
 
 /** "Last hour" becomes the start time of this hour, so a link to the page keeps showing these jobs. */
 export function TimeRange({ search, unset, onChange, className }: Props) {
-  const [isAsking, setAsking] = useState(false);
+  const [isChoosing, setChoosing] = useState(false);
   const words = rangeWords(search.from, search.until);
   const choices: Choice<Value>[] = [
     { value: "unset", label: unset },
@@ -27,7 +27,7 @@ export function TimeRange({ search, unset, onChange, className }: Props) {
     ...(words ? [{ value: "range" as const, label: words }] : []),
   ];
   const choose = (value: Value) => {
-    if (value === "custom") setAsking(true);
+    if (value === "custom") setChoosing(true);
     else if (value === "unset") onChange({ from: undefined, until: undefined });
     else if (value !== "range") onChange({ from: startOf(value, new Date()), until: undefined });
   };
@@ -40,7 +40,7 @@ export function TimeRange({ search, unset, onChange, className }: Props) {
         choices={choices}
         onChange={choose}
       />
-      {isAsking && <RangeDialog {...search} onApply={onChange} onClose={() => setAsking(false)} />}
+      {isChoosing && <RangeDialog {...search} onApply={onChange} onClose={() => setChoosing(false)} />}
     </>
   );
 }

@@ -12,9 +12,9 @@ const TONES: Record<Provider["state"], Tone> = { closed: "ok", open: "bad", half
 
 /** Whether jobs are sent to the provider, and the evidence. */
 export function ProviderCard({ provider }: { provider: Provider }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const { mayOperate } = useRole();
-  const reset = useReset(provider.name, () => setAsked(false));
+  const reset = useReset(provider.name, () => setConfirming(false));
   const isClosed = provider.state === "closed";
   return (
     <section aria-label={provider.name} className="panel grid h-full content-start gap-4 p-5">
@@ -55,18 +55,22 @@ export function ProviderCard({ provider }: { provider: Provider }) {
       </dl>
       {provider.open_for && <p className="text-s text-muted">{texts.onlyTenant}.</p>}
       {mayOperate && !isClosed && (
-        <Button className="justify-self-start" aria-label={texts.resetOf(provider.name)} onClick={() => setAsked(true)}>
+        <Button
+          className="justify-self-start"
+          aria-label={texts.resetOf(provider.name)}
+          onClick={() => setConfirming(true)}
+        >
           {texts.reset}
         </Button>
       )}
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={texts.resetTitle(provider.name)}
         text={texts.resetText}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{texts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
             <Button look="go" busy={reset.isPending} onClick={() => reset.mutate()}>
               {texts.reset}
             </Button>

@@ -15,9 +15,9 @@ import { tenantsTexts, tenantTexts as texts } from "@/texts/tenants";
 type Tenant = Schemas["Tenant"];
 
 export function TenantHead({ tenant }: { tenant: Tenant }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const { mayOperate, me } = useRole();
-  const change = useSwitch(tenant, () => setAsked(false));
+  const change = useSwitch(tenant, () => setConfirming(false));
   const isDisabled = Boolean(tenant.disabled_at);
   return (
     <>
@@ -53,7 +53,7 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
                     {texts.enable}
                   </Button>
                 ) : (
-                  <Button look="danger" onClick={() => setAsked(true)}>
+                  <Button look="danger" onClick={() => setConfirming(true)}>
                     {texts.disable}
                   </Button>
                 ))}
@@ -62,13 +62,13 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
         }
       />
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={texts.disableTitle(tenant.name)}
         text={texts.disableText}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{texts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
             <Button look="danger" busy={change.isPending} onClick={() => change.mutate("disable")}>
               {texts.disable}
             </Button>

@@ -4,8 +4,8 @@ import { shareTexts as texts } from "@/texts/tenants";
 
 export type ShareDraft = Partial<Record<"weight" | "max_running" | "max_running_per_user", string>>;
 
-const HEAVIEST = 1000;
-const LIGHTEST = 0.01;
+const MAX_WEIGHT = 1000;
+const MIN_WEIGHT = 0.01;
 
 export function changesOf(
   share: Schemas["TenantShare"],
@@ -18,7 +18,9 @@ export function changesOf(
     const value = text === "" ? null : Number(text.replace(",", "."));
     const isWrong =
       value !== null &&
-      (name === "weight" ? !(value >= LIGHTEST && value <= HEAVIEST) : !(Number.isSafeInteger(value) && value >= 0));
+      (name === "weight"
+        ? !(value >= MIN_WEIGHT && value <= MAX_WEIGHT)
+        : !(Number.isSafeInteger(value) && value >= 0));
     if (isWrong) problems[name] = name === "weight" ? texts.positive : texts.wholeNumber;
     else if (value !== (share[name] ?? null)) changes[name] = value;
   }

@@ -74,12 +74,12 @@ export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose
 
 function useCredit(user: Schemas["User"], onDone: () => void) {
   const client = useQueryClient();
-  const wish = useRef(new IdempotencyKey());
+  const idempotencyKey = useRef(new IdempotencyKey());
   return useMutation({
     mutationFn: (body: { amount: number; reason: string }) =>
       data(
         api.POST("/api/admin/users/{user_id}/credits", {
-          params: { path: { user_id: user.id }, header: { "idempotency-key": wish.current.of(body) } },
+          params: { path: { user_id: user.id }, header: { "idempotency-key": idempotencyKey.current.of(body) } },
           body,
         }),
       ),
@@ -90,6 +90,6 @@ function useCredit(user: Schemas["User"], onDone: () => void) {
       await client.invalidateQueries({ queryKey: keys.wallet });
     },
     // The dialog closes after a success and its key with it, so a later click cannot send it again.
-    onError: (error) => wish.current.settle(error),
+    onError: (error) => idempotencyKey.current.settle(error),
   });
 }

@@ -63,7 +63,7 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
                 </Link>
               </Button>
             )}
-            {mayChange && <UserMenu user={user} onAsk={setQuestion} />}
+            {mayChange && <UserMenu user={user} onQuestion={setQuestion} />}
           </>
         }
       />

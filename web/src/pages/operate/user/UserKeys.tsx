@@ -50,17 +50,17 @@ const COLUMNS: readonly Column<Key>[] = [
 ];
 
 export function UserKeys({ id }: { id: string }) {
-  const [asked, setAsked] = useState<Key | null>(null);
+  const [confirming, setConfirming] = useState<Key | null>(null);
   const { mayManageUsers } = useRole();
   const query = useInfiniteQuery(userKeysQuery(id));
-  const revoke = useRevoke(id, () => setAsked(null));
+  const revoke = useRevoke(id, () => setConfirming(null));
   const menu: Column<Key> = {
     name: keyTexts.revoke,
     head: <span className="sr-only">{keyTexts.revoke}</span>,
     right: true,
     cell: (key) =>
       !key.revoked_at && (
-        <Button size="s" look="danger" aria-label={keyTexts.revokeOf(key.name)} onClick={() => setAsked(key)}>
+        <Button size="s" look="danger" aria-label={keyTexts.revokeOf(key.name)} onClick={() => setConfirming(key)}>
           {keyTexts.revoke}
         </Button>
       ),
@@ -75,14 +75,14 @@ export function UserKeys({ id }: { id: string }) {
         empty={<Empty icon={<KeyRound size={20} />} title={texts.none} text={texts.noneText} />}
       />
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
-        title={keyTexts.revokeTitle(asked?.name ?? "")}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
+        title={keyTexts.revokeTitle(confirming?.name ?? "")}
         text={keyTexts.revokeText}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{texts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+            <Button onClick={() => setConfirming(null)}>{texts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
               {keyTexts.revoke}
             </Button>
           </>

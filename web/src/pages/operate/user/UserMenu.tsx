@@ -5,16 +5,22 @@ import { userTexts as texts } from "@/texts/users";
 import type { UserQuestion } from "./UserHead";
 import { useSwitchUser } from "./useSwitchUser";
 
-export function UserMenu({ user, onAsk }: { user: Schemas["User"]; onAsk: (question: UserQuestion) => void }) {
+export function UserMenu({
+  user,
+  onQuestion,
+}: {
+  user: Schemas["User"];
+  onQuestion: (question: UserQuestion) => void;
+}) {
   const change = useSwitchUser(user);
   return (
     <Menu
       trigger={<Button size="icon" busy={change.isPending} aria-label={texts.actions} icon={<Ellipsis size={18} />} />}
     >
-      <MenuItem icon={<ShieldHalf size={16} />} onSelect={() => onAsk("role")}>
+      <MenuItem icon={<ShieldHalf size={16} />} onSelect={() => onQuestion("role")}>
         {texts.role}
       </MenuItem>
-      <MenuItem icon={<KeyRound size={16} />} onSelect={() => onAsk("reset")}>
+      <MenuItem icon={<KeyRound size={16} />} onSelect={() => onQuestion("reset")}>
         {texts.reset}
       </MenuItem>
       <MenuLine />
@@ -23,7 +29,7 @@ export function UserMenu({ user, onAsk }: { user: Schemas["User"]; onAsk: (quest
           {texts.enable}
         </MenuItem>
       ) : (
-        <MenuItem danger icon={<UserRoundX size={16} />} onSelect={() => onAsk("disable")}>
+        <MenuItem danger icon={<UserRoundX size={16} />} onSelect={() => onQuestion("disable")}>
           {texts.disable}
         </MenuItem>
       )}

@@ -11,11 +11,11 @@ import { userSessionsQuery } from "./queries";
 import { useEndSession, useEndSessions } from "./useEndSessions";
 
 export function UserSessions({ user }: { user: Schemas["User"] }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const { mayManageUsers } = useRole();
   const { data: sessions, error, refetch } = useQuery(userSessionsQuery(user.id));
   const end = useEndSession(user.id);
-  const endAll = useEndSessions(user.id, () => setAsked(false));
+  const endAll = useEndSessions(user.id, () => setConfirming(false));
   if (error && !sessions) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
   if (!sessions) return <Skeleton className="h-20" />;
   if (sessions.length === 0) {
@@ -56,18 +56,18 @@ export function UserSessions({ user }: { user: Schemas["User"] }) {
         ))}
       </ul>
       {mayManageUsers && (
-        <Button look="danger" className="justify-self-start" onClick={() => setAsked(true)}>
+        <Button look="danger" className="justify-self-start" onClick={() => setConfirming(true)}>
           {texts.endAll}
         </Button>
       )}
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={texts.endAllTitle(user.email)}
         text={texts.endAllText}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{texts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
             <Button look="danger" busy={endAll.isPending} onClick={() => endAll.mutate()}>
               {texts.endAll}
             </Button>

@@ -12,10 +12,10 @@ import { roleTexts, invitationTexts as texts } from "@/texts/users";
 import { INVITATION_TONES, invitationState } from "./invitations";
 
 export function InvitationList() {
-  const [asked, setAsked] = useState<Invitation | null>(null);
+  const [confirming, setConfirming] = useState<Invitation | null>(null);
   const { mayManageUsers } = useRole();
   const query = useInfiniteQuery(invitationsQuery);
-  const revoke = useRevoke(() => setAsked(null));
+  const revoke = useRevoke(() => setConfirming(null));
   const columns: readonly Column<Invitation>[] = [
     {
       name: texts.columns.email,
@@ -47,7 +47,7 @@ export function InvitationList() {
     cell: (each) =>
       !each.accepted_at &&
       !each.revoked_at && (
-        <Button size="s" look="danger" aria-label={texts.revokeOf(each.email)} onClick={() => setAsked(each)}>
+        <Button size="s" look="danger" aria-label={texts.revokeOf(each.email)} onClick={() => setConfirming(each)}>
           {texts.revoke}
         </Button>
       ),
@@ -62,14 +62,14 @@ export function InvitationList() {
         empty={<Empty icon={<MailPlus size={20} />} title={texts.none} text={texts.noneText} />}
       />
       <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
-        title={texts.revokeTitle(asked?.email ?? "")}
+        open={confirming !== null}
+        onOpenChange={(open) => !open && setConfirming(null)}
+        title={texts.revokeTitle(confirming?.email ?? "")}
         text={texts.revokeText}
         actions={
           <>
-            <Button onClick={() => setAsked(null)}>{texts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+            <Button onClick={() => setConfirming(null)}>{texts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
               {texts.revoke}
             </Button>
           </>

@@ -23,7 +23,7 @@ export function WorkerPage() {
   const { id } = useParams({ from: "/framed/operator/operate/workers/$id" });
   const { data: worker, error, refetch } = useQuery(workerQuery(id));
   const { data: me } = useQuery(meQuery);
-  const [asked, setAsked] = useState<Question | null>(null);
+  const [question, setQuestion] = useState<Question | null>(null);
   const navigate = useNavigate();
   useTitle(worker?.display_name || id);
   if (error && !worker) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
@@ -44,7 +44,7 @@ export function WorkerPage() {
             <Time at={worker.is_draining && worker.drained_since ? worker.drained_since : worker.last_seen_at} />
           </>
         }
-        actions={me?.role === "operator" ? <WorkerMenu worker={worker} onAsk={setAsked} /> : undefined}
+        actions={me?.role === "operator" ? <WorkerMenu worker={worker} onQuestion={setQuestion} /> : undefined}
       />
       <div className="grid gap-8">
         <HeldJobs workerId={id} leases={worker.leases} />
@@ -55,10 +55,10 @@ export function WorkerPage() {
         <SessionTable sessions={worker.sessions} />
         <WorkerEvents id={id} />
       </div>
-      {asked && (
+      {question && (
         <WorkerQuestion
-          question={asked}
-          onClose={() => setAsked(null)}
+          question={question}
+          onClose={() => setQuestion(null)}
           onRevoked={() => void navigate({ to: "/operate/workers" })}
         />
       )}

@@ -33,15 +33,15 @@ export function customNodesOf(capabilities: Capabilities): NodePackage[] {
 }
 
 const SHOWN_ELSEWHERE = new Set(["agent", "engines", "each_engine", "custom_nodes", "custom_node_versions"]);
-const MOST_FACTS = 50;
-const LONGEST_FACT = 300;
+const MAX_FACTS = 50;
+const MAX_FACT_LENGTH = 300;
 
 /** Other reported values, for example the GPU. */
 export function otherFactsOf(capabilities: Capabilities): { name: string; value: string }[] {
   return Object.entries(capabilities)
     .filter(([name]) => !SHOWN_ELSEWHERE.has(name))
     .sort(([one], [other]) => one.localeCompare(other))
-    .slice(0, MOST_FACTS)
+    .slice(0, MAX_FACTS)
     .map(([name, value]) => ({
       name: cut(name),
       value: cut(typeof value === "string" ? value : JSON.stringify(value)),
@@ -49,5 +49,5 @@ export function otherFactsOf(capabilities: Capabilities): { name: string; value:
 }
 
 function cut(text: string): string {
-  return text.length > LONGEST_FACT ? `${text.slice(0, LONGEST_FACT)}…` : text;
+  return text.length > MAX_FACT_LENGTH ? `${text.slice(0, MAX_FACT_LENGTH)}…` : text;
 }

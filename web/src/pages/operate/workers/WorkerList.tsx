@@ -15,7 +15,7 @@ const WIDEST = "max-xl:hidden";
 const SHOWN_WORKFLOWS = 2;
 
 export function WorkerList({ workers }: { workers: readonly Worker[] }) {
-  const [asked, setAsked] = useState<Question | null>(null);
+  const [confirming, setConfirming] = useState<Question | null>(null);
   const { data: me } = useQuery(meQuery);
   // A viewer sees all workers and changes none.
   const mayChange = me?.role === "operator";
@@ -24,10 +24,10 @@ export function WorkerList({ workers }: { workers: readonly Worker[] }) {
       <Table
         label={workersTexts.list}
         rows={workers}
-        columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS}
+        columns={mayChange ? [...COLUMNS, menuColumn(setConfirming)] : COLUMNS}
         rowKey={(worker) => worker.worker_id}
       />
-      {asked && <WorkerQuestion question={asked} onClose={() => setAsked(null)} />}
+      {confirming && <WorkerQuestion question={confirming} onClose={() => setConfirming(null)} />}
     </>
   );
 }
@@ -88,12 +88,12 @@ const COLUMNS: readonly Column<Worker>[] = [
   },
 ];
 
-function menuColumn(onAsk: (question: Question) => void): Column<Worker> {
+function menuColumn(onQuestion: (question: Question) => void): Column<Worker> {
   return {
     name: "menu",
     head: <span className="sr-only">{workersTexts.actionsOf("")}</span>,
     right: true,
-    cell: (worker) => <WorkerMenu worker={worker} onAsk={onAsk} />,
+    cell: (worker) => <WorkerMenu worker={worker} onQuestion={onQuestion} />,
   };
 }
 

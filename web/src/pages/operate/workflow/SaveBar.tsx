@@ -16,11 +16,11 @@ interface Props {
 
 /** The bar stays visible on the whole page while there are unsaved changes. */
 export function SaveBar({ workflow, editing, save }: Props) {
-  const [asked, setAsked] = useState<"save" | "discard" | null>(null);
+  const [dialog, setDialog] = useState<"save" | "discard" | null>(null);
   const client = useQueryClient();
   const effects = useQuery(effectRecordsQuery(workflow.slug));
   const published = effects.data?.filter((each) => each.is_published).length ?? 0;
-  const close = () => setAsked(null);
+  const close = () => setDialog(null);
   const isRefused = hasStatus(save.error, 409);
   const goOn = async () => {
     editing.rebase(await client.fetchQuery({ ...workflowQuery(workflow.slug), staleTime: 0 }));
@@ -37,23 +37,23 @@ export function SaveBar({ workflow, editing, save }: Props) {
     >
       {save.error !== null && (
         <p role="alert" className="text-s text-bad [overflow-wrap:anywhere]">
-          {isRefused ? workflowsTexts.changedMeanwhile : explain(save.error)}
+          {isRefused ? workflowsTexts.changedByOther : explain(save.error)}
         </p>
       )}
-      {editing.isOutdated && !isRefused && <p className="text-s text-warn">{workflowsTexts.changedMeanwhile}</p>}
+      {editing.isOutdated && !isRefused && <p className="text-s text-warn">{workflowsTexts.changedByOther}</p>}
       <div className="flex flex-wrap items-center justify-between gap-3">
         <p className="min-w-0">
           <span className="font-[550]">{workflowsTexts.unsaved}</span>{" "}
           <span className="text-muted">{diffSummary(editing.diff)}</span>
         </p>
         <div className="flex gap-2">
-          <Button onClick={() => setAsked("discard")}>{workflowsTexts.discard}</Button>
+          <Button onClick={() => setDialog("discard")}>{workflowsTexts.discard}</Button>
           {isRefused || editing.isOutdated ? (
             <Button look="go" onClick={() => void goOn()}>
               {workflowsTexts.goOn}
             </Button>
           ) : (
-            <Button look="go" busy={save.isPending} onClick={() => setAsked("save")}>
+            <Button look="go" busy={save.isPending} onClick={() => setDialog("save")}>
               {workflowsTexts.review}
             </Button>
           )}
@@ -61,7 +61,7 @@ export function SaveBar({ workflow, editing, save }: Props) {
       </div>
       <Dialog
         wide
-        open={asked === "save"}
+        open={dialog === "save"}
         onOpenChange={(open) => !open && close()}
         title={workflowsTexts.saveTitle}
         text={workflowsTexts.saveText(published)}
@@ -77,7 +77,7 @@ export function SaveBar({ workflow, editing, save }: Props) {
         <DiffView diff={editing.diff} />
       </Dialog>
       <Dialog
-        open={asked === "discard"}
+        open={dialog === "discard"}
         onOpenChange={(open) => !open && close()}
         title={workflowsTexts.discardTitle}
         text={workflowsTexts.discardText}

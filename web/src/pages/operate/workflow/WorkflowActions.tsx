@@ -9,9 +9,9 @@ import { RetireDialog } from "./RetireDialog";
 import { useDeleteWorkflow, useSwitchWorkflow } from "./useWorkflowActions";
 
 export function WorkflowActions({ workflow }: { workflow: WorkflowDetail }) {
-  const [asked, setAsked] = useState<"retire" | "delete" | null>(null);
+  const [dialog, setDialog] = useState<"retire" | "delete" | null>(null);
   const navigate = useNavigate();
-  const close = () => setAsked(null);
+  const close = () => setDialog(null);
   const activate = useSwitchWorkflow(workflow.slug);
   const remove = useDeleteWorkflow(workflow.name, workflow.slug, () => void navigate({ to: "/operate/workflows" }));
   return (
@@ -23,18 +23,18 @@ export function WorkflowActions({ workflow }: { workflow: WorkflowDetail }) {
       )}
       <Menu trigger={<Button size="icon" aria-label={workflowsTexts.actions} icon={<Ellipsis size={18} />} />}>
         {workflow.is_active && (
-          <MenuItem icon={<PowerOff size={16} />} onSelect={() => setAsked("retire")}>
+          <MenuItem icon={<PowerOff size={16} />} onSelect={() => setDialog("retire")}>
             {workflowsTexts.retire}
           </MenuItem>
         )}
         {workflow.is_active && <MenuLine />}
-        <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setAsked("delete")}>
+        <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setDialog("delete")}>
           {workflowsTexts.delete}
         </MenuItem>
       </Menu>
-      {asked === "retire" && <RetireDialog workflow={workflow} onClose={close} />}
+      {dialog === "retire" && <RetireDialog workflow={workflow} onClose={close} />}
       <Dialog
-        open={asked === "delete"}
+        open={dialog === "delete"}
         onOpenChange={(open) => {
           if (open) return;
           remove.reset();

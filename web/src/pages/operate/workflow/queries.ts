@@ -4,7 +4,7 @@ import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { exactly } from "@/parts/workflow/queries";
 
-const MOST = 200;
+const MAX_ITEMS = 200;
 
 const WORKERS_MS = 10_000;
 
@@ -24,7 +24,7 @@ export const versionsQuery = (slug: string) =>
       (
         await data(
           api.GET("/api/admin/workflows/{workflow}/versions", {
-            params: { path: { workflow: slug }, query: { limit: MOST } },
+            params: { path: { workflow: slug }, query: { limit: MAX_ITEMS } },
             signal,
           }),
         )

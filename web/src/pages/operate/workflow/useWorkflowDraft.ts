@@ -33,9 +33,9 @@ export function useWorkflowDraft(workflow: WorkflowDetail): Editing {
   useEffect(() => keepDraft(workflow.slug, isDirty ? edit : null), [workflow.slug, isDirty, edit]);
   useEffect(() => {
     if (!isDirty) return;
-    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener("beforeunload", ask);
-    return () => window.removeEventListener("beforeunload", ask);
+    const confirmLeave = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener("beforeunload", confirmLeave);
+    return () => window.removeEventListener("beforeunload", confirmLeave);
   }, [isDirty]);
   return {
     saved,

@@ -8,7 +8,7 @@ import { keepDraft } from "@/parts/workflow/drafts";
 import { type WorkflowProposal, workflowQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 
-interface Wish {
+interface CreateRequest {
   name: string;
   slug: string;
   proposal: WorkflowProposal;
@@ -18,7 +18,7 @@ interface Wish {
 export function useCreateWorkflow(onDone: (slug: string) => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ name, slug, proposal }: Wish) => {
+    mutationFn: ({ name, slug, proposal }: CreateRequest) => {
       const [output] = proposal.outputs;
       const { extension, mime_type } = output ?? UNKNOWN_FILE;
       const result = {
@@ -47,7 +47,7 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
 export function useOpenTaken(onDone: (slug: string) => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: async ({ slug, proposal }: Omit<Wish, "name">) => {
+    mutationFn: async ({ slug, proposal }: Omit<CreateRequest, "name">) => {
       const workflow = await client.fetchQuery({ ...workflowQuery(slug), staleTime: 0 });
       const base = draftOf(workflow);
       keepDraft(slug, { base, draft: withGraph(base, proposal), version: workflow.version ?? null });

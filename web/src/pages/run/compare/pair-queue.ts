@@ -23,7 +23,7 @@ export interface PairQueue {
 
 export const EMPTY: PairQueue = { waiting: [], judged: [], before: 0, total: 0 };
 /** The page requests more pairs if fewer than this wait. */
-export const LEAST_WAITING = 6;
+export const MIN_WAITING = 6;
 
 export function keyOf([one, other]: Pair): string {
   return [one.id, other.id].sort().join(" ");
@@ -69,7 +69,7 @@ export function undo(queue: PairQueue): PairQueue {
 }
 
 /** Puts a pair whose vote failed to save next in line. */
-export function putBack(queue: PairQueue, pair: Pair): PairQueue {
+export function requeued(queue: PairQueue, pair: Pair): PairQueue {
   const key = keyOf(pair);
   if (!queue.judged.some((each) => keyOf(each.pair) === key)) return queue;
   const [first, ...rest] = queue.waiting;

@@ -12,18 +12,18 @@ import {
   type Judged,
   judge,
   keyOf,
-  LEAST_WAITING,
+  MIN_WAITING,
   type Pair,
   type PairQueue,
   progressOf,
-  putBack,
   received,
+  requeued,
   undo,
   type Verdict,
   voteOf,
 } from "./pair-queue";
 
-const ASKED = 16;
+const PAIRS_PER_REQUEST = 16;
 
 export interface Pairs {
   waiting: readonly Pair[];
@@ -47,7 +47,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   const line = useRef<Promise<void>>(Promise.resolve());
   /** Number of queued votes and undos, and of finished ones. */
   const sent = useRef({ all: 0, ended: 0 });
-  const isAsking = useRef(false);
+  const isRequesting = useRef(false);
   /** The server had no pair that this page does not know. */
   const isDry = useRef(false);
 
@@ -55,12 +55,12 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     latest.current = next(latest.current);
     setQueue(latest.current);
   }, []);
-  const ask = useCallback(async () => {
-    if (isAsking.current) return;
-    isAsking.current = true;
+  const load = useCallback(async () => {
+    if (isRequesting.current) return;
+    isRequesting.current = true;
     const { all, ended } = sent.current;
     try {
-      const found = await fetchPairs(run.id, step, ASKED);
+      const found = await fetchPairs(run.id, step, PAIRS_PER_REQUEST);
       const before = latest.current.waiting.length;
       // The server may or may not have counted a vote in flight.
       const isCounted = all === ended && all === sent.current.all;
@@ -70,7 +70,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     } catch (refusal) {
       setError(refusal);
     } finally {
-      isAsking.current = false;
+      isRequesting.current = false;
       setLoading(false);
     }
   }, [run.id, step, change]);
@@ -92,7 +92,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
       } catch (refusal) {
         const isRefused =
           refusal instanceof ApiError && refusal.status >= 400 && refusal.status < 500 && refusal.status !== 429;
-        change((now) => (isRefused ? dropped(now, one.pair) : putBack(now, one.pair)));
+        change((now) => (isRefused ? dropped(now, one.pair) : requeued(now, one.pair)));
         void notifyError(refusal, isRefused ? undefined : { description: compareTexts.failed });
       }
     },
@@ -133,11 +133,11 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
   const candidates = run.steps.map((each) => each.active).join(" ");
   useEffect(() => {
     isDry.current = false;
-    void ask();
-  }, [ask, candidates]);
+    void load();
+  }, [load, candidates]);
   useEffect(() => {
-    if (queue.waiting.length < LEAST_WAITING && !isDry.current) void ask();
-  }, [ask, queue.waiting.length]);
+    if (queue.waiting.length < MIN_WAITING && !isDry.current) void load();
+  }, [load, queue.waiting.length]);
 
   return {
     waiting: queue.waiting,
@@ -147,6 +147,6 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     error,
     judge: onJudge,
     undo: onUndo,
-    retry: () => void ask(),
+    retry: () => void load(),
   };
 }

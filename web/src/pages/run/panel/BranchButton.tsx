@@ -9,24 +9,24 @@ import { useBranchAction } from "./useBranchAction";
 
 /** Kills or restores a branch. The server first reports the effect and the returned tokens. */
 export function BranchButton({ run, candidate }: { run: Run; candidate: Candidate }) {
-  const [isAsked, setAsked] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const action = useBranchAction(run.id);
-  const preview = useQuery({ ...branchQuery(candidate.id), enabled: isAsked });
+  const preview = useQuery({ ...branchQuery(candidate.id), enabled: isConfirming });
   const isKill = candidate.status === "active";
   if (!isKill && candidate.rejection !== "killed") return null;
-  const apply = () => action.mutate({ id: candidate.id, isKill }, { onSettled: () => setAsked(false) });
+  const apply = () => action.mutate({ id: candidate.id, isKill }, { onSettled: () => setConfirming(false) });
   return (
     <>
-      <Button size="s" look={isKill ? "danger" : "plain"} onClick={() => setAsked(true)}>
+      <Button size="s" look={isKill ? "danger" : "plain"} onClick={() => setConfirming(true)}>
         {isKill ? panelTexts.kill : panelTexts.restore}
       </Button>
       <Dialog
-        open={isAsked}
-        onOpenChange={setAsked}
+        open={isConfirming}
+        onOpenChange={setConfirming}
         title={isKill ? panelTexts.killTitle(candidate.number) : panelTexts.restoreTitle(candidate.number)}
         actions={
           <>
-            <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
+            <Button onClick={() => setConfirming(false)}>{runTexts.keep}</Button>
             <Button
               look={isKill ? "danger" : "go"}
               busy={action.isPending}

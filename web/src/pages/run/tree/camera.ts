@@ -14,7 +14,7 @@ export interface Size {
   height: number;
 }
 
-export const LARGEST = 2.5;
+export const MAX_SCALE = 2.5;
 const PADDING = 24;
 // Margin on both sides, so the centre stays in the middle. The buttons are on the right.
 const BUTTONS = 56;
@@ -32,7 +32,7 @@ export function fit(content: Size, window: Size): Camera {
 
 /** The point under the pointer keeps its position. */
 export function zoomAt(camera: Camera, pointX: number, pointY: number, factor: number, least: number): Camera {
-  const scale = Math.min(LARGEST, Math.max(least, camera.scale * factor));
+  const scale = Math.min(MAX_SCALE, Math.max(least, camera.scale * factor));
   return {
     scale,
     x: camera.x + pointX / camera.scale - pointX / scale,

@@ -2,12 +2,12 @@
 import { thumbOf } from "@/parts/CandidateThumb";
 import { fetchCandidates } from "../queries";
 
-const MOST_KEPT = 800;
+const MAX_KEPT = 800;
 const BATCH = 100;
 const GATHER_MS = 80;
 // The server makes a thumbnail a moment after its candidate.
 const AGAIN_MS = 4_000;
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 
 interface Entry {
   image: HTMLImageElement | null;
@@ -35,7 +35,7 @@ export class NodeImages {
     const now = Date.now();
     for (const id of ids) {
       const entry = this.entries.get(id);
-      if (entry?.image || (entry && (entry.tries >= MOST_TRIES || entry.notBefore > now))) continue;
+      if (entry?.image || (entry && (entry.tries >= MAX_TRIES || entry.notBefore > now))) continue;
       this.wanted.add(id);
     }
     if (this.wanted.size > 0 && this.timer === undefined) this.timer = setTimeout(() => void this.load(), GATHER_MS);
@@ -79,7 +79,7 @@ export class NodeImages {
 
   private forgetOldest(): void {
     for (const id of this.entries.keys()) {
-      if (this.entries.size <= MOST_KEPT) return;
+      if (this.entries.size <= MAX_KEPT) return;
       this.entries.delete(id);
     }
   }

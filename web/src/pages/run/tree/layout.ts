@@ -15,7 +15,7 @@ const BAND_GAP = 72;
 /** Width by height of the whole drawing: the shape of a desktop window. */
 const WANTED_RATIO = 1.5;
 // Maximum number shown; more would be unreadable.
-const MOST_GHOSTS = 6;
+const MAX_GHOSTS = 6;
 
 export interface Placed {
   /** null for a candidate that is being made. */
@@ -90,9 +90,9 @@ function connect(nodes: readonly TreeNode[], basesInFlight: number) {
   // A candidate that is being made takes its future place.
   for (const node of nodes) {
     const parent = index.get(node.id) ?? -1;
-    for (let ghost = 0; ghost < Math.min(node.in_flight, MOST_GHOSTS); ghost += 1) add(null, node.position + 1, parent);
+    for (let ghost = 0; ghost < Math.min(node.in_flight, MAX_GHOSTS); ghost += 1) add(null, node.position + 1, parent);
   }
-  for (let ghost = 0; ghost < Math.min(basesInFlight, MOST_GHOSTS); ghost += 1) add(null, 1, -1);
+  for (let ghost = 0; ghost < Math.min(basesInFlight, MAX_GHOSTS); ghost += 1) add(null, 1, -1);
   return { placed, index, children, bases };
 }
 

@@ -9,7 +9,7 @@ export const BUCKETS = 9;
 export const MIDDLE = (BUCKETS - 1) / 2;
 const START_ELO = 1000;
 // A smaller spread means little: one vote moves a rating by 16.
-const LEAST_SPREAD = 32;
+const MIN_SPREAD = 32;
 
 export function shapeOf(node: TreeNode | null, isWinner: boolean): Shape {
   if (node === null) return "making";
@@ -20,7 +20,7 @@ export function shapeOf(node: TreeNode | null, isWinner: boolean): Shape {
 
 /** Largest distance of a rating from the initial rating. */
 export function spreadOf(nodes: readonly Pick<TreeNode, "elo">[]): number {
-  let spread = LEAST_SPREAD;
+  let spread = MIN_SPREAD;
   for (const node of nodes) spread = Math.max(spread, Math.abs(node.elo - START_ELO));
   return spread;
 }

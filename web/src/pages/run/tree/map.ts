@@ -4,7 +4,7 @@ import { type Camera, type Size, shownBy } from "./camera";
 export const MAP: Size = { width: 168, height: 112 };
 const PADDING = 6;
 // Minimum size of the frame, so it stays visible for a small part of a large tree.
-const LEAST = 4;
+const MIN_SIZE = 4;
 const BORDER = 2;
 
 /** Scale and position of the tree on the map. */
@@ -41,7 +41,7 @@ export function frameOf(tree: Size, map: TreeMap, camera: Camera, window: Size):
     clamp(map.left + shown.right * map.scale, MAP.width),
     clamp(map.top + shown.bottom * map.scale, MAP.height),
   ];
-  return { x, y, width: Math.max(right - x, LEAST), height: Math.max(bottom - y, LEAST) };
+  return { x, y, width: Math.max(right - x, MIN_SIZE), height: Math.max(bottom - y, MIN_SIZE) };
 }
 
 /** The point of the tree under a point of the map. */

@@ -6,7 +6,7 @@ import { layOut } from "./layout";
 import { bucketOf, MIDDLE, palette, shapeOf, spreadOf, winnersOf } from "./looks";
 import { Grid } from "./visible";
 
-const MOST_WINNERS = 3;
+const MAX_WINNERS = 3;
 // A phone is taller than wide.
 const PHONE_RATIO = 0.6;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -22,7 +22,7 @@ export function useScene(run: Run, nodes: readonly TreeNode[]): Omit<Scene, "sel
     return { layout, grid: new Grid(layout) };
   }, [nodes, steps, basesInFlight]);
   const looks = useMemo(() => {
-    const winners = winnersOf(nodes, steps, MOST_WINNERS);
+    const winners = winnersOf(nodes, steps, MAX_WINNERS);
     const spread = spreadOf(nodes);
     return {
       shapes: placed.layout.placed.map(({ node }) => shapeOf(node, node !== null && winners.has(node.id))),

@@ -4,17 +4,17 @@ import { ArrowUpRight, MessageSquareText } from "lucide-react";
 import { jobQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
 import { Button, Empty, Progress, Skeleton, StatusBadge } from "@/design";
-import { AnswerView } from "@/parts/AnswerView";
 import { DownloadButton } from "@/parts/DownloadButton";
-import { answerOf } from "@/parts/job/answers";
+import { readableResult } from "@/parts/job/results";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { ResultView } from "@/parts/ResultView";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { taskTexts } from "@/texts/tasks";
 
 /** The submitted task: its progress, then its result. */
-export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
+export function SubmittedTask({ jobId }: { jobId: string | undefined }) {
   const job = useQuery({ ...jobQuery(jobId ?? ""), enabled: jobId !== undefined });
   const outputs = useSteadyUrls(job.data?.outputs ?? []);
   if (jobId === undefined) {
@@ -27,7 +27,7 @@ export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
   if (job.isError) return <ProblemPanel error={job.error} onRetry={() => void job.refetch()} />;
   if (!job.data) return <Skeleton className="h-48 rounded-m!" />;
   const { status, progress, error } = job.data;
-  const answer = answerOf(job.data.result);
+  const result = readableResult(job.data.result);
   const media = outputs.map((output) => mediaOf(output)).filter((each) => each !== null);
   return (
     <section aria-label={taskTexts.answer} className="grid gap-4">
@@ -63,17 +63,17 @@ export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
       {media.map((each) => (
         <MediaPlayer key={each.url} media={each} maxHeight="min(50dvh, 30rem)" />
       ))}
-      {answer !== null && media.length === 0 && <AnswerView answer={answer} />}
-      {answer !== null && media.length > 0 && (
+      {result !== null && media.length === 0 && <ResultView result={result} />}
+      {result !== null && media.length > 0 && (
         <details>
           <summary className="min-h-8 touch:min-h-11 text-s text-muted hover:text-text">{taskTexts.details}</summary>
           <div className="pt-3">
-            <AnswerView answer={answer} />
+            <ResultView result={result} />
           </div>
         </details>
       )}
-      {status === "completed" && answer === null && media.length === 0 && (
-        <p className="text-muted">{taskTexts.noAnswer}</p>
+      {status === "completed" && result === null && media.length === 0 && (
+        <p className="text-muted">{taskTexts.noResult}</p>
       )}
     </section>
   );

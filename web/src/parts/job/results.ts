@@ -4,16 +4,16 @@ export interface Table {
   columns: string[];
   rows: Record<string, Cell>[];
 }
-export type Answer =
+export type ReadableResult =
   | { form: "text"; text: string }
   | { form: "table"; table: Table }
   | { form: "list"; items: string[] }
-  | { form: "fields"; fields: { name: string; answer: Answer }[] };
+  | { form: "fields"; fields: { name: string; result: ReadableResult }[] };
 
 const DEEPEST = 5;
 
 /** `result` of a job contains the value of its actor in `result.result`. Files are shown separately. */
-export function answerOf(result: Record<string, unknown> | null | undefined): Answer | null {
+export function readableResult(result: Record<string, unknown> | null | undefined): ReadableResult | null {
   if (!result) return null;
   const answered = result.result;
   const { outputs: _outputs, metadata: _metadata, result: _result, ...made } = result;
@@ -25,18 +25,18 @@ export function answerOf(result: Record<string, unknown> | null | undefined): An
   return read(typeof text === "string" ? { text, ...rest } : whole, 0);
 }
 
-function read(value: unknown, depth: number): Answer {
+function read(value: unknown, depth: number): ReadableResult {
   if (Array.isArray(value)) return readList(value, depth);
   if (isRecord(value) && depth < DEEPEST) {
     const fields = Object.entries(value)
       .filter(([, each]) => each !== null && each !== "" && !(Array.isArray(each) && each.length === 0))
-      .map(([name, each]) => ({ name, answer: read(each, depth + 1) }));
+      .map(([name, each]) => ({ name, result: read(each, depth + 1) }));
     return { form: "fields", fields };
   }
   return { form: "text", text: asText(value) };
 }
 
-function readList(items: unknown[], depth: number): Answer {
+function readList(items: unknown[], depth: number): ReadableResult {
   if (items.length > 0 && items.every((item) => isRecord(item) && Object.values(item).every(isCell))) {
     const rows = items as Record<string, Cell>[];
     return { form: "table", table: { columns: [...new Set(rows.flatMap((row) => Object.keys(row)))], rows } };
@@ -45,7 +45,7 @@ function readList(items: unknown[], depth: number): Answer {
   if (depth >= DEEPEST) return { form: "text", text: asText(items) };
   return {
     form: "fields",
-    fields: items.map((item, index) => ({ name: String(index + 1), answer: read(item, depth + 1) })),
+    fields: items.map((item, index) => ({ name: String(index + 1), result: read(item, depth + 1) })),
   };
 }
 

@@ -1,23 +1,23 @@
 import { Table } from "@/design";
-import { type Answer, labelOf, type Table as Rows } from "@/parts/job/answers";
+import { labelOf, type ReadableResult, type Table as Rows } from "@/parts/job/results";
 import { jobTexts } from "@/texts/job";
 import { Reading } from "./Reading";
 
 const LONG_TEXT = 80;
 
 /** Result of a task: a text, a table, or named values. */
-export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: boolean }) {
-  switch (answer.form) {
+export function ResultView({ result, isTop = true }: { result: ReadableResult; isTop?: boolean }) {
+  switch (result.form) {
     case "text":
-      return isTop || answer.text.length > LONG_TEXT || answer.text.includes("\n") ? (
-        <Reading text={answer.text} />
+      return isTop || result.text.length > LONG_TEXT || result.text.includes("\n") ? (
+        <Reading text={result.text} />
       ) : (
-        <span className="break-words">{answer.text}</span>
+        <span className="break-words">{result.text}</span>
       );
     case "list":
       return (
         <ul className="grid list-disc gap-1 pl-5">
-          {answer.items.map((item, index) => (
+          {result.items.map((item, index) => (
             <li key={index} className="break-words">
               {item}
             </li>
@@ -25,15 +25,15 @@ export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: b
         </ul>
       );
     case "table":
-      return <AnswerTable rows={answer.table} />;
+      return <ResultTable rows={result.table} />;
     case "fields":
       return (
         <dl className={isTop ? "panel divide-y" : "grid gap-3 border-l pl-4"}>
-          {answer.fields.map(({ name, answer: inner }) => (
+          {result.fields.map(({ name, result: inner }) => (
             <div key={name} className={isTop ? "grid gap-1.5 px-5 py-4" : "grid gap-1"}>
               <dt className="text-s text-muted">{labelOf(name)}</dt>
               <dd className="min-w-0">
-                <AnswerView answer={inner} isTop={false} />
+                <ResultView result={inner} isTop={false} />
               </dd>
             </div>
           ))}
@@ -47,7 +47,7 @@ interface NumberedRow {
   index: number;
 }
 
-function AnswerTable({ rows }: { rows: Rows }) {
+function ResultTable({ rows }: { rows: Rows }) {
   const numbered: NumberedRow[] = rows.rows.map((row, index) => ({ row, index }));
   return (
     <Table<NumberedRow>

@@ -23,7 +23,7 @@ const WIDTH = 120;
 const RADIUS = 4;
 
 /** Drawing of how candidates multiply from step to step. */
-export function ChainPicture({ links, isSmall = false }: Props) {
+export function ChainDrawing({ links, isSmall = false }: Props) {
   const height = isSmall ? 64 : 112;
   const drawing = drawChain(
     links.map((each) => each.count),
