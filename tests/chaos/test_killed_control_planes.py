@@ -26,7 +26,7 @@ from callsheet.settings import load_settings
 from callsheet.wire.jobs import TERMINAL
 from tests.chaos.lasting_provider import LastingProvider
 from tests.chaos.random_operations import calls_of, settings_of
-from tests.support.jobs.core import Core, open_core
+from tests.support.core import Core, open_core
 from tests.support.waiting import until
 
 PROGRAM = Path(__file__).with_name("random_operations.py")

@@ -9,9 +9,9 @@ import pytest
 from callsheet.catalog.workflow_versions import SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.database.installation import opened
-from tests.support.database.plans import explain, prepare
-from tests.support.jobs.race_control import rolled_back_transaction
+from tests.support.installation import opened
+from tests.support.plans import explain, prepare
+from tests.support.race_control import rolled_back_transaction
 
 pytestmark = pytest.mark.thorough
 

@@ -27,7 +27,7 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
-from tests.support.database.full_databases import (
+from tests.support.full_databases import (
     HELD,
     PRIORITIES,
     TENANT,
@@ -38,8 +38,8 @@ from tests.support.database.full_databases import (
     user_id,
     without_autovacuum,
 )
-from tests.support.database.installation import installation, isolate
-from tests.support.database.plans import Seen, explain, explain_once, pairs, prepare
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, explain_once, pairs, prepare
 
 SMALL = 1000
 # A planner that takes an index at thirty thousand rows takes it at a million; that blocks do not grow is seen there.

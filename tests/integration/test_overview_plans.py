@@ -15,25 +15,17 @@ import pytest
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
 from callsheet.fleet.sql import OVERVIEW_SQL as FLEET
-from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.jobs.sql import PROGRESS_SQL as PROGRESS
 from callsheet.jobs.sql import RECONCILE_SQL as RECONCILE
 from callsheet.jobs.sql import RETENTION_SQL as EVENT_RETENTION
+from callsheet.jobs.sql import SQL as JOBS
 from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.database.full_databases import (
-    HELD,
-    TENANT,
-    fill_central,
-    fill_pool,
-    job_id,
-    user_id,
-    without_autovacuum,
-)
-from tests.support.database.installation import installation, isolate
-from tests.support.database.plans import Seen, explain, pairs, prepare
+from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -182,7 +174,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "delete_old_events": Case(EVENT_RETENTION["delete_old_events"], {"days": 0, "limit": 20}, 600),
         "active_jobs_page": Case(RECONCILE["active_jobs_page"], {"after": None, "limit": 20}, 60),
         "job_sides": Case(
-            RECONCILE["job_sides"],
+            JOBS["job_sides"],
             {**{name: keys(*several)[name] for name in ("tenant_ids", "job_ids")}, "settle_seconds": 60},
             5000,
         ),
@@ -192,16 +184,14 @@ def cases(rows: int) -> Mapping[str, Case]:
             # One row by its key; and where its page is full, a new entry in each of the job's indexes.
             80,
         ),
-        "window_of_tenant": Case(
-            ADMIN_SQL["window_of_tenant"], {"tenant_id": TENANT, "before": None, "most": 1000}, 1500
-        ),
+        "window_of_tenant": Case(JOBS["window_of_tenant"], {"tenant_id": TENANT, "before": None, "most": 1000}, 1500),
         "list_jobs_of_tenant": Case(
-            ADMIN_SQL["list_jobs_of_tenant"],
+            JOBS["list_jobs_of_tenant"],
             {"tenant_id": TENANT, "user_id": None, "status": None, "before": None, "limit": 51, "from_id": job_id(1)},
             2500,
         ),
         "list_jobs_of_tenant, nothing matches": Case(
-            ADMIN_SQL["list_jobs_of_tenant"],
+            JOBS["list_jobs_of_tenant"],
             {
                 "tenant_id": TENANT,
                 "user_id": None,

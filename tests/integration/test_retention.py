@@ -18,9 +18,9 @@ from callsheet.jobs.room import open_jobs
 from callsheet.jobs.sql import RETENTION_SQL as EVENTS
 from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
-from tests.support.database.plans import explain_once
-from tests.support.jobs.core import Core, Member
-from tests.support.jobs.race_control import open_transaction
+from tests.support.core import Core, Member
+from tests.support.plans import explain_once
+from tests.support.race_control import open_transaction
 
 NOW = datetime.now(UTC)
 

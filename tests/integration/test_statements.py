@@ -21,8 +21,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 import callsheet
-from callsheet.dispatch.facts import Lane, Lease, RequeuedDispatch
-from callsheet.dispatch.rows import EnqueuedRow, LaneHead, MovedRow, NewLeaseRow, TakenRow
+from callsheet.dispatch.facts import QueueEntry
+from callsheet.plumbing.database.rows import Contained, contained_in
 from callsheet.plumbing.database.sql import Statement, parse
 from callsheet.plumbing.embedded import EmbeddedPostgres
 
@@ -101,15 +101,16 @@ async def returned_columns(postgres: EmbeddedPostgres, templates: dict[str, str]
     return found
 
 
-@pytest.mark.parametrize("row_class", [TakenRow, NewLeaseRow])
-def test_a_row_of_a_lease_starts_with_the_fields_of_a_lease(row_class: type[TakenRow | NewLeaseRow]) -> None:
-    assert row_class._fields[: len(Lease._fields)] == Lease._fields
+def record_of(part: str, file: str) -> tuple[str, ...]:
+    """The columns that a part with the definition of a record names."""
+    text = (SOURCE / file).read_text("utf-8").split(f"-- part: {part}\n")[1].split("\n\n")[0]
+    return tuple(each.split()[0] for each in re.sub("^--.*", "", text, flags=re.MULTILINE).split(","))
 
 
-@pytest.mark.parametrize("row_class", [LaneHead, EnqueuedRow, MovedRow, RequeuedDispatch])
-def test_a_row_with_a_lane_starts_with_the_fields_of_a_lane(row_class: type[NamedTuple]) -> None:
-    *key, tenant_id, user_id = Lane._fields
-    assert row_class._fields[: len(Lane._fields)] == (*key, f"lane_{tenant_id}", f"lane_{user_id}")
+def test_the_queue_reads_every_field_of_an_entry() -> None:
+    """`jsonb_to_recordset` ignores a field that its record does not name."""
+    named = record_of("entry_record", "dispatch/statements.sql")
+    assert sorted(named) == sorted((*QueueEntry._fields, "lane_tenant_id", "lane_user_id"))
 
 
 async def test_no_list_reads_payloads_or_results(postgres: EmbeddedPostgres, templates: dict[str, str]) -> None:
@@ -230,12 +231,39 @@ def mismatches(attributes: Sequence[asyncpg.Attribute], row_class: type[NamedTup
     columns = tuple(attribute.name for attribute in attributes)
     if difference := name_difference(columns, row_class):
         return [difference]
-    hints = get_type_hints(row_class)
+    hints = hints_of(columns, row_class)
     return [
         f"{each.name} is {each.type.name} in PostgreSQL and {hints[each.name]} in {row_class.__name__}"
         for each in attributes
         if not is_of_type(hints[each.name], each.type)
     ]
+
+
+def hints_of(columns: tuple[str, ...], row_class: type[NamedTuple | BaseModel]) -> dict[str, Any]:
+    """The type of each column, also of the columns of a value that the row contains."""
+    hints = get_type_hints(row_class)
+    if issubclass(row_class, BaseModel):
+        return hints
+    pieces = list(contained_in(row_class))
+    for each in pieces:
+        if isinstance(each, Contained):
+            inner = get_type_hints(each.row_class)
+            hints |= {name_in(columns, each, name): inner[name] for name in each.row_class._fields}
+    return hints
+
+
+def name_in(columns: tuple[str, ...], contained: Contained, name: str) -> str:
+    """The column of a contained value: if the row has another column of this name, it starts with the field's name."""
+    long = f"{contained.field}_{name}"
+    return long if long in columns else name
+
+
+def flat_names(columns: tuple[str, ...], row_class: type[Any]) -> Iterator[str]:
+    for each in contained_in(row_class):
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from (name_in(columns, each, name) for name in each.row_class._fields)
 
 
 def name_difference(columns: tuple[str, ...], row_class: type[NamedTuple | BaseModel]) -> str | None:
@@ -245,7 +273,8 @@ def name_difference(columns: tuple[str, ...], row_class: type[NamedTuple | BaseM
         needed = {name for name, field in fields.items() if field.is_required()}
         differ, shown = not needed <= set(columns) <= fields.keys(), tuple(fields)
     else:
-        differ, shown = columns != row_class._fields, row_class._fields
+        shown = tuple(flat_names(columns, row_class))
+        differ = columns != shown
     return f"the columns are {columns}, the fields of {row_class.__name__} are {shown}" if differ else None
 
 
@@ -336,6 +365,45 @@ async def test_a_row_class_that_differs_from_its_statement_would_be_noticed(
     finally:
         await connection.close()
     assert [text.startswith(difference or "") for text in found] == ([] if difference is None else [True])
+
+
+class Couple(NamedTuple):
+    left: Pair
+    place: int
+    right: Pair | None
+
+
+@pytest.mark.parametrize(
+    ("columns", "difference"),
+    [
+        ("1 AS number, 'a' AS name, 2 AS place, 3 AS right_number, 'b' AS right_name", None),
+        ("1 AS number, 'a' AS name, 2 AS place, 3 AS right_number", "the columns are"),
+        ("2 AS place, 1 AS number, 'a' AS name, 3 AS right_number, 'b' AS right_name", "the columns are"),
+        ("1 AS number, 'a' AS name, 2 AS place, 'c' AS right_number, 'b' AS right_name", "right_number is text"),
+    ],
+)
+async def test_a_contained_value_that_differs_from_its_columns_would_be_noticed(
+    postgres: EmbeddedPostgres, columns: str, difference: str | None
+) -> None:
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        found = mismatches((await connection.prepare(f"SELECT {columns}")).get_attributes(), Couple)
+    finally:
+        await connection.close()
+    assert [text.startswith(difference or "") for text in found] == ([] if difference is None else [True])
+
+
+async def test_contained_values_are_read_into_their_classes(postgres: EmbeddedPostgres) -> None:
+    [statement] = parse(
+        "-- database: central\n-- name: couples\nSELECT 1 AS number, 'a' AS name, 2 AS place, right_number, "
+        "NULL::text AS right_name FROM unnest(:numbers::int4[]) AS right_number"
+    )
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        rows = await statement.rows(connection, Couple, numbers=[3, None])
+    finally:
+        await connection.close()
+    assert rows == [Couple(Pair(1, "a"), 2, Pair(3, None)), Couple(Pair(1, "a"), 2, None)]
 
 
 class PairResponse(BaseModel):

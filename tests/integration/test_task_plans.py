@@ -10,22 +10,15 @@ import pytest
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.jobs.sql import SQL as JOBS
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.tasks.products import SQL as POOL
-from tests.support.database.full_databases import (
-    TENANT,
-    fill_central,
-    fill_pool,
-    job_id,
-    token,
-    user_id,
-    without_autovacuum,
-)
-from tests.support.database.installation import opened
-from tests.support.database.plans import Seen, explain, literal, pairs, prepare
+from tests.support.full_databases import TENANT, fill_central, fill_pool, job_id, token, user_id, without_autovacuum
+from tests.support.installation import opened
+from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -64,10 +57,10 @@ ENTRY: dict[str, object] = {
 # By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
 Case = tuple[Statement, Mapping[str, object], set[str], int]
 POOL_CASES: dict[str, Case] = {
-    "list_tasks": (POOL["list_tasks"], PAGE, {"tasks_of_user"}, 60),
-    "list_tasks, far back": (POOL["list_tasks"], {**PAGE, "before": job_id(2000)}, {"tasks_of_user"}, 60),
+    "list_tasks": (JOBS["list_tasks"], PAGE, {"tasks_of_user"}, 60),
+    "list_tasks, far back": (JOBS["list_tasks"], {**PAGE, "before": job_id(2000)}, {"tasks_of_user"}, 60),
     "list_tasks_of_run": (
-        POOL["list_tasks_of_run"],
+        JOBS["list_tasks_of_run"],
         {**PAGE, "workflow_run_id": "run-7"},
         {"jobs_of_workflow_run"},
         60,

@@ -9,9 +9,9 @@ import pytest
 from callsheet.jobs.sql import PROVIDER_CALL_SQL, WATERFALL_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.database.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
-from tests.support.database.installation import opened
-from tests.support.database.plans import explain_once
+from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
+from tests.support.installation import opened
+from tests.support.plans import explain_once
 
 pytestmark = pytest.mark.thorough
 

@@ -27,14 +27,12 @@ class JobCycle(NamedTuple):
     charge_cycle: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
+class QueueEntry(NamedTuple):
     """A job to run, with the fields that the queue needs."""
 
     tenant_id: UUID
     user_id: UUID
     job_id: UUID
-    charge_cycle: int
     workflow_id: int
     stage: str
     provider: str
@@ -45,6 +43,7 @@ class QueueEntry:
     lease_seconds: int
     run_limit_seconds: int
     deadline_at: datetime
+    charge_cycle: int
 
     @property
     def cycle(self) -> JobCycle:
@@ -214,16 +213,9 @@ class Requeue:
 
 
 class RequeuedDispatch(NamedTuple):
-    """A dispatch that is in the queue again. The columns of its lane come first."""
+    """A dispatch that is in the queue again."""
 
-    lane_id: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    lane_tenant_id: UUID
-    lane_user_id: UUID
+    lane: Lane
     dispatch_id: int
     tenant_id: UUID
     job_id: UUID

@@ -14,11 +14,11 @@ from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
 
 from callsheet.dispatch.facts import NO_OWNER, Criteria, Lane, LaneKey, Lease, QueueEntry
 from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.rows import LEASE_WIDTH, BoundUse, LaneHead, TakenRow, TenantTerms, lane_of
+from callsheet.dispatch.rows import BoundUse, LaneHead, TakenRow, TenantTerms
 from callsheet.dispatch.turns import Turns
 from callsheet.dispatch.user_queues import Bound, Terms, UserQueue, bounds
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database
-from callsheet.plumbing.database.sql import Connection, new_tuple, statements
+from callsheet.plumbing.database.sql import Connection, statements
 
 SQL = statements("callsheet.dispatch")
 # Rows that are read in addition to the wanted rows, because other processes may be taking the first rows at this
@@ -261,8 +261,9 @@ class Leasing:
         rows = await _run_take(connection, drawn, pollers, spare, now)
         given = [0] * len(drawn)
         leases: dict[int, Lease] = {}
-        for row in rows if rows[0].dispatch_id is not None else ():
-            lease = new_tuple(Lease, row[:LEASE_WIDTH])
+        for row in rows:
+            if (lease := row.lease) is None:
+                break
             leases[row.poller - 1] = lease
             given[row.user_queue] += 1
             self.turns.start(lease.dispatch_id, lanes[row.lane_id], drawn_in=view)
@@ -305,7 +306,7 @@ class Leasing:
             view.is_stale = True
             raise
         for head in heads:
-            self.turns.arrive(lane_of(head), head.dispatch_id)
+            self.turns.arrive(head.lane, head.dispatch_id)
         for bound, free in free_slots.items():
             if free > 0:
                 view.open(bound)
@@ -315,9 +316,8 @@ class Leasing:
         async with self._central.connection() as connection:
             rows = await SQL["in_flight"].rows(connection, LaneHead)
         # One object for each lane, however many of its jobs are in flight.
-        lanes = {row.lane_id: row for row in rows}
-        lane_by_id = {lane_id: lane_of(row) for lane_id, row in lanes.items()}
-        self.turns.see({row.dispatch_id: lane_by_id[row.lane_id] for row in rows}, moment)
+        lanes = {row.lane.lane_id: row.lane for row in rows}
+        self.turns.see({row.dispatch_id: lanes[row.lane.lane_id] for row in rows}, moment)
 
     async def _raise_marks(self) -> None:
         """Raises the marks of the lanes that this process leased many rows from. Other lanes are left out: each

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle, LaneKey, QueueEntry, Route
 from callsheet.dispatch.queue import Queue, open_lanes
-from callsheet.dispatch.rows import MovedRow, RouteRow, lane_of
+from callsheet.dispatch.rows import MovedRow, RouteRow
 from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, statements
@@ -213,7 +213,7 @@ class Overview:
             status = (await self.get(dispatch_id)).status
             raise WrongState(f"The dispatch is {status}. Only the priority of a queued dispatch can be changed.")
         if moved.not_before is None:
-            self._queue.announce_arrivals([(lane_of(moved), moved.dispatch_id)])
+            self._queue.announce_arrivals([(moved.lane, moved.dispatch_id)])
         return moved
 
     async def limits(self, after: str | None, limit: int) -> Page[ConcurrencyLimit]:

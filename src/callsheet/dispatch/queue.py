@@ -37,11 +37,12 @@ from callsheet.dispatch.facts import (
 )
 from callsheet.dispatch.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
 from callsheet.dispatch.queue_notifications import Arrival
-from callsheet.dispatch.rows import LEASE_WIDTH, EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow, lane_of
+from callsheet.dispatch.rows import EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.sql import Connection, new_tuple
+from callsheet.plumbing.database.rows import AsJson
+from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 
@@ -55,6 +56,8 @@ LEASES_AT_ONCE = 2
 LeasedEntry = tuple[QueueEntry, str]
 # A lane, and the id of a dispatch in it.
 Placed = tuple[Lane, int]
+_entry_as_json = AsJson(QueueEntry)
+_requeue_as_json = AsJson(Requeue)
 
 
 class Queue:
@@ -103,7 +106,7 @@ class Queue:
             more = await self._insert(connection, entries)
             without_lane = more[0].without_lane
             rows += more
-        return [(lane_of(row), row.dispatch_id) for row in rows if row.dispatch_id is not None]
+        return [(row.lane, row.dispatch_id) for row in rows if row.lane is not None and row.dispatch_id is not None]
 
     async def enqueue_leased(self, entry: QueueEntry, worker_id: str) -> Lease | None:
         """Creates a dispatch that is leased to this worker at once. None if a dispatch exists or existed, a limit is
@@ -200,10 +203,10 @@ class Queue:
             place = {"dispatch_id": entry.dispatch_id, "priority": lane.priority}
             await SQL["lock_lanes_behind"].column(connection, **place)
             rows = await SQL["requeue"].rows(connection, RequeuedDispatch, entries=[_requeue_as_json(entry)], now=None)
-            moved = [
-                row._replace(priority=lane.priority, lane_id=await SQL["move_behind"].value(connection, **place))
-                for row in rows
-            ]
+            moved = []
+            for row in rows:
+                lane_id = await SQL["move_behind"].value(connection, **place)
+                moved.append(row._replace(lane=row.lane._replace(priority=lane.priority, lane_id=lane_id)))
         return self._announce_requeued(moved)
 
     async def workflow_slug(self, workflow_id: int) -> str:
@@ -214,7 +217,7 @@ class Queue:
     def _announce_requeued(self, rows: list[RequeuedDispatch]) -> list[RequeuedDispatch]:
         for row in rows:
             self.leasing.turns.end(row.dispatch_id)
-        self.announce_arrivals([(lane_of(row), row.dispatch_id) for row in rows if row.not_before is None])
+        self.announce_arrivals([(row.lane, row.dispatch_id) for row in rows if row.not_before is None])
         # A delayed dispatch cannot be leased yet, but it frees its slot if it has a limit.
         self._announce_free_slots([row for row in rows if row.not_before is not None])
         return rows
@@ -274,7 +277,7 @@ class Queue:
         """Puts rows whose delay has ended into their lanes."""
         async with self._central.connection() as connection:
             rows = await SQL["promote"].rows(connection, LaneHead, now=now, limit=limit)
-        self.announce_arrivals([(lane_of(row), row.dispatch_id) for row in rows])
+        self.announce_arrivals([(row.lane, row.dispatch_id) for row in rows])
         return len(rows)
 
     async def raise_low_water(self) -> None:
@@ -325,15 +328,12 @@ class Queue:
             more = await SQL["enqueue_leased"].rows(connection, NewLeaseRow, entries=payload)
             without_lane = more[0].without_lane
             rows += more
-        placed = {(row.tenant_id, row.job_id, row.charge_cycle): row for row in rows if row.dispatch_id is not None}
-        leases: list[Lease | None] = []
+        placed = {row.lease.cycle: (row.lease, row.lane_id) for row in rows if row.lease is not None}
         for entry, _ in entries:
-            row = placed.get(entry.cycle)
-            lease = None if row is None else new_tuple(Lease, row[:LEASE_WIDTH])
-            leases.append(lease)
-            if row is not None and lease is not None:
-                self.leasing.turns.start(lease.dispatch_id, Lane(row.lane_id, *self.leasing.lane_key(entry)))
-        return leases
+            if entry.cycle in placed:
+                lease, lane_id = placed[entry.cycle]
+                self.leasing.turns.start(lease.dispatch_id, Lane(lane_id, *self.leasing.lane_key(entry)))
+        return [placed[entry.cycle][0] if entry.cycle in placed else None for entry, _ in entries]
 
     async def _return_new_lease(self, entry: LeasedEntry, lease: Lease | None) -> None:
         await self._return_lease((entry[1], None), lease)
@@ -390,8 +390,9 @@ class Queue:
     def _announce_free_slots(self, rows: Sequence[ClosedDispatch | RequeuedDispatch]) -> None:
         # Jobs may be waiting for the free slot of a limit.
         for row in rows:
-            if row.concurrency_identifier:
-                self.announce_free_slot(row.workflow_id, row.stage, row.provider)
+            route = row.lane if isinstance(row, RequeuedDispatch) else row
+            if route.concurrency_identifier:
+                self.announce_free_slot(route.workflow_id, route.stage, route.provider)
 
     def announce_free_slot(self, workflow_id: int, stage: str, provider: str) -> None:
         """Announces that jobs of this route that waited for a slot may be leased now."""
@@ -406,7 +407,7 @@ class Queue:
 
     def _as_json(self, entry: QueueEntry) -> dict[str, object]:
         tenant_id, user_id = self.leasing.lane_owner(entry)
-        return entry_as_json(entry) | {"lane_tenant_id": str(tenant_id), "lane_user_id": str(user_id)}
+        return _entry_as_json(entry) | {"lane_tenant_id": str(tenant_id), "lane_user_id": str(user_id)}
 
 
 async def open_lanes(connection: Connection, keys: Sequence[LaneKey]) -> None:
@@ -440,37 +441,3 @@ async def _close_rows(
         provider_job_ids=unless_all_none(provider_job_ids),
         errors=unless_all_none(errors),
     )
-
-
-def _requeue_as_json(entry: Requeue) -> dict[str, object]:
-    return {
-        "dispatch_id": entry.dispatch_id,
-        "token": str(entry.token),
-        "attempt_counts": entry.attempt_counts,
-        "counts_as_requeue": entry.counts_as_requeue,
-        "only_expired": entry.only_expired,
-        "delay_seconds": entry.delay_seconds,
-        "error": entry.error,
-        "wedged": entry.wedged,
-        "refused": entry.refused,
-    }
-
-
-def entry_as_json(entry: QueueEntry) -> dict[str, object]:
-    # Not dataclasses.asdict: its deep copies cost as much as all other Python code for a job.
-    return {
-        "tenant_id": str(entry.tenant_id),
-        "user_id": str(entry.user_id),
-        "job_id": str(entry.job_id),
-        "charge_cycle": entry.charge_cycle,
-        "workflow_id": entry.workflow_id,
-        "stage": entry.stage,
-        "provider": entry.provider,
-        "concurrency_identifier": entry.concurrency_identifier,
-        "priority": entry.priority,
-        "kind": entry.kind,
-        "max_attempts": entry.max_attempts,
-        "lease_seconds": entry.lease_seconds,
-        "run_limit_seconds": entry.run_limit_seconds,
-        "deadline_at": entry.deadline_at.isoformat(),
-    }

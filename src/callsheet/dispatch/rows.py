@@ -1,7 +1,4 @@
-"""The rows of the queue's statements that are used only in this room.
-
-A row that names a lane starts with the lane's columns, in the order of `Lane`.
-"""
+"""The rows of the queue's statements that are used only in this room."""
 
 from __future__ import annotations
 
@@ -9,38 +6,20 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import EndStatus, Lane, Lease, RequeuedDispatch
-from callsheet.plumbing.database.sql import new_tuple
-
-LEASE_WIDTH = len(Lease._fields)
-LANE_WIDTH = len(Lane._fields)
+from callsheet.dispatch.facts import EndStatus, Lane, Lease
 
 
 class LaneHead(NamedTuple):
     """A dispatch and its lane."""
 
-    lane_id: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    lane_tenant_id: UUID
-    lane_user_id: UUID
+    lane: Lane
     dispatch_id: int
 
 
 class EnqueuedRow(NamedTuple):
     """A new dispatch. If none was created, there is one row, and only `without_lane` has a value."""
 
-    lane_id: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    lane_tenant_id: UUID
-    lane_user_id: UUID
+    lane: Lane | None
     dispatch_id: int | None
     # The number of entries whose lane does not exist.
     without_lane: int
@@ -55,14 +34,7 @@ class RouteRow(NamedTuple):
 class MovedRow(NamedTuple):
     """A queued dispatch in the lane of its new priority."""
 
-    lane_id: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    lane_tenant_id: UUID
-    lane_user_id: UUID
+    lane: Lane
     dispatch_id: int
     tenant_id: UUID
     job_id: UUID
@@ -76,21 +48,7 @@ class TakenRow(NamedTuple):
     columns. Only one row has values in `found_queues`, `found_counts` and `found_next`.
     """
 
-    dispatch_id: int | None
-    tenant_id: UUID
-    job_id: UUID
-    charge_cycle: int
-    lease_token: UUID
-    lease_seq: int
-    lease_expires_at: datetime
-    lease_seconds: int
-    workflow_id: int
-    provider: str
-    kind: str
-    worker_id: str
-    attempts: int
-    run_limit_seconds: int
-    wedges: int
+    lease: Lease | None
     # Counted from 1.
     poller: int
     user_queue: int
@@ -105,21 +63,7 @@ class TakenRow(NamedTuple):
 class NewLeaseRow(NamedTuple):
     """A dispatch that was leased when it was created. If none was created, only `without_lane` has a value."""
 
-    dispatch_id: int | None
-    tenant_id: UUID
-    job_id: UUID
-    charge_cycle: int
-    lease_token: UUID
-    lease_seq: int
-    lease_expires_at: datetime
-    lease_seconds: int
-    workflow_id: int
-    provider: str
-    kind: str
-    worker_id: str
-    attempts: int
-    run_limit_seconds: int
-    wedges: int
+    lease: Lease | None
     lane_id: int
     without_lane: int
 
@@ -149,8 +93,3 @@ class TenantTerms(NamedTuple):
     weight: float
     max_running: int | None
     max_running_per_user: int | None
-
-
-def lane_of(row: LaneHead | EnqueuedRow | MovedRow | RequeuedDispatch) -> Lane:
-    """The lane of a row that starts with the columns of a lane."""
-    return new_tuple(Lane, row[:LANE_WIDTH])

@@ -18,15 +18,19 @@ INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier
 SELECT workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id FROM wanted_lane
 ON CONFLICT DO NOTHING
 
+-- part: entry_record
+-- The fields of a QueueEntry, and the tenant and the user of its lane.
+tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
+concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
+run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid
+
 -- name: enqueue
 -- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
 -- uncommitted row can have an id below it, and no lane is removed. An existing dispatch stays unchanged. has_work is
 -- read from the locked row, because the snapshot may show an older value.
 WITH wanted_dispatch AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
-        concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid)
+        {entry_record})
 ), lane AS MATERIALIZED (
     SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id,
         l.has_work
@@ -76,10 +80,7 @@ FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true LEFT JOIN lane ON l
 -- alone, after its bounds were locked and counted. A drained worker gets nothing.
 WITH wanted_dispatch AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
-        concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid, worker_id text,
-        token uuid)
+        {entry_record}, worker_id text, token uuid)
 ), lane AS MATERIALIZED (
     SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id
     FROM dispatch_lanes l

@@ -20,10 +20,9 @@ from callsheet.dispatch.leasing import (
     undrawn_on_error,
 )
 from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.rows import LEASE_WIDTH, TakenRow
+from callsheet.dispatch.rows import TakenRow
 from callsheet.dispatch.user_queues import UserQueue
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.sql import new_tuple
 
 
 class WarmChoice(NamedTuple):
@@ -86,8 +85,6 @@ class WarmLeasing:
                 now=None,
             )
         rows_seen = sum(row.found_counts or ())
-        if row.dispatch_id is None:
-            return None, rows_seen
-        lease = new_tuple(Lease, row[:LEASE_WIDTH])
-        self._leasing.started(lease.dispatch_id, lanes[row.lane_id], view)
-        return lease, rows_seen
+        if row.lease is not None:
+            self._leasing.started(row.lease.dispatch_id, lanes[row.lane_id], view)
+        return row.lease, rows_seen

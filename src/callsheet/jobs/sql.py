@@ -1,4 +1,4 @@
-"""The SQL statements of this room, loaded once. Only modules of this room use them."""
+"""The SQL statements of this room, loaded once. Rooms above use those that read jobs."""
 
 from __future__ import annotations
 

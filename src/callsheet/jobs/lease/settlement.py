@@ -100,7 +100,7 @@ class LeaseSettlement:
         changed = await self._transitions.apply(Transition.REQUEUE, request)
         if back.wedged:
             await hit(Failpoint.PRIORITY_BEFORE_POOL)
-            await self._transitions.set_priority(dispatch.cycle, returned[0].priority)
+            await self._transitions.set_priority(dispatch.cycle, returned[0].lane.priority)
         settled = settlement_of(dispatch, changed, returned[0].held_seconds)
         end = None if changed is not None else await self.end_of(dispatch)
         if end is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
-from uuid import UUID
 
 import asyncpg
 
@@ -40,27 +39,10 @@ class OutboxRow(NamedTuple):
 
     outbox_id: int
     action: str
-    tenant_id: UUID
-    job_id: UUID
-    charge_cycle: int
+    entry: QueueEntry
     status: str
     job_cycle: int
-    user_id: UUID
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    kind: str
-    max_attempts: int
-    lease_seconds: int
-    run_limit_seconds: int
-    deadline_at: datetime
     earlier_end: str | None
-
-    @property
-    def cycle(self) -> JobCycle:
-        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
     @property
     def state(self) -> JobState:
@@ -68,11 +50,7 @@ class OutboxRow(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        return self.job_cycle != self.charge_cycle or self.status not in ACTIVE
-
-    @property
-    def entry(self) -> QueueEntry:
-        return QueueEntry(**{name: getattr(self, name) for name in QueueEntry.__slots__})
+        return self.job_cycle != self.entry.charge_cycle or self.status not in ACTIVE
 
 
 class Relay(Loop):
@@ -154,8 +132,8 @@ class Relay(Loop):
         return JobStatus.PENDING if state is None else JobStatus(state.status)
 
     async def _close_rows(self, pool: Database, rows: Sequence[OutboxRow]) -> None:
-        found = [(row, end_of_cycle(row.state, row.charge_cycle)) for row in rows]
-        await self._queue.end_for_jobs([JobEnd(*row.cycle, end) for row, end in found if end is not None])
+        found = [(row, end_of_cycle(row.state, row.entry.charge_cycle)) for row in rows]
+        await self._queue.end_for_jobs([JobEnd(*row.entry.cycle, end) for row, end in found if end is not None])
         if rows:
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
         await self._delete_outbox(pool, rows)

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
+from callsheet.plumbing.database.rows import copied
 
 
 class JobRow(NamedTuple):
-    """A whole job, without its payload."""
+    """A whole job, without its payload. The fields of a `ListedJob` come first."""
 
     tenant_id: UUID
     id: UUID
@@ -20,7 +21,6 @@ class JobRow(NamedTuple):
     status: str
     charge_cycle: int
     lease_seq: int
-    event_seq: int
     cost: int
     workflow_id: int
     stage: str
@@ -28,8 +28,6 @@ class JobRow(NamedTuple):
     concurrency_identifier: str
     priority: int
     max_attempts: int
-    lease_seconds: int
-    run_limit_seconds: int
     provider_job_id: str | None
     idempotency_key: str | None
     created_at: datetime
@@ -39,13 +37,16 @@ class JobRow(NamedTuple):
     completed_at: datetime | None
     effect_id: UUID | None
     video_id: UUID | None
-    input_file_ids: Sequence[UUID]
     actor: str | None
     queue_name: str | None
     workflow_run_id: str | None
     run_id: UUID | None
     step_id: UUID | None
     parent_candidate_id: UUID | None
+    event_seq: int
+    lease_seconds: int
+    run_limit_seconds: int
+    input_file_ids: Sequence[UUID]
     result: Any
     error: Any
     deleted_at: datetime | None
@@ -58,9 +59,10 @@ class JobRow(NamedTuple):
     @property
     def entry(self) -> QueueEntry:
         """The fields that the queue needs."""
-        return QueueEntry(
-            job_id=self.id, **{name: getattr(self, name) for name in QueueEntry.__slots__ if name != "job_id"}
-        )
+        return QueueEntry(job_id=self.id, **copied(_OF_ENTRY, self))
+
+
+_OF_ENTRY = tuple(name for name in QueueEntry._fields if name != "job_id")
 
 
 class JobWindow(NamedTuple):

@@ -127,12 +127,12 @@ class JobOperations:
     ) -> Page[AdminJob]:
         pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
-            window = await ADMIN_SQL["window_of_tenant"].row(
+            window = await SQL["window_of_tenant"].row(
                 connection, JobWindow, tenant_id=tenant_id, before=before, most=MAX_INSPECTED
             )
             if window is None or window.smallest_id is None:
                 return Page(items=[], next_cursor=None)
-            found = await ADMIN_SQL["list_jobs_of_tenant"].rows(
+            found = await SQL["list_jobs_of_tenant"].rows(
                 connection,
                 ListedJob,
                 tenant_id=tenant_id,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
 from callsheet.dispatch.overview import CentralState
@@ -29,32 +27,15 @@ class Discrepancy(StrEnum):
 class JobSide(NamedTuple):
     """The pool's data about a job: what the queue needs, and what is compared."""
 
-    tenant_id: UUID
-    user_id: UUID
-    job_id: UUID
-    charge_cycle: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    kind: str
-    max_attempts: int
-    lease_seconds: int
-    run_limit_seconds: int
-    deadline_at: datetime
+    entry: QueueEntry
     status: str
     lease_seq: int
     # The relay has not yet sent the job to central.
     awaits_relay: bool
     has_settled: bool
 
-    @property
-    def entry(self) -> QueueEntry:
-        return QueueEntry(*self[:14])
-
     def has_ended(self, charge_cycle: int) -> bool:
-        return cycle_has_ended(self.status, self.charge_cycle, charge_cycle)
+        return cycle_has_ended(self.status, self.entry.charge_cycle, charge_cycle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +59,7 @@ def compare(cycle: JobCycle, job: JobSide | None, central: CentralState) -> Susp
 
 
 def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralState) -> Discrepancy | None:
-    if job is None or job.charge_cycle < charge_cycle:
+    if job is None or job.entry.charge_cycle < charge_cycle:
         return None if central.holder_notified else Discrepancy.ORPHANED_DISPATCH
     if job.has_ended(charge_cycle):
         # The worker gets this with its next heartbeat, or the reaper closes the dispatch.
@@ -88,7 +69,7 @@ def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSt
         return Discrepancy.LEASES_OF_DISPATCH
     if central.status == "queued" and _lacks_status_queued(job, central):
         return Discrepancy.STATUS_OF_JOB
-    if central.priority != job.priority:
+    if central.priority != job.entry.priority:
         return Discrepancy.PRIORITY_OF_JOB
     return None
 
@@ -101,7 +82,7 @@ def _lacks_status_queued(job: JobSide, central: CentralState) -> bool:
 
 
 def _of_job_without_dispatch(charge_cycle: int, job: JobSide | None, central: CentralState) -> Discrepancy | None:
-    if job is None or job.charge_cycle != charge_cycle or job.status not in ACTIVE or job.awaits_relay:
+    if job is None or job.entry.charge_cycle != charge_cycle or job.status not in ACTIVE or job.awaits_relay:
         return None
     if central.end_status is None:
         return Discrepancy.MISSING_DISPATCH

@@ -23,7 +23,7 @@ from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
-from callsheet.jobs.sql import RECONCILE_SQL
+from callsheet.jobs.sql import RECONCILE_SQL, SQL
 from callsheet.plumbing.database.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
@@ -93,7 +93,7 @@ class Reconciler(Loop):
         self._after_deadline[pool.name] = page[-1].deadline_at if len(page) == self.batch else None
         # The pool is read before central, because the pool has a job before central has its dispatch.
         jobs = await self._job_sides(pool, [(row.tenant_id, row.job_id) for row in page])
-        live = {JobCycle(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
+        live = {job.entry.cycle: job for job in jobs.values()}
         if live:
             states = await self._overview.central_states(list(live), self.settle_seconds)
             self._suspect(
@@ -194,14 +194,14 @@ class Reconciler(Loop):
         if not keys:
             return {}
         async with pool.ordinary() as connection:
-            rows = await RECONCILE_SQL["job_sides"].rows(
+            rows = await SQL["job_sides"].rows(
                 connection,
                 JobSide,
                 tenant_ids=[tenant_id for tenant_id, _ in keys],
                 job_ids=[job_id for _, job_id in keys],
                 settle_seconds=self.settle_seconds,
             )
-        return {(row.tenant_id, row.job_id): row for row in rows}
+        return {(row.entry.tenant_id, row.entry.job_id): row for row in rows}
 
 
 def _central_state(dispatch: OpenDispatch) -> CentralState:

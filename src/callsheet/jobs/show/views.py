@@ -9,9 +9,10 @@ from typing import Any
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.rows import EventColumns, JobRow, ListedJob, OutcomeRow
+from callsheet.plumbing.database.rows import copied
 from callsheet.wire.base import Page
 from callsheet.wire.job_errors import reported_message
-from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
+from callsheet.wire.jobs import Job, JobError, JobEvent
 from callsheet.wire.media import MediaPreviews
 from callsheet.wire.operate.operations import AdminJob, FullError
 
@@ -23,26 +24,11 @@ def job_view(row: JobRow) -> Job:
 def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
     error = outcome.error
     return Job(
-        id=row.id,
-        kind=row.kind,
-        status=JobStatus(row.status),
-        charge_cycle=row.charge_cycle,
-        cost=row.cost,
-        priority=row.priority,
-        effect_id=row.effect_id,
-        video_id=row.video_id,
-        run_id=row.run_id,
-        step_id=row.step_id,
-        parent_candidate_id=row.parent_candidate_id,
+        **copied(_SHOWN, row),
         title=outcome.title,
         result=outcome.result,
         # Users see the type and its sentence; only operators see the reported text, details and traceback.
         error=JobError(type=error["type"], message=error["message"]) if error else None,
-        created_at=row.created_at,
-        submitted_at=row.submitted_at,
-        deadline_at=row.deadline_at,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
     )
 
 
@@ -50,18 +36,14 @@ def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
     """The job with the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
         **dict(listed_job_view(row, outcome)),
-        tenant_id=row.tenant_id,
-        user_id=row.user_id,
-        workflow_id=row.workflow_id,
-        stage=row.stage,
-        provider=row.provider,
-        concurrency_identifier=row.concurrency_identifier,
-        max_attempts=row.max_attempts,
-        lease_seq=row.lease_seq,
-        provider_job_id=row.provider_job_id,
-        idempotency_key=row.idempotency_key,
+        **copied(_SHOWN_TO_OPERATORS, row),
         full_error=_full_error(outcome.error) if outcome.error else None,
     )
+
+
+# The fields that are shown as they are in the row.
+_SHOWN = tuple(name for name in ListedJob._fields if name in Job.model_fields)
+_SHOWN_TO_OPERATORS = tuple(name for name in ListedJob._fields if name in AdminJob.model_fields and name not in _SHOWN)
 
 
 def _full_error(error: Mapping[str, Any]) -> FullError:

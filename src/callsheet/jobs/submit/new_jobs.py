@@ -13,6 +13,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
+from callsheet.plumbing.database.rows import AsJson, copied, names_of
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus
@@ -128,81 +129,55 @@ class AcceptedJob:
     deadline_at: datetime
 
     @property
+    def charge_cycle(self) -> int:
+        return FIRST_CYCLE
+
+    @property
     def entry(self) -> QueueEntry:
         """The fields that the queue needs."""
-        new = self.new
-        return QueueEntry(
-            tenant_id=new.tenant_id,
-            user_id=new.user_id,
-            job_id=self.job_id,
-            charge_cycle=FIRST_CYCLE,
-            workflow_id=new.workflow_id,
-            stage=new.stage,
-            provider=new.provider,
-            concurrency_identifier=new.concurrency_identifier,
-            priority=new.priority,
-            kind=new.kind,
-            max_attempts=self.max_attempts,
-            lease_seconds=self.lease_seconds,
-            run_limit_seconds=new.run_limit_seconds,
-            deadline_at=self.deadline_at,
-        )
+        return QueueEntry(**copied(_OF_ENTRY, self), **copied(_OF_ENTRY_IN_NEW, self.new))
 
     def view(self, status: JobStatus) -> Job:
         new, slot = self.new, self.new.slot
         return Job(
+            **copied(_SHOWN_OF_NEW, new),
             id=self.job_id,
-            kind=new.kind,
             status=status,
             charge_cycle=FIRST_CYCLE,
-            cost=new.cost,
-            priority=new.priority,
-            effect_id=new.effect_id,
-            video_id=new.video_id,
             run_id=slot.run_id if slot else None,
             step_id=slot.step_id if slot else None,
             parent_candidate_id=slot.parent_id if slot else None,
-            result=None,
-            error=None,
             created_at=self.accepted_at,
             submitted_at=self.accepted_at,
             deadline_at=self.deadline_at,
-            started_at=None,
-            completed_at=None,
         )
+
+
+# The fields of an entry that an accepted job has itself, and those that its `NewJob` has.
+_OF_ENTRY = tuple(name for name in QueueEntry._fields if hasattr(AcceptedJob, name))
+_OF_ENTRY_IN_NEW = tuple(name for name in QueueEntry._fields if name not in _OF_ENTRY)
+# The fields that a user reads as they were submitted.
+_SHOWN_OF_NEW = tuple(name for name in names_of(NewJob) if name in Job.model_fields)
 
 
 def hash_of(request: object) -> bytes:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
 
 
+# Each field of a new job is a column of its table, except these, which have a form or a place of their own.
+_as_json = AsJson(
+    NewJob,
+    without=frozenset({"input_file_ids", "request", "task", "slot", "description", "sent", "actor", "request_id"}),
+)
+
+
 def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
     """What the statement `submit` gets for a job. `job` and `description` are rows of their tables, with the names of
     their columns."""
-    job: dict[str, Any] = {
-        "tenant_id": str(new.tenant_id),
-        "id": str(job_id),
-        "user_id": str(new.user_id),
-        "kind": new.kind,
-        "cost": new.cost,
-        "workflow_id": new.workflow_id,
-        "stage": new.stage,
-        "provider": new.provider,
-        "concurrency_identifier": new.concurrency_identifier,
-        "priority": new.priority,
-        "run_limit_seconds": new.run_limit_seconds,
-        "refund_on_cancel": new.refund_on_cancel,
-        "payload": new.payload,
-        "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
-    }
+    job = _as_json(new) | {"id": str(job_id), "input_file_ids": [str(file_id) for file_id in new.input_file_ids]}
     entry: dict[str, Any] = {"job": job, "event_actor": new.actor}
-    # Missing values are left out, because each would cost time to write and to parse.
-    if new.effect_id is not None:
-        job["effect_id"] = str(new.effect_id)
-    if new.video_id is not None:
-        job["video_id"] = str(new.video_id)
     if new.idempotency_key is not None:
-        job |= {"idempotency_key": new.idempotency_key, "request_hash": f"\\x{new.request_hash().hex()}"}
+        job["request_hash"] = f"\\x{new.request_hash().hex()}"
     if new.task is not None:
         job |= {
             "actor": new.task.actor,

@@ -5,9 +5,10 @@
     SELECT id FROM users WHERE email = :email
 
 `statements("callsheet.identity")["find_user"].row(connection, FoundUser, email=…)`: with a class, a row is a
-NamedTuple whose fields are the columns, in the same order. Where a response has exactly the columns of a row, its
-pydantic model is the class. A test prepares every block of every room against the migrated schema, and compares its
-columns with the class, so a statement that PostgreSQL would refuse does not land.
+NamedTuple whose fields are the columns, in the same order. A field may be a NamedTuple that takes several columns (see
+`rows.py`). Where a response has exactly the columns of a row, its pydantic model is the class. A test prepares every
+block of every room against the migrated schema, and compares its columns with the class, so a statement that PostgreSQL
+would refuse does not land.
 
 Text that several statements of a file share, like the filters of a list and of its totals, is written once:
 
@@ -27,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import asyncpg
 from pydantic import BaseModel
+
+from callsheet.plumbing.database.rows import reader_of
 
 DatabaseKind = Literal["central", "pool"]
 if TYPE_CHECKING:  # generic for the type checker only
@@ -50,8 +53,6 @@ _PART = re.compile(_TOKEN.pattern + r"| \{(?P<part>\w+)\}", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
-# This does the same as `_make` of a named tuple, in half the time: a test has compared the columns with the fields.
-new_tuple = tuple.__new__
 # A NamedTuple, for which the type checker has no name, or the model of a response.
 RowClass = TypeVar("RowClass", bound=tuple[Any, ...] | BaseModel)
 
@@ -74,7 +75,7 @@ class Statement:
         if into is None:
             return records
         if issubclass(into, tuple):
-            return [new_tuple(into, record) for record in records]
+            return list(map(reader_of(into), records))
         return [into(**record) for record in records]
 
     @overload
@@ -87,7 +88,7 @@ class Statement:
         record = await connection.fetchrow(self.text, *self._arguments(values))
         if into is None or record is None:
             return record
-        return new_tuple(into, record) if issubclass(into, tuple) else into(**record)
+        return reader_of(into)(record) if issubclass(into, tuple) else into(**record)
 
     async def value(self, connection: Connection, /, **values: object) -> Any:
         return await connection.fetchval(self.text, *self._arguments(values))
