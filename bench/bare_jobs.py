@@ -19,11 +19,12 @@ from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transitions import statuses_of, steps_of
-from callsheet.jobs.sql import SQL as JOBS
-from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
 from callsheet.plumbing.database.database import HOT
 from callsheet.plumbing.database.sql import Statement
 from callsheet.toolbox.ids import uuid7
+from tests.support.database.room_statements import statements_of_room
+
+JOBS = statements_of_room("jobs")
 
 CONNECTIONS = 8
 # As long as the ids that the control plane gives to requests.
@@ -236,10 +237,10 @@ async def _pair(
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
-        queue=await Bare.prepare(pool, TRANSITIONS["queue_jobs"], **statuses_of(Transition.QUEUE)),
+        queue=await Bare.prepare(pool, JOBS["queue_jobs"], **statuses_of(Transition.QUEUE)),
         lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], user_queues=[0], now=None),
-        start=await Bare.prepare(pool, TRANSITIONS["start_jobs"], **steps_of(Transition.START), to_status="processing"),
+        start=await Bare.prepare(pool, JOBS["start_jobs"], **steps_of(Transition.START), to_status="processing"),
         find=await Bare.prepare(central, DISPATCH["find"]),
-        complete=await Bare.prepare(pool, TRANSITIONS["complete_jobs"], **statuses_of(Transition.COMPLETE)),
+        complete=await Bare.prepare(pool, JOBS["complete_jobs"], **statuses_of(Transition.COMPLETE)),
         close=await Bare.prepare(central, DISPATCH["close"]),
     )

@@ -15,7 +15,6 @@ from bench.processes import fresh_home
 from bench.results import Result
 from callsheet.catalog.effects import Effects
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.sql import SQL
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.media.files import Files
@@ -31,6 +30,9 @@ from callsheet.wire.identity import Role
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import Medium
 from callsheet.wire.operate.all_jobs import JobFilter
+from tests.support.database.room_statements import statements_of_room
+
+JOBS_SQL = statements_of_room("jobs")
 
 name = "web.lists"
 JOBS, SHARE, LIMIT = 1_000_000, 100, 50
@@ -109,7 +111,7 @@ async def _measure(
 
     async def plain() -> None:
         async with installation.pool.connection() as connection:
-            await SQL["list_jobs"].rows(
+            await JOBS_SQL["list_jobs"].rows(
                 connection,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,

@@ -16,16 +16,19 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.operate.installation.examination import examine
-from callsheet.plumbing.database.databases import SQL, open_databases
+from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
 from tests.support.accounts import People, Person
 from tests.support.core import Core, Member, open_core
+from tests.support.database.room_statements import statements_of_room
 from tests.support.installation import installation, isolate
 from tests.support.ports import free_port
 from tests.support.responses import assert_refused
+
+PLUMBING = statements_of_room("plumbing")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ async def registered(settings: Settings, dsn: str) -> None:
     central = await asyncpg.connect(settings.database.dsn.get_secret_value())
     try:
         sealed = seal(master_secret(settings), SEAL, dsn)
-        await SQL["register_pool"].run(central, name="pool_2", database=None, sealed_dsn=sealed)
+        await PLUMBING["register_pool"].run(central, name="pool_2", database=None, sealed_dsn=sealed)
     finally:
         await central.close()
 

@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 
 from callsheet.plumbing.database.database import create_database
-from callsheet.plumbing.database.databases import SQL, Databases, open_databases
+from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import load_settings
@@ -27,7 +27,10 @@ from callsheet.wire.jobs import TERMINAL
 from tests.chaos.lasting_provider import LastingProvider
 from tests.chaos.random_operations import calls_of, settings_of
 from tests.support.core import Core, open_core
+from tests.support.database.room_statements import statements_of_room
 from tests.support.waiting import until
+
+PLUMBING = statements_of_room("plumbing")
 
 PROGRAM = Path(__file__).with_name("random_operations.py")
 KILLS, KILLS_IN_LONG_FORM = 12, 100
@@ -59,7 +62,7 @@ class Installation:
             await create_database(postgres.dsn("postgres"), "pool_2", "pool_2")
             await migrate(postgres.dsn("pool_2"), "pool", "pool_2")
             connection = await asyncpg.connect(postgres.dsn("central"))
-            await SQL["register_pool"].run(connection, name="pool_2", database="pool_2", sealed_dsn=None)
+            await PLUMBING["register_pool"].run(connection, name="pool_2", database="pool_2", sealed_dsn=None)
             await connection.close()
         async with self.opened() as databases:
             core = await open_core(databases).prepare()

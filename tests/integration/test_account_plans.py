@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from callsheet.identity.accounts.accounts import SQL as ACCOUNTS
 from callsheet.identity.accounts.accounts import containing
-from callsheet.identity.audit_log import SQL as AUDIT_LOG
 from callsheet.media.usage import WHOLE_TENANT
 from callsheet.operate.installation.figures import CENTRAL_SQL, POOL_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.requested_checks import SQL as LEDGER_AUDITS
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, fill_pool, numbered, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import explain_once
+
+IDENTITY = statements_of_room("identity")
 
 pytestmark = pytest.mark.thorough
 
@@ -54,14 +55,14 @@ FIFTY = [f"dddddddd-0000-7000-8000-{number:012x}" for number in range(1, 51)]
 # A name is added to each line by keys of users and tenants: a dozen blocks.
 NAMES = 51 * 14
 CASES: dict[str, tuple[Statement, dict[str, Any], int]] = {
-    "newest users": (ACCOUNTS["list_users"], USERS, 51 * 4 + 20),
-    "users behind a cursor": (ACCOUNTS["list_users"], {**USERS, "before": user_id(500)}, 51 * 4 + 20),
-    "users of a common name": (ACCOUNTS["list_users"], {**USERS, "pattern": containing("person-5")}, 5000),
-    "newest tenants": (ACCOUNTS["list_tenants"], TENANT_LIST, 100),
-    "newest lines": (AUDIT_LOG["list_entries"], NO_FILTER, 30 + NAMES),
-    "lines of an action": (AUDIT_LOG["list_entries"], {**NO_FILTER, "action": "user.role"}, 30 + NAMES),
-    "lines of a user": (AUDIT_LOG["list_entries_of_subject"], OF_USER, 30 + NAMES),
-    "user by e-mail address": (AUDIT_LOG["find_actor"], {"email": "person-77@example.com"}, 10),
+    "newest users": (IDENTITY["list_users"], USERS, 51 * 4 + 20),
+    "users behind a cursor": (IDENTITY["list_users"], {**USERS, "before": user_id(500)}, 51 * 4 + 20),
+    "users of a common name": (IDENTITY["list_users"], {**USERS, "pattern": containing("person-5")}, 5000),
+    "newest tenants": (IDENTITY["list_tenants"], TENANT_LIST, 100),
+    "newest lines": (IDENTITY["list_entries"], NO_FILTER, 30 + NAMES),
+    "lines of an action": (IDENTITY["list_entries"], {**NO_FILTER, "action": "user.role"}, 30 + NAMES),
+    "lines of a user": (IDENTITY["list_entries_of_subject"], OF_USER, 30 + NAMES),
+    "user by e-mail address": (IDENTITY["find_actor"], {"email": "person-77@example.com"}, 10),
     "users of fifty tenants": (CENTRAL_SQL["find_tenants"], {"tenant_ids": FIFTY, "only": None}, 50 * 45),
     "audits": (LEDGER_AUDITS["list_audits"], {"before": None, "limit": 21}, 20),
     # Not the findings, which are long.

@@ -11,16 +11,18 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.operate.all_jobs.filters import ResolvedFilter
 from callsheet.operate.all_jobs.sql import BULK_POOL_SQL, SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.operate.all_jobs import JobFilter
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import explain_once
+
+JOBS = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 
@@ -124,12 +126,12 @@ async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> No
 
 async def test_a_step_of_the_backfill_reads_only_its_batch(full_pool: Database) -> None:
     after = {"tenant_id": TENANT, "id": job_id(20_000), "limit": 100, "longest": 2000}
-    seen = await explain_once(full_pool, BACKFILL_SQL["jobs_to_fingerprint"], after)
+    seen = await explain_once(full_pool, JOBS["jobs_to_fingerprint"], after)
     assert "ai_jobs_pkey" in seen.indexes
     assert seen.buffers <= 500
     written = [
         {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "error_fingerprint": RARE}
         for number in range(1, 100)
     ]
-    seen = await explain_once(full_pool, BACKFILL_SQL["fingerprint_jobs"], {"jobs": written})
+    seen = await explain_once(full_pool, JOBS["fingerprint_jobs"], {"jobs": written})
     assert not seen.scanned

@@ -14,15 +14,17 @@ from callsheet.fleet.registry.asg import AsgMetrics, AutoscalingGroups
 from callsheet.fleet.registry.credentials import OWN
 from callsheet.fleet.registry.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.sql import OVERVIEW_SQL as OVERVIEW
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import Forbidden, Unavailable
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.core import Core, Row
+from tests.support.database.room_statements import statements_of_room
 from tests.support.fleet_api import join, registry
 from tests.support.ports import free_port
+
+FLEET = statements_of_room("fleet")
 
 STRANGER = "i-0123456789abcdef0"
 
@@ -191,7 +193,7 @@ async def test_an_instance_that_registered_unchecked_causes_no_alert_after_the_c
 
 async def unverified(core: Core) -> int:
     async with core.databases.central.connection() as connection:
-        row = await OVERVIEW["count_workers"].row(connection, alive_seconds=ALIVE_SECONDS)
+        row = await FLEET["count_workers"].row(connection, alive_seconds=ALIVE_SECONDS)
     assert row is not None
     return int(row["unverified"])
 

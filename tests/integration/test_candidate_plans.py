@@ -7,13 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.pipelines.judge.gallery import SQL, VIEW_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
+
+PIPELINES = statements_of_room("pipelines")
 
 pytestmark = pytest.mark.thorough
 
@@ -142,7 +144,7 @@ CASES: dict[str, Case] = {
 
 def statement_of(name: str) -> Statement:
     name = name.partition(",")[0]
-    return SQL[name] if name in SQL else VIEW_SQL[name]
+    return PIPELINES[name]
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callsheet.catalog.workflow_versions import SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.installation import opened
 from tests.support.plans import explain, prepare
 from tests.support.race_control import rolled_back_transaction
+
+CATALOG = statements_of_room("catalog")
 
 pytestmark = pytest.mark.thorough
 
@@ -47,8 +49,8 @@ async def test_versions_are_read_by_their_key(full_catalog: Databases, name: str
     async with rolled_back_transaction(full_catalog.central) as connection:
         workflow = await connection.fetchval("SELECT max(id) FROM workflows")
         given = {key: workflow if key in ("workflow_id", "id") else value for key, value in CASES[name].items()}
-        await prepare(connection, name, SQL[name].text)
-        seen = await explain(connection, name, [given[parameter] for parameter in SQL[name].parameters])
+        await prepare(connection, name, CATALOG[name].text)
+        seen = await explain(connection, name, [given[parameter] for parameter in CATALOG[name].parameters])
         assert "workflow_versions_pkey" in seen.indexes
         assert "workflow_versions" not in seen.scanned
         assert seen.buffers <= MAX_BUFFERS

@@ -20,13 +20,11 @@ from callsheet.dispatch.queue import Queue
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import ANY_LEASE
 from callsheet.jobs.machine.transitions import statuses_of, steps_of
-from callsheet.jobs.sql import SQL as JOBS
-from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
-from callsheet.jobs.sql import WATERFALL_SQL as WATERFALL
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import (
     HELD,
     PRIORITIES,
@@ -40,6 +38,8 @@ from tests.support.full_databases import (
 )
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, explain_once, pairs, prepare
+
+JOBS = statements_of_room("jobs")
 
 SMALL = 1000
 # A planner that takes an index at thirty thousand rows takes it at a million; that blocks do not grow is seen there.
@@ -130,7 +130,7 @@ def end_case(name: str, transition: Transition, number: int, indexes: set[str], 
 
 
 def transition_case(name: str, indexes: set[str], **values: object) -> Case:
-    statement = TRANSITIONS[name]
+    statement = JOBS[name]
     arguments = [values[parameter] for parameter in statement.parameters]
     return Case("pool", statement.text, arguments, frozenset(indexes), 200)
 
@@ -304,7 +304,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             "events_of_job", {"job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), after=0, limit=200
         ),
         "newest_events": pool_case(
-            "newest_events", {"job_events_pkey"}, 20, WATERFALL, tenant_id=TENANT, job_id=job_id(500), limit=1000
+            "newest_events", {"job_events_pkey"}, 20, JOBS, tenant_id=TENANT, job_id=job_id(500), limit=1000
         ),
         "transactions_of_job": pool_case(
             "transactions_of_job",

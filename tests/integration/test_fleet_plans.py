@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.fleet.sql import CAPACITY_SQL, FLEET_SQL, LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import fill_central, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
+
+FLEET_SQL = statements_of_room("fleet")
 
 pytestmark = pytest.mark.thorough
 
@@ -152,9 +154,8 @@ CASES = {
     "workflows_of_fleet": Case({"fleet_id": 1, "alive_seconds": 90, "most": 100, "most_groups": 5}, 8000),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
-FILES = (CAPACITY_SQL, PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
 STATEMENTS = {
-    **{name: statement for file in FILES for name, statement in file.items() if name in CASES},
+    **{name: statement for name, statement in FLEET_SQL.items() if name in CASES},
     "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
     "waiting_routes": SCALING_SQL["waiting_routes"],
     "free_slots_elsewhere": SCALING_SQL["free_slots_elsewhere"],

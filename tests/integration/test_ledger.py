@@ -635,10 +635,10 @@ def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() 
     }
     assert callers == {
         ("wallet/statements.sql", "credit"),
-        ("jobs/statements.sql", "submit"),
-        ("jobs/transition_statements.sql", "complete_jobs"),
-        ("jobs/transition_statements.sql", "end_jobs"),
-        ("jobs/transition_statements.sql", "retry_job"),
+        ("jobs/submit/statements.sql", "submit"),
+        ("jobs/machine/transition_statements.sql", "complete_jobs"),
+        ("jobs/machine/transition_statements.sql", "end_jobs"),
+        ("jobs/machine/transition_statements.sql", "retry_job"),
     }
     assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.sql import SQL as JOBS
 from callsheet.library.lists import SQL
 from callsheet.library.public_links import SQL as SHARES
 from callsheet.library.search import Filters
@@ -18,9 +17,12 @@ from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, explain_once, literal, pairs, prepare
+
+JOBS = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 

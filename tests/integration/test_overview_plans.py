@@ -14,18 +14,17 @@ import pytest
 
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
-from callsheet.fleet.sql import OVERVIEW_SQL as FLEET
-from callsheet.jobs.sql import PROGRESS_SQL as PROGRESS
-from callsheet.jobs.sql import RECONCILE_SQL as RECONCILE
-from callsheet.jobs.sql import RETENTION_SQL as EVENT_RETENTION
-from callsheet.jobs.sql import SQL as JOBS
 from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, pairs, prepare
+
+FLEET = statements_of_room("fleet")
+JOBS = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 
@@ -158,28 +157,28 @@ def cases(rows: int) -> Mapping[str, Case]:
     user = {"tenant_id": TENANT, "user_id": user_id(1)}
     pool = {
         "record_progress": Case(
-            PROGRESS["record_progress"],
+            JOBS["record_progress"],
             {"tenant_ids": [TENANT], "job_ids": running[:1], "cycles": [1], "lease_seqs": [1], **said},
             60,
         ),
-        "progress_of_jobs": Case(PROGRESS["progress_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
+        "progress_of_jobs": Case(JOBS["progress_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
         "progress_of_leases": Case(
-            PROGRESS["progress_of_leases"], {"tenant_ids": [TENANT] * len(running), "job_ids": running}, 60
+            JOBS["progress_of_leases"], {"tenant_ids": [TENANT] * len(running), "job_ids": running}, 60
         ),
-        "progress_of_user": Case(PROGRESS["progress_of_user"], {**user, "limit": 200}, 2500),
-        "previews_of_jobs": Case(PROGRESS["previews_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
+        "progress_of_user": Case(JOBS["progress_of_user"], {**user, "limit": 200}, 2500),
+        "previews_of_jobs": Case(JOBS["previews_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
         "sweep_progress": Case(
-            PROGRESS["sweep_progress"], {"after_tenant": TENANT, "after_job": job_id(1), "limit": 10}, 150
+            JOBS["sweep_progress"], {"after_tenant": TENANT, "after_job": job_id(1), "limit": 10}, 150
         ),
-        "delete_old_events": Case(EVENT_RETENTION["delete_old_events"], {"days": 0, "limit": 20}, 600),
-        "active_jobs_page": Case(RECONCILE["active_jobs_page"], {"after": None, "limit": 20}, 60),
+        "delete_old_events": Case(JOBS["delete_old_events"], {"days": 0, "limit": 20}, 600),
+        "active_jobs_page": Case(JOBS["active_jobs_page"], {"after": None, "limit": 20}, 60),
         "job_sides": Case(
             JOBS["job_sides"],
             {**{name: keys(*several)[name] for name in ("tenant_ids", "job_ids")}, "settle_seconds": 60},
             5000,
         ),
         "set_priority": Case(
-            RECONCILE["set_priority"],
+            JOBS["set_priority"],
             {"tenant_id": TENANT, "job_id": job_id(200), "charge_cycle": 1, "priority": 3},
             # One row by its key; and where its page is full, a new entry in each of the job's indexes.
             80,

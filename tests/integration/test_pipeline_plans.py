@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.sql import SQL as JOBS
-from callsheet.pipelines.design.definitions import SQL as PIPELINES
-from callsheet.pipelines.run.strikes import SQL as LOOP
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, job_id, numbered, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
+
+JOBS = statements_of_room("jobs")
+PIPELINES = statements_of_room("pipelines")
 
 pytestmark = pytest.mark.thorough
 
@@ -123,56 +124,61 @@ BY_JOB = {"candidate_slots_job_id_tenant_id_key"}
 Case = tuple[Statement, Mapping[str, object], set[str], int]
 CASES: dict[str, Case] = {
     "read_steps": (
-        LOOP["read_steps"],
+        PIPELINES["read_steps"],
         {**RUN, **VERSION, "best_only": False},
         {"eligible_parents", "open_slots"},
         100,
     ),
-    "read_steps, the best only": (LOOP["read_steps"], {**RUN, **VERSION, "best_only": True}, BEST, 200),
-    "count_active_up_to": (LOOP["count_active_up_to"], {**RUN, "position": 4, "most": 10}, {"candidates_by_elo"}, 30),
+    "read_steps, the best only": (PIPELINES["read_steps"], {**RUN, **VERSION, "best_only": True}, BEST, 200),
+    "count_active_up_to": (
+        PIPELINES["count_active_up_to"],
+        {**RUN, "position": 4, "most": 10},
+        {"candidates_by_elo"},
+        30,
+    ),
     "eligible_parents": (
-        LOOP["eligible_parents"],
+        PIPELINES["eligible_parents"],
         {**RUN, "position": 3, "most": 501},
         {"eligible_parents"},
         2 * ELIGIBLE,
     ),
     "bounds_of_parents": (
-        LOOP["bounds_of_parents"],
+        PIPELINES["bounds_of_parents"],
         {**RUN, "position": 3},
         {"eligible_parents", "candidates_by_elo"},
         20,
     ),
     "sampled_parents": (
-        LOOP["sampled_parents"],
+        PIPELINES["sampled_parents"],
         {**RUN, "position": 3, "numbers": list(range(1, CANDIDATES, CANDIDATES // 64))},
         {"eligible_parents"},
         300,
     ),
-    "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, BEST, 40),
-    "numbered_candidate": (LOOP["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
-    "full_tenants": (LOOP["full_tenants"], {"in_total": 50}, set(), 60),
-    "claim_run": (LOOP["claim_run"], {"later_seconds": 10, "full": []}, {"active_runs_due"}, 100),
-    "put_back_run": (LOOP["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
-    "leave_run": (LOOP["leave_run"], {**KEY, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
-    "look_again": (LOOP["look_again"], KEY, set(), 40),
-    "block_run": (LOOP["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
-    "finish_run": (LOOP["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
-    "stop_run": (LOOP["stop_run"], {**RUN, **REASON}, set(), 40),
-    "exclude_parent": (LOOP["exclude_parent"], {**RUN, "candidate_id": candidate_id(7)}, set(), 100),
+    "best_parents": (PIPELINES["best_parents"], {**RUN, "position": 3, "top_k": 10}, BEST, 40),
+    "numbered_candidate": (PIPELINES["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
+    "full_tenants": (PIPELINES["full_tenants"], {"in_total": 50}, set(), 60),
+    "claim_run": (PIPELINES["claim_run"], {"later_seconds": 10, "full": []}, {"active_runs_due"}, 100),
+    "put_back_run": (PIPELINES["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
+    "leave_run": (PIPELINES["leave_run"], {**KEY, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
+    "look_again": (PIPELINES["look_again"], KEY, set(), 40),
+    "block_run": (PIPELINES["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
+    "finish_run": (PIPELINES["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
+    "stop_run": (PIPELINES["stop_run"], {**RUN, **REASON}, set(), 40),
+    "exclude_parent": (PIPELINES["exclude_parent"], {**RUN, "candidate_id": candidate_id(7)}, set(), 100),
     # Every open slot, by whichever of the two indexes of them.
-    "ended_jobs": (LOOP["ended_jobs"], {"left_alone": [], "limit": 100}, set(), 500),
-    "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),
-    "jobs_of_canceled_runs": (LOOP["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),
-    "slot_is_open": (LOOP["slot_is_open"], SLOT, BY_JOB, 10),
-    "lock_run_of_slot": (LOOP["lock_run_of_slot"], RUN, set(), 20),
+    "ended_jobs": (PIPELINES["ended_jobs"], {"left_alone": [], "limit": 100}, set(), 500),
+    "jobs_under_way": (PIPELINES["jobs_under_way"], {"limit": 100}, set(), 60),
+    "jobs_of_canceled_runs": (PIPELINES["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),
+    "slot_is_open": (PIPELINES["slot_is_open"], SLOT, BY_JOB, 10),
+    "lock_run_of_slot": (PIPELINES["lock_run_of_slot"], RUN, set(), 20),
     "give_up_slot": (
-        LOOP["give_up_slot"],
+        PIPELINES["give_up_slot"],
         {**SLOT, "parent_id": candidate_id(7), "status": "failed", "is_refunded": False},
         BY_JOB,
         100,
     ),
     "accept_candidates": (
-        LOOP["accept_candidates"],
+        PIPELINES["accept_candidates"],
         {
             **SLOT,
             "parent_id": candidate_id(7),

@@ -13,14 +13,16 @@ from prometheus_client import CollectorRegistry
 from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
-from callsheet.pipelines.run.scheduler import SQL as LOOP
 from callsheet.pipelines.run.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.pipelines.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
 from tests.support.core import Core, Member, Row, open_core
+from tests.support.database.room_statements import statements_of_room
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
+
+PIPELINES = statements_of_room("pipelines")
 
 FOUR = ("base", "face fix", "hand fix", "upscale")
 
@@ -513,12 +515,12 @@ async def test_a_run_whose_job_ended_during_its_tick_is_examined_again(pipelines
     await pipelines.tick()
     await pipelines.due(run)
     async with pipelines.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
+        claimed = await PIPELINES["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
         assert claimed is not None
         await pipelines.work()
         await pipelines.room.collector.tick(NOW)
         key = {"tenant_id": claimed.tenant_id, "id": claimed.id, "due_at": claimed.due_at}
-        assert await LOOP["leave_run"].run(connection, **key, later_seconds=3600) == 0
+        assert await PIPELINES["leave_run"].run(connection, **key, later_seconds=3600) == 0
     assert (await pipelines.finish(run)).reason is RunReason.TARGET_REACHED
 
 
@@ -540,7 +542,7 @@ async def test_a_base_accepted_during_a_tick_of_its_run_is_not_made_again(pipeli
     await pipelines.tick()
     await pipelines.due(run)
     async with pipelines.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
+        claimed = await PIPELINES["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
     assert claimed is not None
     await pipelines.work()
     await pipelines.room.collector.tick(NOW)

@@ -10,17 +10,19 @@ import pytest
 from callsheet.dispatch.retention import SQL as HISTORY
 from callsheet.dispatch.retention import HistoryRetention
 from callsheet.fleet.registry.retention import AuditRetention
-from callsheet.fleet.sql import LOG_SQL
 from callsheet.identity.access.sessions import SessionSweeper
-from callsheet.identity.audit_log import SQL as AUDIT
 from callsheet.jobs.repair.retention import EventRetention
 from callsheet.jobs.room import open_jobs
-from callsheet.jobs.sql import RETENTION_SQL as EVENTS
 from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
 from tests.support.core import Core, Member
+from tests.support.database.room_statements import statements_of_room
 from tests.support.plans import explain_once
 from tests.support.race_control import open_transaction
+
+FLEET = statements_of_room("fleet")
+IDENTITY = statements_of_room("identity")
+JOBS = statements_of_room("jobs")
 
 NOW = datetime.now(UTC)
 
@@ -137,9 +139,9 @@ async def test_null_keeps_rows_for_ever(core: Core) -> None:
     ("statement", "index"),
     [
         (HISTORY["delete_old_history"], "dispatch_history_pkey"),
-        (EVENTS["delete_old_events"], "jobs_by_end"),
-        (LOG_SQL["delete_old_sessions"], "ended_sessions"),
-        (AUDIT["delete_old_lines"], "audit_logs_pkey"),
+        (JOBS["delete_old_events"], "jobs_by_end"),
+        (FLEET["delete_old_sessions"], "ended_sessions"),
+        (IDENTITY["delete_old_lines"], "audit_logs_pkey"),
     ],
     ids=lambda value: value.name if isinstance(value, Statement) else "",
 )
@@ -147,7 +149,7 @@ async def test_old_rows_are_found_by_an_index(core: Core, statement: Statement, 
     database = core.databases.central if statement.database == "central" else await core.databases.pool("pool_1")
     if statement.database == "pool":
         async with database.connection() as connection:
-            await EVENTS["begin_retention"].run(connection, name="job_events")
+            await JOBS["begin_retention"].run(connection, name="job_events")
     seen = await explain_once(database, statement, {"days": 90, "limit": 10, "before": NOW}, may_scan=False)
     assert index in seen.indexes
     assert seen.scanned == set()

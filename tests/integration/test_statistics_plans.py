@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.operate.alerts.current import SQL as ALERTS
 from callsheet.operate.statistics.keeper import ALIVE_SECONDS, MAX_QUEUED, POOL_SQL
 from callsheet.operate.statistics.keeper import SQL as STATISTICS
@@ -20,9 +19,12 @@ from callsheet.operate.statistics.series import RESOLUTIONS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import HELD, TENANT, WORKFLOWS, fill_central, fill_pool, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain_once
+
+FLEET = statements_of_room("fleet")
 
 pytestmark = pytest.mark.thorough
 
@@ -131,7 +133,7 @@ def reading() -> dict[str, Case]:
         "find_workflow": Case(STATISTICS["find_workflow"], {"slug": "crowd-7"}, 10),
         "list_alerts": Case(ALERTS["list_alerts"], {"limit": 500}, 10),
         "last_check": Case(ALERTS["last_check"], {}, 10),
-        "count_workers": Case(OVERVIEW_SQL["count_workers"], {"alive_seconds": ALIVE_SECONDS}, WORKERS),
+        "count_workers": Case(FLEET["count_workers"], {"alive_seconds": ALIVE_SECONDS}, WORKERS),
     }
     for time_range, (step, steps) in RESOLUTIONS.items():
         of_all = {"step_seconds": step, "since": now() - timedelta(seconds=step * steps)}

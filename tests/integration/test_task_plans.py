@@ -10,15 +10,17 @@ import pytest
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.jobs.sql import SQL as JOBS
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.tasks.products import SQL as POOL
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, fill_central, fill_pool, job_id, token, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
+
+JOBS = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callsheet.jobs.sql import PROVIDER_CALL_SQL, WATERFALL_SQL
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.room_statements import statements_of_room
 from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import explain_once
+
+JOBS_SQL = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 
@@ -56,7 +58,7 @@ async def full(
 @pytest.mark.parametrize(("number", "rows"), [(1, RETRIED), (JOBS // 2, 1)], ids=["retried", "ordinary"])
 async def test_g11_the_calls_of_a_job_are_found_by_their_key(full: Databases, number: int, rows: int) -> None:
     values = {"tenant_id": TENANT, "job_id": job_id(number), "limit": 200}
-    seen = await explain_once(full.central, PROVIDER_CALL_SQL["provider_calls_of_job"], values)
+    seen = await explain_once(full.central, JOBS_SQL["provider_calls_of_job"], values)
     assert seen.rows == rows
     assert not seen.scanned & BIG
     assert seen.buffers <= 10 + rows * 6
@@ -68,12 +70,12 @@ async def test_g11_the_newest_traces_and_events_of_a_job_are_found_by_their_key(
 ) -> None:
     values = {"tenant_id": TENANT, "job_id": job_id(number), "limit": 20}
     pool = await full.pool("pool_1")
-    seen = await explain_once(pool, WATERFALL_SQL["newest_traces"], values)
+    seen = await explain_once(pool, JOBS_SQL["newest_traces"], values)
     assert seen.rows == rows
     assert not seen.scanned & BIG
     # A long trace lies outside of its row.
     assert seen.buffers <= 10 + rows * 6
-    events = await explain_once(pool, WATERFALL_SQL["newest_events"], values)
+    events = await explain_once(pool, JOBS_SQL["newest_events"], values)
     assert events.rows == 1
     assert not events.scanned & BIG
     assert events.buffers <= 10

@@ -15,7 +15,6 @@ from callsheet.jobs.submit.new_jobs import SlotRefused
 from callsheet.pipelines.judge import branches
 from callsheet.pipelines.run.collector import Collector
 from callsheet.pipelines.run.open_jobs import OpenJobs
-from callsheet.pipelines.run.scheduler import SQL as LOOP
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.errors import Conflict, NotFound, WrongState
@@ -23,9 +22,12 @@ from callsheet.wire.pipelines.candidates import Verdict, Vote
 from tests.support.candidate_trees import COST, Tree, Voter
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
+from tests.support.database.room_statements import statements_of_room
 from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, paused_at, start_blocked
+
+PIPELINES = statements_of_room("pipelines")
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
 HOLD_RUN = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
@@ -242,7 +244,7 @@ async def test_a_kill_that_crashed_between_two_batches_pauses_the_run_and_is_com
     rows = {row["id"]: row for row in await tree.rows()}
     assert [row["number"] for row in rows.values() if row["status"] == "rejected"] == [1, 2, 3]
     async with race.pool.connection() as connection:
-        assert await LOOP["claim_run"].row(connection, later_seconds=10, full=[]) is None
+        assert await PIPELINES["claim_run"].row(connection, later_seconds=10, full=[]) is None
     # Another control plane may be working on it.
     await voters.two.pruner.prune(race.pool)
     assert len(await voters.kills()) == 1
@@ -253,7 +255,7 @@ async def test_a_kill_that_crashed_between_two_batches_pauses_the_run_and_is_com
     assert await race.one.status(race.ann, job.id) == "canceled"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
     async with race.pool.connection() as connection:
-        assert await LOOP["claim_run"].row(connection, later_seconds=10, full=[]) is not None
+        assert await PIPELINES["claim_run"].row(connection, later_seconds=10, full=[]) is not None
     await race.one.check()
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from callsheet.dispatch.queue import Queue
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.sql import DRAIN_SQL as SQL
+from tests.support.database.room_statements import statements_of_room
 from tests.support.fleet_api import bearer, join, registry
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, start_blocked
+
+FLEET = statements_of_room("fleet")
 
 WORKER = "gpu-1"
 
@@ -35,8 +37,8 @@ async def slug(race: Race) -> str:
 async def draining(race: Race, worker_id: str = WORKER) -> AsyncIterator[None]:
     """A drain whose transaction is still open."""
     async with race.central.transaction() as connection:
-        await SQL["lock_drains"].run(connection)
-        await SQL["drain_worker"].run(connection, worker_id=worker_id, drained_by="operator", reason=None)
+        await FLEET["lock_drains"].run(connection)
+        await FLEET["drain_worker"].run(connection, worker_id=worker_id, drained_by="operator", reason=None)
         yield
 
 

@@ -73,7 +73,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     shipped = {name for name in names if name.split("/")[0] in packages}
     assert shipped == {str(path.relative_to(ROOT / "src")) for path in source}
     assert "callsheet/py.typed" in names
-    assert {"callsheet/plumbing/statements.sql", "callsheet/plumbing/migrations/central/0001_identity.sql"} <= names
+    assert "callsheet/plumbing/database/statements.sql" in names
+    assert "callsheet/plumbing/migrations/central/0001_identity.sql" in names
     assert f"callsheet-{__version__}.dist-info/licenses/LICENSE" in names
 
 

@@ -12,10 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database.databases import SQL, Databases, add_pool, open_databases
+from callsheet.plumbing.database.databases import Databases, add_pool, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
+from tests.support.database.room_statements import statements_of_room
 from tests.support.ports import free_port
+
+PLUMBING = statements_of_room("plumbing")
 
 FLEET_SECRET = "a-shared-secret-of-the-tests-with-40-signs"
 _numbers = itertools.count(1)
@@ -61,7 +64,7 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             fleet={"secret": FLEET_SECRET, "auto_approve": True},
         )
         connection = await asyncpg.connect(central)
-        await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
+        await PLUMBING["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
         await connection.close()
         await add_pool(settings, central, "pool_2", postgres.dsn(names["pool_2"]))
         yield settings

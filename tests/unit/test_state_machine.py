@@ -8,8 +8,10 @@ import re
 import pytest
 
 from callsheet.jobs.machine.states import PATHS, TRANSITIONS, Transition, diagram, path, target
-from callsheet.jobs.sql import TRANSITION_SQL
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
+
+TRANSITION_SQL = statements("callsheet.jobs.machine", "transition_statements.sql")
 
 # As the architecture has it, row by row. None is a job that does not exist yet.
 ALLOWED = {

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 from uuid import UUID
 
-from callsheet.catalog.effects import FOLDER, SQL, EffectRow, LockedEffect, named, show_preview
+from callsheet.catalog.effects import FOLDER, EffectRow, LockedEffect, named, show_preview
 from callsheet.identity.audit_log import record
 from callsheet.media.previews.maker import put_previews
 from callsheet.media.previews.program import CLIP, NoPreview
@@ -20,10 +20,13 @@ from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import EffectPreview
 from callsheet.wire.errors import InvalidRequest, NotFound, Unavailable
+
+SQL = statements("callsheet.catalog")
 
 # A card is larger than a row of a list, and an effect has only one.
 FOR_EFFECTS = ClipSize(720, 6.0)

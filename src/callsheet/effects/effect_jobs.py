@@ -15,17 +15,19 @@ from callsheet.catalog.workflows import refuse
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.identity.accounts.quotas import check_payload
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
-from callsheet.jobs.sql import EFFECT_SQL
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.priorities import check_priority
 from callsheet.jobs.submit.submission import NO_VIDEO, Submission, SubmittedJob
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.workflow_editing import WorkflowTest
+
+SQL = statements("callsheet.effects")
 
 # The requests from which an effect job is built: values and files.
 Wanted = SubmitEffectJob | WorkflowTest
@@ -148,7 +150,7 @@ class EffectJobs:
         if wanted.video_id is None:
             return field, wanted.input_file_id
         async with pool.connection() as connection:
-            original = await EFFECT_SQL["original_of_video"].value(
+            original = await SQL["original_of_video"].value(
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, video_id=wanted.video_id
             )
         if original is None:

@@ -8,11 +8,13 @@ from callsheet.catalog.effect_previews import Example, stored_example
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.reader import find_job
-from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import JobStatus
+
+SQL = statements("callsheet.jobs.operate")
 
 NO_SUCH_JOB = "You have no such job."
 
@@ -33,7 +35,7 @@ class JobExamples:
         """The example from any user's job, for commands on the machine itself."""
         for pool in self._files.databases.pools:
             async with pool.connection() as connection:
-                tenants = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
+                tenants = await SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
             for tenant in tenants:
                 row = await find_job(pool, tenant["tenant_id"], job_id)
                 if row is not None:

@@ -16,7 +16,7 @@ from callsheet.toolbox.redaction.redaction import redact_json
 from callsheet.wire.base import Page
 from callsheet.wire.operate.audit import AuditEntry, AuditFilter, AuditLine
 
-SQL = statements("callsheet.identity", "audit_statements.sql")
+SQL = statements("callsheet.identity", "audit_log_statements.sql")
 
 # The actor of commands, which work on the databases directly.
 OPERATOR = "operator"

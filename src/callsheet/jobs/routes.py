@@ -13,11 +13,13 @@ from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.show.views import event_view, job_view, listed_job_view
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobStatus
+
+SQL = statements("callsheet.jobs.show")
 
 
 def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> APIRouter:

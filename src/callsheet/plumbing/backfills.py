@@ -13,10 +13,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.ownership import POOL_SQL
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.plumbing", "pool_statements.sql")
 
 log = get_logger(__name__)
 
@@ -45,7 +46,7 @@ class Backfill(Loop):
     async def step(self, pool: Database) -> bool:
         """Fills the next batch. Returns False if the backfill is done."""
         async with pool.connection() as connection:
-            row = await POOL_SQL["backfill_place"].row(connection, name=self.name)
+            row = await SQL["backfill_place"].row(connection, name=self.name)
         if row is None:
             return False
         await self.fill(pool, BackfillPlace(row["tenant_id"], row["id"]))
@@ -56,12 +57,12 @@ class Backfill(Loop):
         """Reads the rows after that place, then writes them in one transaction: `hold`, the rows, `move`."""
 
     async def hold(self, connection: Connection, after: BackfillPlace) -> bool:
-        return await POOL_SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None
+        return await SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None
 
     async def move(self, connection: Connection, to: BackfillPlace | None) -> None:
         """Records the place that was reached. None ends the backfill."""
         if to is not None:
-            await POOL_SQL["move_backfill"].run(connection, name=self.name, **to._asdict())
+            await SQL["move_backfill"].run(connection, name=self.name, **to._asdict())
             return
-        await POOL_SQL["end_backfill"].run(connection, name=self.name)
+        await SQL["end_backfill"].run(connection, name=self.name)
         log.info("backfill.done", backfill=self.name)

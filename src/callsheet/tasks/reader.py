@@ -9,12 +9,14 @@ from callsheet.jobs.machine.rows import JobRow, ListedJob
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import JobReader, with_outcomes
 from callsheet.jobs.show.views import job_view, listed_job_view
-from callsheet.jobs.sql import SQL
+from callsheet.plumbing.database.sql import statements
 from callsheet.tasks.views import task_view
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.tasks import Task, job_id_of
+
+SQL = statements("callsheet.tasks")
 
 NO_SUCH_TASK = "There is no such task."
 

@@ -14,7 +14,7 @@ from callsheet.catalog.engines.requirements import MAX_MISSING, ReportedInventor
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.worker.environment import Environment, Lack, Required
 
-SQL = statements("callsheet.catalog", "environment_statements.sql")
+SQL = statements("callsheet.catalog.engines")
 # An environment without workers is kept for this time, because machines come and go.
 KEPT_SECONDS = 600.0
 # The key of the workflows that an engine refused, in the stored environment of its worker.

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from callsheet.catalog.engines.environments import SQL
 from callsheet.catalog.engines.requirements import ReportedInventory, all_lacks, importance, named
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.providers.comfy.node_forms import NodeForms, agreed, unpacked
 from callsheet.wire.worker.environment import MAX_SHOWN, Environment, Lack, Required
+
+SQL = statements("callsheet.catalog.engines")
 
 # A worker counts as online for this time after its last request.
 ALIVE_SECONDS = 90

@@ -6,9 +6,11 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from callsheet.catalog.engines.environments import SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.providers.comfy.models import short_hash
+
+SQL = statements("callsheet.catalog.engines")
 
 # The models of workflows are cached for this time.
 KNOWN_SECONDS = 30.0

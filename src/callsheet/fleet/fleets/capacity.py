@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from callsheet.catalog.engines.requirements import missing_in, missing_text
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
-from callsheet.fleet.sql import CAPACITY_SQL
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.worker.environment import Lack, LackKind
+
+SQL = statements("callsheet.fleet.fleets", "capacity_statements.sql")
 
 
 class Route(NamedTuple):
@@ -84,7 +85,7 @@ class FleetCapacity:
         if not wanted:
             return {}
         async with self._databases.central.connection() as connection:
-            rows = await CAPACITY_SQL["capacity"].rows(
+            rows = await SQL["capacity"].rows(
                 connection,
                 CapacityRow,
                 workflow_ids=[route.workflow_id for route in wanted],
@@ -106,7 +107,7 @@ class FleetCapacity:
 async def _with_missing(
     connection: Connection, routes: Sequence[Route], crews: Mapping[tuple[int, str, str], RouteCapacity]
 ) -> dict[tuple[int, str, str], RouteCapacity]:
-    rows = await CAPACITY_SQL["lacks_of_routes"].rows(
+    rows = await SQL["lacks_of_routes"].rows(
         connection,
         RouteLackRow,
         workflow_ids=[route.workflow_id for route in routes],
@@ -127,7 +128,7 @@ async def _with_missing_of_absent(
     connection: Connection, routes: Sequence[Route], crews: Mapping[tuple[int, str, str], RouteCapacity]
 ) -> dict[tuple[int, str, str], RouteCapacity]:
     """Adds the routes whose scaled fleets start no worker, because their last workers lacked something."""
-    rows = await CAPACITY_SQL["lacks_of_absent_workers"].rows(
+    rows = await SQL["lacks_of_absent_workers"].rows(
         connection,
         AbsentLackRow,
         workflow_ids=[route.workflow_id for route in routes],

@@ -7,15 +7,16 @@ from datetime import datetime
 from typing import NamedTuple
 
 from callsheet.fleet.protocol.tokens import FLEET_TOKEN_PREFIX, hash_token
-from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.ids import secret_token
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import CreatedFleetToken, FleetToken
 from callsheet.wire.plurals import counted
+
+SQL = statements("callsheet.fleet.fleets", "fleet_statements.sql")
 
 SHOWN_CHARACTERS = 12
 
@@ -35,7 +36,7 @@ class FleetTokens:
     async def create(self, fleet_id: int, name: str | None, actor: str) -> CreatedFleetToken:
         """Creates a token that workers register with until it is revoked or rotated."""
         async with self._databases.central.transaction() as connection:
-            if await FLEET_SQL["lock_fleet"].value(connection, id=fleet_id) is None:
+            if await SQL["lock_fleet"].value(connection, id=fleet_id) is None:
                 raise NotFound("There is no such fleet.")
             created = await _create(connection, fleet_id, name or "workers", actor, None)
             await _log(connection, created, actor, "create_token")
@@ -57,7 +58,7 @@ class FleetTokens:
             if token.revoked_at is not None or token.has_expired:
                 raise WrongState("The token is no longer accepted. Create a new one.")
             created = await _create(connection, token.fleet_id, token.name, actor, token_id)
-            await FLEET_SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
+            await SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
             await _log(connection, created, actor, "rotate_token", overlap_seconds=overlap_seconds)
             return created
 
@@ -75,13 +76,13 @@ class FleetTokens:
             return False
         wanted = hash_token(token)
         async with self._databases.central.connection() as connection:
-            kept = await FLEET_SQL["find_fleet_token"].value(connection, token_hash=wanted)
+            kept = await SQL["find_fleet_token"].value(connection, token_hash=wanted)
         return kept is not None and hmac.compare_digest(kept, wanted)
 
     async def find(self, id_or_prefix: str) -> int:
         """Finds a token by its id, or by the prefix that lists show if it fits only one token."""
         async with self._databases.central.connection() as connection:
-            ids = await FLEET_SQL["find_fleet_token_for_operator"].column(connection, id_or_prefix=id_or_prefix)
+            ids = await SQL["find_fleet_token_for_operator"].column(connection, id_or_prefix=id_or_prefix)
         if not ids:
             raise NotFound(f"There is no registration token {id_or_prefix!r}.")
         if len(ids) > 1:
@@ -90,7 +91,7 @@ class FleetTokens:
 
 
 async def revoke_in(connection: Connection, token_id: int, actor: str) -> FleetToken:
-    await FLEET_SQL["revoke_fleet_token"].run(connection, id=token_id)
+    await SQL["revoke_fleet_token"].run(connection, id=token_id)
     [token] = await _tokens(connection, token_id=token_id)
     await _log(connection, token, actor, "revoke_token")
     return token
@@ -100,7 +101,7 @@ async def _create(
     connection: Connection, fleet_id: int, name: str, actor: str, replaces: int | None
 ) -> CreatedFleetToken:
     token = secret_token(FLEET_TOKEN_PREFIX.rstrip("_"))
-    token_id = await FLEET_SQL["create_fleet_token"].value(
+    token_id = await SQL["create_fleet_token"].value(
         connection,
         fleet_id=fleet_id,
         name=name,
@@ -116,7 +117,7 @@ async def _create(
 
 
 async def _lock(connection: Connection, token_id: int, fleet_id: int | None) -> LockedToken:
-    token = await FLEET_SQL["lock_fleet_token"].row(connection, LockedToken, id=token_id, fleet_id=fleet_id)
+    token = await SQL["lock_fleet_token"].row(connection, LockedToken, id=token_id, fleet_id=fleet_id)
     if token is None:
         raise NotFound("There is no such registration token.")
     return token
@@ -130,7 +131,7 @@ async def _tokens(
     before: int | None = None,
     limit: int = 1,
 ) -> list[FleetToken]:
-    return await FLEET_SQL["list_fleet_tokens"].rows(
+    return await SQL["list_fleet_tokens"].rows(
         connection, FleetToken, id=token_id, fleet_id=fleet_id, before=before, limit=limit
     )
 

@@ -10,14 +10,15 @@ import asyncpg
 from callsheet.fleet.fleets.placement import find_workflows
 from callsheet.fleet.operate.metrics import MAX_QUEUED
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
-from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, NotFound
 from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest, Fleet, FleetWorkflow, UpdateFleetRequest
 from callsheet.wire.tasks import actor_of
+
+SQL = statements("callsheet.fleet.fleets", "fleet_statements.sql")
 
 SHOWN_GROUPS = 5
 
@@ -33,7 +34,7 @@ class Fleets:
 
     async def create(self, request: CreateFleetRequest, actor: str) -> Fleet:
         async with self._databases.central.transaction() as connection:
-            fleet_id = await FLEET_SQL["create_fleet"].value(
+            fleet_id = await SQL["create_fleet"].value(
                 connection,
                 slug=request.slug,
                 stage=request.stage,
@@ -63,9 +64,9 @@ class Fleets:
     async def workflows(self, fleet_id: int) -> Sequence[FleetWorkflow]:
         """Each workflow of the fleet, whether its live workers can run it, and its queue in the fleet's stage."""
         async with self._databases.central.ordinary() as connection:
-            if await FLEET_SQL["find_fleet"].value(connection, id=fleet_id) is None:
+            if await SQL["find_fleet"].value(connection, id=fleet_id) is None:
                 raise _no_fleet()
-            return await FLEET_SQL["workflows_of_fleet"].rows(
+            return await SQL["workflows_of_fleet"].rows(
                 connection,
                 FleetWorkflow,
                 fleet_id=fleet_id,
@@ -84,14 +85,14 @@ class Fleets:
     async def actor_workflows(self, queue: str) -> Sequence[str]:
         """The workflows that route the tasks of a queue, one for each actor."""
         async with self._databases.central.ordinary() as connection:
-            slugs = await FLEET_SQL["list_actor_workflows"].column(connection)
+            slugs = await SQL["list_actor_workflows"].column(connection)
         return [slug for slug in slugs if (actor := actor_of(slug)) is not None and actor[1] == queue]
 
     async def update(self, fleet_id: int, request: UpdateFleetRequest, actor: str) -> Fleet:
         """Changes only the fields that the request names."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
-            await FLEET_SQL["update_fleet"].run(
+            await SQL["update_fleet"].run(
                 connection,
                 id=fleet_id,
                 name=request.name,
@@ -101,7 +102,7 @@ class Fleets:
             )
             if request.is_active is not None:
                 # Otherwise a waiting worker could get a job of a fleet that was switched off meanwhile.
-                await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+                await SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
             return await _fleet(connection, fleet_id)
 
@@ -110,7 +111,7 @@ class Fleets:
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await _assign(connection, fleet_id, workflow_slugs)
-            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+            await SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "set_workflows", workflows=workflow_slugs)
             return await _fleet(connection, fleet_id)
 
@@ -120,23 +121,23 @@ class Fleets:
             await _lock(connection, fleet_id)
             added = await find_workflows(connection, change.add, "add")
             removed = await find_workflows(connection, change.remove, "remove")
-            await FLEET_SQL["assign_fleet_workflows"].run(
+            await SQL["assign_fleet_workflows"].run(
                 connection, fleet_id=fleet_id, workflow_ids=[workflow.id for workflow in added]
             )
-            await FLEET_SQL["unassign_fleet_workflows"].run(
+            await SQL["unassign_fleet_workflows"].run(
                 connection, fleet_id=fleet_id, workflow_ids=[workflow.id for workflow in removed]
             )
-            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+            await SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "change_workflows", **change.model_dump(exclude_defaults=True))
             return await _fleet(connection, fleet_id)
 
     async def delete(self, fleet_id: int, actor: str) -> None:
         try:
             async with self._databases.central.transaction() as connection:
-                if await FLEET_SQL["is_scaled"].value(connection, fleet_id=fleet_id):
+                if await SQL["is_scaled"].value(connection, fleet_id=fleet_id):
                     raise _is_scaled()
-                await FLEET_SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
-                deleted = await FLEET_SQL["delete_fleet"].row(connection, DeletedFleet, id=fleet_id)
+                await SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
+                deleted = await SQL["delete_fleet"].row(connection, DeletedFleet, id=fleet_id)
                 if deleted is None:
                     raise _no_fleet()
                 await _log(connection, fleet_id, actor, "delete", slug=deleted.slug, stage=deleted.stage)
@@ -148,12 +149,12 @@ class Fleets:
 
 async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:
     workflow_ids = [workflow.id for workflow in await find_workflows(connection, workflow_slugs, "workflow_slugs")]
-    await FLEET_SQL["unassign_other_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
-    await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    await SQL["unassign_other_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    await SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
 
 
 async def _lock(connection: Connection, fleet_id: int) -> None:
-    if await FLEET_SQL["lock_fleet"].value(connection, id=fleet_id) is None:
+    if await SQL["lock_fleet"].value(connection, id=fleet_id) is None:
         raise _no_fleet()
 
 
@@ -173,7 +174,7 @@ async def _fleets(
     before: int | None = None,
     limit: int = 1,
 ) -> list[Fleet]:
-    return await FLEET_SQL["list_fleets"].rows(
+    return await SQL["list_fleets"].rows(
         connection, Fleet, id=fleet_id, slug=slug, stage=stage, before=before, alive_seconds=ALIVE_SECONDS, limit=limit
     )
 

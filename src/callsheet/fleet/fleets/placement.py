@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from callsheet.fleet.registry.credentials import Credential, TokenCredential
-from callsheet.fleet.sql import REGISTRATION_SQL
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotAuthenticated, NotFound
 from callsheet.wire.fleet import RegisterRequest
+
+SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
 
 DEFAULT_STAGE = "production"
 
@@ -78,7 +79,7 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
 
 async def find_workflows(connection: Connection, slugs: Sequence[str], field: str) -> list[WorkflowToServe]:
     """Returns all workflows that the field names, or raises an error that names the missing ones."""
-    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=list(slugs))
+    rows = await SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=list(slugs))
     missing = set(slugs) - {row.slug for row in rows}
     if missing:
         raise InvalidRequest(
@@ -99,7 +100,7 @@ def _missing(slugs: Sequence[str]) -> str:
 
 
 async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
-    fleet = await REGISTRATION_SQL["find_fleet_to_join"].row(connection, FleetToJoin, slug=slug, stage=stage)
+    fleet = await SQL["find_fleet_to_join"].row(connection, FleetToJoin, slug=slug, stage=stage)
     if fleet is None:
         raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
     _check_fleet(fleet, "fleet_slug")
@@ -108,8 +109,8 @@ async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
 
 async def _by_token(connection: Connection, request: RegisterRequest, credential: TokenCredential) -> Placement:
     """The token decides the fleet. Fleet and stage in the request must match; the workflows may be a subset."""
-    fleet = await REGISTRATION_SQL["find_fleet_of_token"].row(connection, FleetToJoin, token_hash=credential.token_hash)
-    token = await REGISTRATION_SQL["use_fleet_token"].row(
+    fleet = await SQL["find_fleet_of_token"].row(connection, FleetToJoin, token_hash=credential.token_hash)
+    token = await SQL["use_fleet_token"].row(
         connection, UsedTokenRow, token_hash=credential.token_hash, worker_id=request.worker_id
     )
     if fleet is None or token is None:
@@ -125,9 +126,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
     workflow_ids: tuple[int, ...] = ()
     if request.workflow_slugs:
         # A task worker names all its actors; those that are not in the fleet are ignored.
-        rows = await REGISTRATION_SQL["find_workflows"].rows(
-            connection, WorkflowToServe, slugs=list(request.workflow_slugs)
-        )
+        rows = await SQL["find_workflows"].rows(connection, WorkflowToServe, slugs=list(request.workflow_slugs))
         workflow_ids = tuple(row.id for row in rows)
         workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)
         if not workflows:

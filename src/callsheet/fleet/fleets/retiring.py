@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from callsheet.fleet.registry.worker_log import Event, write
-from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
+
+DRAIN_SQL = statements("callsheet.fleet.fleets", "drain_statements.sql")
+REGISTRY_LOG_SQL = statements("callsheet.fleet.registry", "log_statements.sql")
+REGISTRY_REGISTRATION_SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
 
 AUTOSCALER = "autoscaler"
 
@@ -61,12 +64,12 @@ async def forget_ended(connection: Connection, worker_ids: Sequence[str]) -> Non
 
 async def _record(connection: Connection, worker_ids: list[str], event: str, reason: str | None = None) -> list[str]:
     """Writes to the workers' logs, and notifies waiting polls at the commit."""
-    rows = await LOG_SQL["sessions_of_workers"].rows(connection, WorkerSessionRow, worker_ids=worker_ids)
+    rows = await REGISTRY_LOG_SQL["sessions_of_workers"].rows(connection, WorkerSessionRow, worker_ids=worker_ids)
     sessions = {row.worker_id: row.session_id for row in rows}
     details = {} if reason is None else {"reason": reason}
     await write(
         connection, [Event(name, sessions.get(name), event, AUTOSCALER, details=details) for name in worker_ids]
     )
     for name in worker_ids:
-        await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=name)
+        await REGISTRY_REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=name)
     return sorted(worker_ids)

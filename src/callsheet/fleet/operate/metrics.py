@@ -10,10 +10,12 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
-from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.operate.operations import LoopMetrics, Metrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
+
+SQL = statements("callsheet.fleet.operate", "metrics_statements.sql")
 
 MAX_QUEUED = 1000
 MAX_FINISHED = 50_000
@@ -138,21 +140,19 @@ class FleetOverview:
 
     async def _queues(self) -> tuple[list[WorkflowQueue], list[QueueHead], WorkerCounts]:
         async with self._databases.central.ordinary() as connection:
-            queues = await OVERVIEW_SQL["queue_depth"].rows(connection, WorkflowQueue, most=MAX_QUEUED)
-            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, QueueHead)
-            workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
+            queues = await SQL["queue_depth"].rows(connection, WorkflowQueue, most=MAX_QUEUED)
+            heads = await SQL["queue_heads"].rows(connection, QueueHead)
+            workers = await SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
         return queues, heads, workers
 
     async def _crews(self) -> list[WorkflowWorkersRow]:
         async with self._databases.central.ordinary() as connection:
-            return await OVERVIEW_SQL["workers_of_workflows"].rows(
-                connection, WorkflowWorkersRow, alive_seconds=ALIVE_SECONDS
-            )
+            return await SQL["workers_of_workflows"].rows(connection, WorkflowWorkersRow, alive_seconds=ALIVE_SECONDS)
 
     async def _finished(self) -> list[FinishedJobs]:
         async with self._databases.central.ordinary() as connection:
-            return await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MAX_FINISHED)
+            return await SQL["finished_lately"].rows(connection, FinishedJobs, most=MAX_FINISHED)
 
     def loops(self) -> list[LoopMetrics]:
         """The background loops of this process."""

@@ -15,10 +15,9 @@ from callsheet.fleet.protocol.tokens import RotatedTokens, hash_token, new_token
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.registry import ALIVE_SECONDS, LockedWorkerRow, assign, workflows_it_cannot_run
 from callsheet.fleet.registry.worker_log import Event, write
-from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL
 from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.signing import Master
 from callsheet.wire.base import Page
@@ -34,6 +33,11 @@ from callsheet.wire.fleet import (
     WorkflowWorkers,
 )
 from callsheet.wire.worker.environment import Lack
+
+REGISTRY_LOG_SQL = statements("callsheet.fleet.registry", "log_statements.sql")
+WORKER_SQL = statements("callsheet.fleet.operate", "worker_statements.sql")
+REGISTRY_REGISTRATION_SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
+FLEETS_DRAIN_SQL = statements("callsheet.fleet.fleets", "drain_statements.sql")
 
 SHOWN_SESSIONS = 10
 SHOWN_GROUPS = 50
@@ -89,7 +93,7 @@ class Workers:
         async with self._databases.central.ordinary() as connection:
             worker = await _worker(connection, worker_id, most_leases=ALL_LEASES)
             cannot_run = await workflows_it_cannot_run(connection, worker_id)
-            sessions = await LOG_SQL["sessions_of_worker"].rows(
+            sessions = await REGISTRY_LOG_SQL["sessions_of_worker"].rows(
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
             disk = await WORKER_SQL["disk_of_worker"].row(connection, WorkerDisk, worker_id=worker_id)
@@ -130,11 +134,11 @@ class Workers:
         """The sessions, newest first, including sessions of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
-                sessions = await LOG_SQL["list_sessions"].rows(
+                sessions = await REGISTRY_LOG_SQL["list_sessions"].rows(
                     connection, WorkerSession, before=before, limit=limit + 1
                 )
             else:
-                sessions = await LOG_SQL["sessions_of_worker"].rows(
+                sessions = await REGISTRY_LOG_SQL["sessions_of_worker"].rows(
                     connection, WorkerSession, worker_id=worker_id, before=before, limit=limit + 1
                 )
         items = sessions[:limit]
@@ -144,9 +148,11 @@ class Workers:
         """The events, newest first, including events of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
-                events = await LOG_SQL["list_events"].rows(connection, WorkerEvent, before=before, limit=limit + 1)
+                events = await REGISTRY_LOG_SQL["list_events"].rows(
+                    connection, WorkerEvent, before=before, limit=limit + 1
+                )
             else:
-                events = await LOG_SQL["events_of_worker"].rows(
+                events = await REGISTRY_LOG_SQL["events_of_worker"].rows(
                     connection, WorkerEvent, worker_id=worker_id, before=before, limit=limit + 1
                 )
         items = events[:limit]
@@ -179,13 +185,13 @@ class Workers:
             if with_token:
                 # A registration locks the token before the worker, and this statement locks the worker first, so the
                 # two must not overlap.
-                await REGISTRATION_SQL["lock_registrations"].run(connection)
+                await REGISTRY_REGISTRATION_SQL["lock_registrations"].run(connection)
             known = await _lock(connection, worker_id)
             if with_token:
                 await revoke_in(connection, _token_of(known), actor)
             await WORKER_SQL["revoke_worker"].run(connection, worker_id=worker_id)
             await WORKER_SQL["forget_approval"].run(connection, worker_id=worker_id)
-            await LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
+            await REGISTRY_LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
             await _log(connection, worker_id, known.session_id, actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
         await self._held.requeue_all(
@@ -200,14 +206,14 @@ class Workers:
         After this returns, the worker gets no lease. A waiting poll of the worker returns at once.
         """
         async with self._databases.central.transaction() as connection:
-            await DRAIN_SQL["lock_drains"].run(connection)
-            session_id = await LOG_SQL["last_session_of_worker"].value(connection, worker_id=worker_id)
+            await FLEETS_DRAIN_SQL["lock_drains"].run(connection)
+            session_id = await REGISTRY_LOG_SQL["last_session_of_worker"].value(connection, worker_id=worker_id)
             if session_id is None:
                 raise NotFound(f"No worker {worker_id!r} has ever registered.")
-            await DRAIN_SQL["drain_worker"].run(
+            await FLEETS_DRAIN_SQL["drain_worker"].run(
                 connection, worker_id=worker_id, drained_by=actor, reason=reason or None
             )
-            await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
+            await REGISTRY_REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(connection, worker_id, session_id, actor, "drain", reason=reason or None)
             return await _worker(connection, worker_id)
 
@@ -215,9 +221,9 @@ class Workers:
         """Ends a drain: the worker gets jobs again, at once or after it registers."""
         async with self._databases.central.transaction() as connection:
             worker = await _worker(connection, worker_id)
-            if await DRAIN_SQL["undrain_worker"].value(connection, worker_id=worker_id) is not None:
+            if await FLEETS_DRAIN_SQL["undrain_worker"].value(connection, worker_id=worker_id) is not None:
                 await _log(connection, worker_id, worker.session_id, actor, "undrain")
-            elif await DRAIN_SQL["is_ending"].value(connection, worker_id=worker_id):
+            elif await FLEETS_DRAIN_SQL["is_ending"].value(connection, worker_id=worker_id):
                 raise WrongState(
                     "The autoscaler is ending this worker, which holds no job. The worker can no longer be kept."
                 )
@@ -256,7 +262,7 @@ class Workers:
                 )
             workflows = await find_workflows(connection, workflow_slugs, "workflow_slugs")
             await assign(connection, worker_id, tuple(workflow.id for workflow in workflows))
-            await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
+            await REGISTRY_REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(
                 connection,
                 worker_id,
@@ -269,7 +275,7 @@ class Workers:
 
 
 async def _lock(connection: Connection, worker_id: str) -> LockedWorkerRow:
-    known = await REGISTRATION_SQL["lock_worker"].row(connection, LockedWorkerRow, worker_id=worker_id)
+    known = await REGISTRY_REGISTRATION_SQL["lock_worker"].row(connection, LockedWorkerRow, worker_id=worker_id)
     if known is None:
         raise _no_worker(worker_id)
     return known

@@ -14,11 +14,13 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 from callsheet.fleet.protocol.presence import Presence
 from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.protocol.tokens import RotatedTokens, hash_token, token_in
-from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
+
+SQL = statements("callsheet.fleet.protocol")
 
 # The old token of a rotation becomes invalid with the first use of the new token, or after this time.
 ROTATION_SECONDS = 600
@@ -103,7 +105,7 @@ class WorkerAuthentication:
     async def set_concurrency(self, worker: WorkerPrincipal, max_concurrency: int) -> None:
         """Stores the worker's current number of slots, for statements that count slots."""
         async with self._databases.central.connection() as connection:
-            await PROTOCOL_SQL["set_concurrency"].run(
+            await SQL["set_concurrency"].run(
                 connection,
                 worker_id=worker.worker_id,
                 session_id=worker.session_id,
@@ -117,15 +119,15 @@ class WorkerAuthentication:
                 "for_poll": [each.for_poll for each in lookups],
                 "rotation_seconds": ROTATION_SECONDS,
             }
-            rows = await PROTOCOL_SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
+            rows = await SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
             used = [row.next_token_hash for row in rows if row.is_next]
             if used:
-                await PROTOCOL_SQL["adopt_rotated_tokens"].run(connection, hashes=used)
+                await SQL["adopt_rotated_tokens"].run(connection, hashes=used)
                 # The token is read again: a worker that was revoked between the two statements no longer has a token.
-                rows = await PROTOCOL_SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
+                rows = await SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
             found = {row.place: self._principal(row) for row in rows}
             unknown = [each.token_hash for place, each in enumerate(lookups, 1) if place not in found]
-            removed = await PROTOCOL_SQL["find_removed_tokens"].column(connection, hashes=unknown) if unknown else []
+            removed = await SQL["find_removed_tokens"].column(connection, hashes=unknown) if unknown else []
         return [
             found.get(place, REMOVED if each.token_hash in removed else None) for place, each in enumerate(lookups, 1)
         ]

@@ -16,11 +16,14 @@ from callsheet.dispatch.facts import DispatchState
 from callsheet.fleet.protocol.principal import WorkerPrincipal
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
 from callsheet.fleet.registry.worker_log import Event, write
-from callsheet.fleet.sql import CAPACITY_SQL, REGISTRATION_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.providers.comfy.models import is_model_file
 from callsheet.wire.worker.environment import MAX_NAME_LENGTH, Lack
 from callsheet.wire.worker.protocol import RefusedInput
+
+FLEETS_CAPACITY_SQL = statements("callsheet.fleet.fleets", "capacity_statements.sql")
+REGISTRY_REGISTRATION_SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
 
 
 class GraphOfWorkflow(NamedTuple):
@@ -49,7 +52,7 @@ class EngineRefusals:
         # error in the graph.
         may_wait = any(lack.kind != "choice" for lack in missing)
         async with self._databases.central.transaction() as connection:
-            is_elsewhere = await CAPACITY_SQL["is_runnable_elsewhere"].value(
+            is_elsewhere = await FLEETS_CAPACITY_SQL["is_runnable_elsewhere"].value(
                 connection,
                 dispatch_id=dispatch.dispatch_id,
                 refused_by=[*dispatch.refused_by, worker.worker_id],
@@ -58,15 +61,17 @@ class EngineRefusals:
             if not missing or not (may_wait or is_elsewhere):
                 return RefusalVerdict(bool(is_elsewhere))
             session = {"worker_id": worker.worker_id, "session_id": worker.session_id}
-            known = await REGISTRATION_SQL["environment_of_worker"].row(connection, StoredEnvironment, **session)
+            known = await REGISTRY_REGISTRATION_SQL["environment_of_worker"].row(
+                connection, StoredEnvironment, **session
+            )
             if known is None:
                 return RefusalVerdict(True)
             digest = await enter_refusing(connection, known, dispatch.workflow_id, missing)
-            changed = await REGISTRATION_SQL["exchange_environment"].value(
+            changed = await REGISTRY_REGISTRATION_SQL["exchange_environment"].value(
                 connection, environment=digest, expected=known.digest, **session
             )
             if changed is not None:
-                await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker.worker_id)
+                await REGISTRY_REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker.worker_id)
                 details = {"lacks": [lack.model_dump() for lack in missing]}
                 event = Event(
                     worker.worker_id,
@@ -81,7 +86,9 @@ class EngineRefusals:
 
     async def _missing_for_workflow(self, workflow_id: int, inputs: Sequence[RefusedInput]) -> list[Lack]:
         async with self._databases.central.connection() as connection:
-            row = await CAPACITY_SQL["graph_of_workflow"].row(connection, GraphOfWorkflow, workflow_id=workflow_id)
+            row = await FLEETS_CAPACITY_SQL["graph_of_workflow"].row(
+                connection, GraphOfWorkflow, workflow_id=workflow_id
+            )
         if row is None or row.comfyui_workflow_path is None:
             return []
         graph = await self._graphs.find(row.comfyui_workflow_path)

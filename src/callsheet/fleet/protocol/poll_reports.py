@@ -14,10 +14,12 @@ from pydantic import JsonValue
 
 from callsheet.fleet.protocol.principal import WorkerPrincipal
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
-from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.worker.protocol import PollRequest, ReportedDisk, ReportedEngine
+
+SQL = statements("callsheet.fleet.protocol")
 
 # The most series of /metrics with a worker's name. Of more workers, those with the least free space are shown.
 MAX_SERIES = 1000
@@ -79,7 +81,7 @@ class PollReports(Loop):
                 self._reported.setdefault(worker_id, _Reported(older.session_id)).fill(older)
             raise
         async with self._databases.central.ordinary() as connection:
-            self.disks = await PROTOCOL_SQL["disks_of_workers"].rows(
+            self.disks = await SQL["disks_of_workers"].rows(
                 connection, FreeDisk, alive_seconds=ALIVE_SECONDS, limit=MAX_SERIES
             )
 
@@ -92,7 +94,7 @@ class PollReports(Loop):
         }
         async with self._databases.central.connection() as connection:
             if used:
-                await PROTOCOL_SQL["record_engine_use"].run(
+                await SQL["record_engine_use"].run(
                     connection,
                     worker_ids=list(used),
                     session_ids=[each.session_id for each in used.values()],
@@ -101,7 +103,7 @@ class PollReports(Loop):
                     ],
                 )
             if machines:
-                await PROTOCOL_SQL["record_machines"].run(
+                await SQL["record_machines"].run(
                     connection,
                     worker_ids=list(machines),
                     session_ids=[each.session_id for each in machines.values()],

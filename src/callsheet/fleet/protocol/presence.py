@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.fleet.protocol")
 
 log = get_logger(__name__)
 
@@ -33,7 +35,7 @@ class Presence(Loop):
         moment = self._clock.monotonic()
         try:
             async with self._databases.central.connection() as connection:
-                await PROTOCOL_SQL["touch_workers"].run(
+                await SQL["touch_workers"].run(
                     connection,
                     worker_ids=list(seen),
                     seconds_ago=[moment - at for at in seen.values()],

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.fleets.capacity import FleetCapacity
-from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
+
+SQL = statements("callsheet.fleet.protocol")
 
 # Maximum number of jobs that are counted per lane. A fleet with more free slots than this does not need to prefetch.
 MAX_COUNTED = 1000
@@ -27,7 +29,7 @@ class SpareWork:
     async def exists(self, criteria: Criteria) -> bool:
         """Whether a route of these criteria has more queued jobs than free slots."""
         async with self._databases.central.connection() as connection:
-            rows = await PROTOCOL_SQL["queued_by_route"].rows(
+            rows = await SQL["queued_by_route"].rows(
                 connection,
                 RouteQueue,
                 workflow_ids=list(criteria.workflow_ids),

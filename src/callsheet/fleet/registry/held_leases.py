@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from callsheet.dispatch.facts import ExpiredDispatch
 from callsheet.fleet.registry.worker_log import Audit, Event, outcome_of_requeue
-from callsheet.fleet.sql import LOG_SQL
 from callsheet.jobs.lease.outcomes import LeaseReport, ReportOutcome, Settlement
 from callsheet.jobs.lease.report import LeaseReports
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import LeaseLost, NotFound
+
+SQL = statements("callsheet.fleet.registry", "log_statements.sql")
 
 
 class ExpiredLeases:
@@ -24,7 +26,7 @@ class ExpiredLeases:
             return
         async with self._databases.central.connection() as connection:
             # A session that started after the lease is not used: a new session requeues the leases of the earlier one.
-            session_id = await LOG_SQL["session_of_lease"].value(
+            session_id = await SQL["session_of_lease"].value(
                 connection, worker_id=lease.worker_id, held_seconds=lease.held_seconds
             )
         await self._audit.record(

@@ -8,10 +8,12 @@ from typing import NamedTuple
 from callsheet.fleet.operate.workers import Workers
 from callsheet.fleet.registry.asg import AsgVerdict, AutoscalingGroups
 from callsheet.fleet.registry.worker_log import Event, write
-from callsheet.fleet.sql import SWEEP_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.fleet.registry", "sweep_statements.sql")
 
 log = get_logger(__name__)
 ACTOR = "instance_validator"
@@ -39,7 +41,7 @@ class InstanceValidator(Loop):
 
     async def tick(self, now: datetime) -> None:
         async with self._databases.central.ordinary() as connection:
-            workers = await SWEEP_SQL["find_unverified_workers"].rows(connection, UnverifiedWorker, limit=BATCH)
+            workers = await SQL["find_unverified_workers"].rows(connection, UnverifiedWorker, limit=BATCH)
         for worker_id, session_id in workers:
             verdict = await self._groups.verdict(worker_id)
             if verdict.membership == "unknown":
@@ -54,7 +56,7 @@ class InstanceValidator(Loop):
     async def _confirm(self, worker_id: str, session_id: int, verdict: AsgVerdict) -> None:
         """Records that the instance is in one of our groups, or that the check was switched off."""
         async with self._databases.central.transaction() as connection:
-            settled = await SWEEP_SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
+            settled = await SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
             if settled and verdict.membership == "member":
                 details = {"autoscaling_group": verdict.group}
                 await write(connection, [Event(worker_id, session_id, "asg_validated", ACTOR, details=details)])

@@ -18,9 +18,8 @@ from callsheet.fleet.registry.asg import NOT_ASKED, AsgVerdict, AutoscalingGroup
 from callsheet.fleet.registry.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.worker_log import Audit, Event, write
-from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.redaction.sanitizing import clean_line
@@ -28,6 +27,10 @@ from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, Invali
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.environment import MAX_SHOWN, CannotRun, Environment
+
+REGISTRATION_SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
+LOG_SQL = statements("callsheet.fleet.registry", "log_statements.sql")
+FLEETS_DRAIN_SQL = statements("callsheet.fleet.fleets", "drain_statements.sql")
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -150,7 +153,9 @@ class WorkerRegistry:
                 await LOG_SQL["end_session"].run(
                     connection, worker_id=worker.worker_id, reason=f"deregistered: {reason_text}"
                 )
-                await DRAIN_SQL["forget_drain"].run(connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX)
+                await FLEETS_DRAIN_SQL["forget_drain"].run(
+                    connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX
+                )
                 details = {"reason": reason_text, "leases": requeued}
                 event = Event(worker.worker_id, worker.session_id, "deregistered", worker.actor, details=details)
                 await write(connection, [event])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from callsheet.fleet.sql import LOG_SQL
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.fleet.registry", "log_statements.sql")
 
 
 class AuditRetention(Loop):
@@ -30,9 +32,7 @@ class AuditRetention(Loop):
         events = sessions = 0
         async with self._databases.central.ordinary() as connection:
             if self._log_days is not None:
-                events = await LOG_SQL["delete_old_events"].run(connection, days=self._log_days, limit=self.batch)
+                events = await SQL["delete_old_events"].run(connection, days=self._log_days, limit=self.batch)
             if self._session_days is not None:
-                sessions = await LOG_SQL["delete_old_sessions"].run(
-                    connection, days=self._session_days, limit=self.batch
-                )
+                sessions = await SQL["delete_old_sessions"].run(connection, days=self._session_days, limit=self.batch)
         return self.batch in (events, sessions)

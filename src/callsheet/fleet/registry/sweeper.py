@@ -10,15 +10,19 @@ from callsheet.catalog.engines.environments import forget_unused
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.registry import OWN_PREFIX
 from callsheet.fleet.registry.worker_log import Event, write
-from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, SWEEP_SQL
 from callsheet.jobs.lease.outcomes import LeaseReport
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+
+SWEEP_SQL = statements("callsheet.fleet.registry", "sweep_statements.sql")
+FLEETS_DRAIN_SQL = statements("callsheet.fleet.fleets", "drain_statements.sql")
+LOG_SQL = statements("callsheet.fleet.registry", "log_statements.sql")
 
 log = get_logger(__name__)
 ACTOR = "worker_sweeper"
@@ -96,13 +100,13 @@ class WorkerSweeper(Loop):
     async def _remove(self, worker_id: str, session_id: int) -> None:
         await hit(Failpoint.SWEEP_WORKER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:
-            await DRAIN_SQL["lock_drains"].run(connection)
+            await FLEETS_DRAIN_SQL["lock_drains"].run(connection)
             removed = await SWEEP_SQL["remove_stale_worker"].run(
                 connection, worker_id=worker_id, session_id=session_id, stale_seconds=self._stale_seconds
             )
             if removed:
                 await LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
-                await DRAIN_SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
+                await FLEETS_DRAIN_SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
                 await SWEEP_SQL["forget_removed_tokens"].run(connection, days=TOKEN_DAYS)
                 await write(connection, [Event(worker_id, session_id, "removed_as_stale", ACTOR)])
         if removed:

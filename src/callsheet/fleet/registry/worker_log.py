@@ -12,15 +12,16 @@ from typing import Any, Literal
 
 import asyncpg
 
-from callsheet.fleet.sql import LOG_SQL
 from callsheet.jobs.lease.outcomes import Settlement
 from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction.redaction import redact_json
+
+SQL = statements("callsheet.fleet.registry", "log_statements.sql")
 
 log = get_logger(__name__)
 
@@ -104,4 +105,4 @@ async def write(connection: Connection, events: Sequence[Event]) -> None:
     """Writes the events on the given connection. A caller that is inside a transaction writes them with its change."""
     if events:
         entries = [event.as_entry(place) for place, event in enumerate(events)]
-        await LOG_SQL["record_events"].run(connection, entries=entries)
+        await SQL["record_events"].run(connection, entries=entries)

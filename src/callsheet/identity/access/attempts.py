@@ -14,7 +14,7 @@ from callsheet.settings import IdentitySettings
 from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
-SQL = statements("callsheet.identity")
+SQL = statements("callsheet.identity.access")
 # Any client can get a network of this prefix length for free from an IPv6 tunnel: 65,536 times the network of one
 # subscriber.
 SITE_BITS = 48

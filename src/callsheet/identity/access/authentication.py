@@ -26,7 +26,7 @@ from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
 
-SQL = statements("callsheet.identity")
+SQL = statements("callsheet.identity.access")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 COOKIE = "callsheet_session"
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from callsheet.plumbing.database.sql import Connection, statements
 
-SQL = statements("callsheet.identity", "credentials_statements.sql")
+SQL = statements("callsheet.identity.access", "credentials_statements.sql")
 # Payload: the id of a user, or of a tenant for all its users.
 CREDENTIALS_CHANNEL = "credentials"
 

@@ -26,7 +26,7 @@ from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound, Ra
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, KeyScope, Role
 
 log = get_logger(__name__)
-SQL = statements("callsheet.identity")
+SQL = statements("callsheet.identity.access")
 PREFIX = "cs"
 SHOWN_CHARACTERS = 11
 MAX_LIFETIME = timedelta(days=3653)

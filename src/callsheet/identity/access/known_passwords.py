@@ -10,7 +10,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import PUBLISHED_PASSWORDS
 
-SQL = statements("callsheet.identity")
+SQL = statements("callsheet.identity.access")
 # The operator that `callsheet demo` creates. Older versions gave it the same password everywhere.
 DEMO_EMAIL = "admin@demo.example"
 

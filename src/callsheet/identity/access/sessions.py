@@ -27,9 +27,9 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import InvalidCredentials, NotFound
 from callsheet.wire.identity import Session
 
-SQL = statements("callsheet.identity")
-LINKS = statements("callsheet.identity", "links_statements.sql")
-AUDIT = statements("callsheet.identity", "audit_statements.sql")
+SQL = statements("callsheet.identity.access")
+LINKS_SQL = statements("callsheet.identity.links")
+AUDIT_LOG_SQL = statements("callsheet.identity", "audit_log_statements.sql")
 # No user has this many browsers. A program that signs in repeatedly ends its own oldest sessions.
 SESSIONS_PER_USER = 100
 FAILED_MAILS_KEPT = timedelta(days=7)
@@ -173,11 +173,11 @@ class SessionSweeper(Loop):
     async def tick(self, now: datetime) -> None:
         async with self._databases.central.ordinary() as connection, connection.transaction():
             await SQL["sweep_sessions"].run(connection, now=now)
-            await LINKS["sweep_links"].run(connection, now=now)
-            await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
+            await LINKS_SQL["sweep_links"].run(connection, now=now)
+            await LINKS_SQL["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
             await SQL["sweep_attempts"].run(connection, now=now)
             before = now - timedelta(days=self._settings.login_log_days)
-            await AUDIT["sweep_logins"].run(connection, before=before, limit=SWEPT_LINES)
+            await AUDIT_LOG_SQL["sweep_logins"].run(connection, before=before, limit=SWEPT_LINES)
             if self._settings.audit_log_days is not None:
                 before = now - timedelta(days=self._settings.audit_log_days)
-                await AUDIT["delete_old_lines"].run(connection, before=before, limit=SWEPT_LINES)
+                await AUDIT_LOG_SQL["delete_old_lines"].run(connection, before=before, limit=SWEPT_LINES)

@@ -19,8 +19,8 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import EMAIL_IN_USE, Conflict, FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Tenant, User
 
-SQL = statements("callsheet.identity")
-POOL_SQL = statements("callsheet.identity", "pool_statements.sql")
+POOL_SQL = statements("callsheet.identity.accounts", "pool_statements.sql")
+SQL = statements("callsheet.identity.accounts")
 NO_TENANT = "There is no such tenant."
 SPECIAL = re.compile(r"[\\%_]")
 

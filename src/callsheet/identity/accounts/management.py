@@ -17,8 +17,8 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Session, Tenant, User
 
-SQL = statements("callsheet.identity", "management_statements.sql")
-ACCOUNTS = statements("callsheet.identity")
+MANAGEMENT_SQL = statements("callsheet.identity.accounts", "management_statements.sql")
+ACCESS_SQL = statements("callsheet.identity.access")
 NO_USER = "There is no such user."
 LAST_OPERATOR = "After this change, no operator could sign in. Make another user an operator first."
 
@@ -59,7 +59,7 @@ class UserManagement:
     async def get(self, user_id: UUID, only: UUID | None = None) -> User:
         """Returns a user, also a deleted one. `only`: the user must belong to this tenant."""
         async with self._databases.central.ordinary() as connection:
-            row = await SQL["get_user"].row(connection, ManagedUser, user_id=user_id)
+            row = await MANAGEMENT_SQL["get_user"].row(connection, ManagedUser, user_id=user_id)
         if row is None or only not in (None, row.tenant_id):
             raise NotFound(NO_USER)
         return user_view(row)
@@ -74,7 +74,7 @@ class UserManagement:
                 return user_view(row)
             if role is not Role.OPERATOR:
                 _keep_an_operator(operators, user_id=user_id)
-            await SQL["change_role"].run(connection, user_id=user_id, role=role.value)
+            await MANAGEMENT_SQL["change_role"].run(connection, user_id=user_id, role=role.value)
             if Scope.EVERY_TENANT in GRANTED[role].values():
                 # A tenant admin may have created these keys, and must not have the keys of an operator.
                 await end_all(connection, user_id)
@@ -92,7 +92,7 @@ class UserManagement:
             if row.disabled_at is not None:
                 return user_view(row)
             _keep_an_operator(operators, user_id=user_id)
-            disabled_at = await SQL["disable_user"].value(connection, user_id=user_id)
+            disabled_at = await MANAGEMENT_SQL["disable_user"].value(connection, user_id=user_id)
             await end_sessions(connection, user_id)
             await _record_user(connection, manager, "user.disable", row)
         return user_view(row._replace(disabled_at=disabled_at))
@@ -104,7 +104,7 @@ class UserManagement:
             row = await lock_user(connection, manager, user_id)
             if row.disabled_at is None:
                 return user_view(row)
-            await SQL["enable_user"].run(connection, user_id=user_id)
+            await MANAGEMENT_SQL["enable_user"].run(connection, user_id=user_id)
             await _record_user(connection, manager, "user.enable", row)
         return user_view(row._replace(disabled_at=None))
 
@@ -115,11 +115,11 @@ class UserManagement:
             row = await lock_user(connection, manager, user_id)
             _keep_an_operator(operators, user_id=user_id)
             await end_all(connection, user_id)
-            await SQL["delete_keys_of_user"].run(connection, user_id=user_id)
-            await SQL["delete_mails_of_user"].run(connection, email=row.email)
-            await SQL["delete_invitation_of_user"].run(connection, user_id=user_id)
-            await SQL["anonymise_audit_log"].run(connection, user_id=str(user_id))
-            deleted = await SQL["anonymise_user"].row(connection, AnonymousUser, user_id=user_id)
+            await MANAGEMENT_SQL["delete_keys_of_user"].run(connection, user_id=user_id)
+            await MANAGEMENT_SQL["delete_mails_of_user"].run(connection, email=row.email)
+            await MANAGEMENT_SQL["delete_invitation_of_user"].run(connection, user_id=user_id)
+            await MANAGEMENT_SQL["anonymise_audit_log"].run(connection, user_id=str(user_id))
+            deleted = await MANAGEMENT_SQL["anonymise_user"].row(connection, AnonymousUser, user_id=user_id)
             assert deleted is not None, "the user is locked"
             await _record_user(connection, manager, "user.delete", row)
         return user_view(row._replace(**deleted._asdict()))
@@ -141,7 +141,7 @@ class UserManagement:
     async def list_sessions(self, user_id: UUID, only: UUID | None = None) -> list[Session]:
         await self.get(user_id, only)
         async with self._databases.central.ordinary() as connection:
-            return await ACCOUNTS["list_sessions"].rows(connection, Session, user_id=user_id, current=None)
+            return await ACCESS_SQL["list_sessions"].rows(connection, Session, user_id=user_id, current=None)
 
     async def end_sessions(self, manager: Manager, user_id: UUID) -> int:
         """Signs the user out everywhere. Returns the number of ended sessions. Keys stay."""
@@ -155,7 +155,7 @@ class UserManagement:
     async def end_session(self, manager: Manager, user_id: UUID, session_id: UUID) -> None:
         async with self._databases.central.transaction() as connection:
             row = await lock_user(connection, manager, user_id)
-            if await ACCOUNTS["delete_session_by_id"].value(connection, id=session_id, user_id=user_id) is None:
+            if await ACCESS_SQL["delete_session_by_id"].value(connection, id=session_id, user_id=user_id) is None:
                 raise NotFound("There is no such session.")
             await announce(connection, user_id)
             await _record_user(connection, manager, "user.end_sessions", row, sessions=1)
@@ -170,7 +170,7 @@ class UserManagement:
             disabled_at = tenant.disabled_at
             if disabled_at is None:
                 _keep_an_operator(operators, tenant_id=tenant_id)
-                disabled_at = await SQL["disable_tenant"].value(connection, tenant_id=tenant_id)
+                disabled_at = await MANAGEMENT_SQL["disable_tenant"].value(connection, tenant_id=tenant_id)
                 await end_sessions_of_tenant(connection, tenant_id)
                 await record(connection, manager.actor, "tenant.disable", "tenant", tenant_id, tenant_id)
         return tenant.model_copy(update={"disabled_at": disabled_at})
@@ -179,17 +179,17 @@ class UserManagement:
         async with self._databases.central.transaction() as connection:
             tenant = await self._lock_tenant(connection, tenant_id)
             if tenant.disabled_at is not None:
-                await SQL["enable_tenant"].run(connection, tenant_id=tenant_id)
+                await MANAGEMENT_SQL["enable_tenant"].run(connection, tenant_id=tenant_id)
                 await record(connection, manager.actor, "tenant.enable", "tenant", tenant_id, tenant_id)
         return tenant.model_copy(update={"disabled_at": None})
 
     async def _lock_operators(self, connection: Connection) -> dict[UUID, UUID]:
         """Locks the operators who can sign in; returns them with their tenants. This lock comes first: if two parallel
         changes would each leave one operator, the second one sees the result of the first."""
-        return dict(await SQL["lock_operators"].rows(connection, OperatorRow))
+        return dict(await MANAGEMENT_SQL["lock_operators"].rows(connection, OperatorRow))
 
     async def _lock_tenant(self, connection: Connection, tenant_id: UUID) -> Tenant:
-        tenant = await SQL["lock_tenant"].row(connection, Tenant, tenant_id=tenant_id)
+        tenant = await MANAGEMENT_SQL["lock_tenant"].row(connection, Tenant, tenant_id=tenant_id)
         if tenant is None:
             raise NotFound("There is no such tenant.")
         return tenant
@@ -197,7 +197,7 @@ class UserManagement:
 
 async def lock_user(connection: Connection, manager: Manager, user_id: UUID) -> ManagedUser:
     """Locks a user that the manager may change, until the end of the transaction."""
-    row = await SQL["lock_user"].row(connection, ManagedUser, user_id=user_id)
+    row = await MANAGEMENT_SQL["lock_user"].row(connection, ManagedUser, user_id=user_id)
     if row is None or not manager.reaches(row.tenant_id):
         raise NotFound(NO_USER)
     manager.check_role(Role(row.role))

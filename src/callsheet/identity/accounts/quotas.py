@@ -16,7 +16,7 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, QuotaE
 from callsheet.wire.operate.quotas import ChangeQuotas, QuotaLimits
 from callsheet.wire.plurals import counted
 
-SQL = statements("callsheet.identity", "quota_statements.sql")
+SQL = statements("callsheet.identity.accounts", "quota_statements.sql")
 NAMES = tuple(QuotaLimits.model_fields)
 # The limits are cached for this time, because every upload and every job needs them. A change applies in every process
 # after this time.

@@ -9,7 +9,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import NotFound
 
-SQL = statements("callsheet.identity")
+SQL = statements("callsheet.identity.accounts")
 
 
 class TenantRouting:

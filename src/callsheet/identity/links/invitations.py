@@ -10,11 +10,11 @@ from uuid import UUID
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.managers import Manager
 from callsheet.identity.audit_log import record, user_actor
-from callsheet.identity.links.links import ACCOUNTS, INVITATION, SQL, Links, find_by_link, using_link
+from callsheet.identity.links.links import INVITATION, Links, find_by_link, using_link
 from callsheet.identity.links.mail import Mailer
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
@@ -29,6 +29,9 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
+
+ACCOUNTS_SQL = statements("callsheet.identity.accounts")
+SQL = statements("callsheet.identity.links")
 
 INVITED_TWICE = "Another request is inviting this e-mail address at the same time. Try again."
 
@@ -88,10 +91,10 @@ class Invitations:
         manager.check_role(request.role)
         by_mail = by_mail and self._mailer.is_configured
         async with self._databases.central.transaction() as connection:
-            tenant = await ACCOUNTS["find_tenant"].row(connection, Tenant, slug=request.tenant)
+            tenant = await ACCOUNTS_SQL["find_tenant"].row(connection, Tenant, slug=request.tenant)
             if tenant is None or not manager.reaches(tenant.id):
                 raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
-            if await ACCOUNTS["find_user"].value(connection, email=request.email) is not None:
+            if await ACCOUNTS_SQL["find_user"].value(connection, email=request.email) is not None:
                 raise _email_in_use()
             await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant.id, email=request.email)
             created = await SQL["create_invitation"].row(
@@ -160,7 +163,7 @@ class Invitations:
         """Creates the user of the invitation. This works once."""
         async with using_link(self._databases, self._passwords, INVITATION, token, request.password) as used:
             connection, invitation, password_hash = used
-            user = await ACCOUNTS["create_user"].row(
+            user = await ACCOUNTS_SQL["create_user"].row(
                 connection,
                 User,
                 id=invitation.id,

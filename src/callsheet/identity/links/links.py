@@ -19,8 +19,8 @@ from callsheet.toolbox.ids import secret_token
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import ResetLink
 
-SQL = statements("callsheet.identity", "links_statements.sql")
-ACCOUNTS = statements("callsheet.identity")
+SQL = statements("callsheet.identity.links")
+ACCESS_SQL = statements("callsheet.identity.access")
 PREFIX = "csl"
 UNUSABLE = "This link no longer works: it was used, has expired, or was replaced by a newer link. Ask for a new link."
 
@@ -123,5 +123,5 @@ async def replace_password(connection: Connection, user_id: UUID, password_hash:
     """Sets the hash of a password. Also ends every session, key and link of the user, so that a person who knew the
     old password has no access. Returns the number of revoked keys.
     """
-    await ACCOUNTS["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
+    await ACCESS_SQL["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
     return await end_all(connection, user_id)

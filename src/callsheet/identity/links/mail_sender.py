@@ -8,16 +8,18 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit_log import record
-from callsheet.identity.links.links import SQL, Links
+from callsheet.identity.links.links import Links
 from callsheet.identity.links.mail import Mailer, MailRefused
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import Mail
+
+SQL = statements("callsheet.identity.links")
 
 log = get_logger(__name__)
 # The delay doubles each time, up to an hour: the last attempt is about six hours after the first.

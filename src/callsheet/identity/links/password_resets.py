@@ -14,12 +14,15 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.management import lock_user
 from callsheet.identity.accounts.managers import Manager
 from callsheet.identity.audit_log import record, user_actor
-from callsheet.identity.links.links import RESET, SQL, Links, find_by_link, replace_password, using_link
+from callsheet.identity.links.links import RESET, Links, find_by_link, replace_password, using_link
 from callsheet.identity.links.mail import Mailer
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, Forbidden
 from callsheet.wire.identity import ChangePasswordRequest, ResetLink
+
+SQL = statements("callsheet.identity.links")
 
 # Maximum number of mails to one e-mail address within a window.
 RESETS_PER_ADDRESSEE = 3

@@ -13,14 +13,15 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.journal import Journal
-from callsheet.jobs.sql import SQL
 from callsheet.media.deletion import Deletion, MarkedFile, OwnerOfMedia
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.jobs import ACTIVE
+
+SQL = statements("callsheet.jobs.change")
 
 
 class LockedJob(NamedTuple):

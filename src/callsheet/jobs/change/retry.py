@@ -14,13 +14,15 @@ from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions, retry_job
 from callsheet.jobs.show.reader import require_job
 from callsheet.jobs.show.views import job_view
-from callsheet.jobs.sql import SQL
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds, counted_as
 from callsheet.media.free_space import RequireSpace
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
 from callsheet.wire.plurals import counted
+
+SQL = statements("callsheet.jobs.change")
 
 
 class _Full(Exception):

@@ -18,16 +18,17 @@ import asyncpg
 from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import CHANNEL
-from callsheet.jobs.sql import PROGRESS_SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.notify import Notify
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.wire.jobs import JobPreview, JobProgress
 from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH
+
+SQL = statements("callsheet.jobs.lease", "progress_statements.sql")
 
 MAX_PREVIEW_BYTES = 65_536
 # Image types that a browser shows in an <img> but does not execute.
@@ -154,7 +155,7 @@ class JobProgressWriter:
         async def run(batch: Sequence[ReportOfRun]) -> list[None]:
             reports = _latest(batch)
             async with pool.connection() as connection:
-                rows = await PROGRESS_SQL["record_progress"].rows(
+                rows = await SQL["record_progress"].rows(
                     connection,
                     RecordedRow,
                     tenant_ids=[each.job.tenant_id for each in reports],
@@ -177,7 +178,7 @@ class JobProgressWriter:
 
 async def progress_of_leases(connection: Connection, jobs: Sequence[tuple[UUID, UUID]]) -> list[LeaseProgressRow]:
     """The latest progress of these jobs, by tenant and id. Jobs that do not run, or of another pool, are left out."""
-    return await PROGRESS_SQL["progress_of_leases"].rows(
+    return await SQL["progress_of_leases"].rows(
         connection, LeaseProgressRow, tenant_ids=[tenant for tenant, _ in jobs], job_ids=[job for _, job in jobs]
     )
 
@@ -201,7 +202,7 @@ class ProgressSweeper(Loop):
         removed, tenant, job = 0, UUID(int=0), UUID(int=0)
         while True:
             async with pool.ordinary() as connection:
-                row = await PROGRESS_SQL["sweep_progress"].row(
+                row = await SQL["sweep_progress"].row(
                     connection, SweptPage, after_tenant=tenant, after_job=job, limit=self.batch
                 )
             assert row is not None
@@ -228,7 +229,7 @@ class Watch:
             return await self._news(connection, [word])
 
     async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
-        rows = await PROGRESS_SQL["progress_of_user"].rows(
+        rows = await SQL["progress_of_user"].rows(
             connection, ProgressRow, tenant_id=self._tenant_id, user_id=user_id, limit=MAX_AT_ONCE
         )
         return await self._news(connection, rows)
@@ -244,7 +245,7 @@ class Watch:
             if row.preview_at is not None and before.get(row.job_id, (None, None))[1] != row.preview_at
         ]
         if with_preview:
-            previews = await PROGRESS_SQL["previews_of_jobs"].rows(
+            previews = await SQL["previews_of_jobs"].rows(
                 connection, JobPreviewRow, tenant_id=self._tenant_id, job_ids=with_preview
             )
             news += [
@@ -260,11 +261,11 @@ async def progress_of(
     wanted = list(job_ids)
     if not wanted:
         return {}
-    rows = await PROGRESS_SQL["progress_of_jobs"].rows(connection, ProgressRow, tenant_id=tenant_id, job_ids=wanted)
+    rows = await SQL["progress_of_jobs"].rows(connection, ProgressRow, tenant_id=tenant_id, job_ids=wanted)
     found = {row.job_id: progress_view(row) for row in rows}
     with_preview = [row.job_id for row in rows if row.preview_at is not None]
     if with_previews and with_preview:
-        previews = await PROGRESS_SQL["previews_of_jobs"].rows(
+        previews = await SQL["previews_of_jobs"].rows(
             connection, JobPreviewRow, tenant_id=tenant_id, job_ids=with_preview
         )
         for preview in previews:

@@ -18,10 +18,12 @@ from callsheet.jobs.lease.products import with_product
 from callsheet.jobs.lease.settlement import WORKER, LeaseSettlement, request_under_lease
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import JobOutputFile, TransitionRequest
-from callsheet.jobs.sql import SQL
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
+
+SQL = statements("callsheet.jobs.lease")
 
 RETRY_BASE_SECONDS = 5.0
 REFUSAL_BASE_SECONDS = 1.0

@@ -16,9 +16,11 @@ from callsheet.jobs.machine.rows import JobPayload
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.database import PoolUnavailable
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
+
+SQL = statements("callsheet.jobs.lease")
 
 NOT_TAKEN = "The worker disconnected before it received the job."
 # Delay in seconds before a job whose pool is unavailable is offered again.

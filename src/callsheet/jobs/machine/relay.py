@@ -19,14 +19,16 @@ from callsheet.jobs.machine.cycles import JobState, end_of_cycle
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.jobs import ACTIVE, JobStatus
+
+SQL = statements("callsheet.jobs.machine")
 
 log = get_logger(__name__)
 ACTOR = "relay"

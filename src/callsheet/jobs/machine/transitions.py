@@ -18,12 +18,14 @@ from callsheet.jobs.machine.cycles import JobState
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.states import PATHS, Transition, target
 from callsheet.jobs.machine.transition_requests import StartedJob, TransitionRequest, TransitionResult
-from callsheet.jobs.sql import RECONCILE_SQL, SQL, TRANSITION_SQL
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidTransition, NotFound
 from callsheet.wire.jobs import JobStatus
+
+TRANSITION_SQL = statements("callsheet.jobs.machine", "transition_statements.sql")
+SQL = statements("callsheet.jobs.machine")
 
 
 class DeniedJob(NamedTuple):
@@ -192,7 +194,7 @@ class Transitions:
         """Sets the priority of the job to the priority of its dispatch."""
         pool = await self._routing.pool_of_tenant(job.tenant_id)
         async with pool.connection() as connection:
-            changed = await RECONCILE_SQL["set_priority"].run(connection, **job._asdict(), priority=priority)
+            changed = await SQL["set_priority"].run(connection, **job._asdict(), priority=priority)
         return changed > 0
 
     async def deny(self, transition: Transition, request: TransitionRequest) -> InvalidTransition:

@@ -12,11 +12,13 @@ from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.show.descriptions import JobDescription, texts_in, texts_of
-from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.backfills import Backfill, BackfillPlace
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import PropertyType
+
+SQL = statements("callsheet.jobs.operate", "backfill_statements.sql")
 
 BATCH = 100
 # Maximum stored, compressed size of a payload. A graph has some kilobytes; a hundred of the largest payloads would not
@@ -49,7 +51,7 @@ class DescriptionBackfill(Backfill):
 
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
-            rows = await BACKFILL_SQL["jobs_to_describe"].rows(
+            rows = await SQL["jobs_to_describe"].rows(
                 connection, JobToDescribe, **after._asdict(), limit=self.batch, most_bytes=MAX_PAYLOAD_BYTES
             )
         described = await self._described([row for row in rows if row.is_bare])
@@ -58,7 +60,7 @@ class DescriptionBackfill(Backfill):
             if not await self.hold(connection, after):
                 return
             if described:
-                await BACKFILL_SQL["describe_jobs"].run(connection, jobs=described)
+                await SQL["describe_jobs"].run(connection, jobs=described)
             last = BackfillPlace(rows[-1].tenant_id, rows[-1].id) if rows else None
             await self.move(connection, last)
 

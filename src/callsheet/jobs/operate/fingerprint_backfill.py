@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.jobs.machine.fingerprints import MAX_MESSAGE_LENGTH, fingerprint_of
-from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.backfills import Backfill, BackfillPlace
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
+
+SQL = statements("callsheet.jobs.operate", "backfill_statements.sql")
 
 BATCH = 1000
 
@@ -35,7 +37,7 @@ class FingerprintBackfill(Backfill):
 
     async def fill(self, pool: Database, after: BackfillPlace) -> None:
         async with pool.ordinary() as connection:
-            rows = await BACKFILL_SQL["jobs_to_fingerprint"].rows(
+            rows = await SQL["jobs_to_fingerprint"].rows(
                 connection, JobToFingerprint, **after._asdict(), limit=self.batch, longest=MAX_MESSAGE_LENGTH
             )
         found = [
@@ -54,5 +56,5 @@ class FingerprintBackfill(Backfill):
             if not await self.hold(connection, after):
                 return
             if found:
-                await BACKFILL_SQL["fingerprint_jobs"].run(connection, jobs=found)
+                await SQL["fingerprint_jobs"].run(connection, jobs=found)
             await self.move(connection, BackfillPlace(rows[-1].tenant_id, rows[-1].id) if rows else None)

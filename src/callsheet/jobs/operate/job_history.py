@@ -17,13 +17,17 @@ from callsheet.jobs.machine.rows import JobRow, OperatorEventRow
 from callsheet.jobs.operate.waterfall import JobTimes, ProviderCall, StatusEvent, waterfall_of
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.views import event_view, job_view
-from callsheet.jobs.sql import PROVIDER_CALL_SQL, SQL, WATERFALL_SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.wallet.ledger import transactions_of_job
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobProgress, JobStatus
 from callsheet.wire.operate.waterfall import OperatorEvent, Waterfall
 from callsheet.wire.wallet import Transaction
+
+PROVIDER_CALL_SQL = statements("callsheet.jobs.operate", "provider_call_statements.sql")
+SHOW_SQL = statements("callsheet.jobs.show")
+SQL = statements("callsheet.jobs.operate")
 
 # An operator may retry a job any number of times. Only the newest attempts are shown.
 MAX_EVENTS = 1000
@@ -77,14 +81,14 @@ class JobHistory:
         pool = await self._routing.pool_of_tenant(tenant_id)
         # All reads share one snapshot, so that the status matches the last event.
         async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            job = await SQL["get_job"].row(connection, JobRow, **names)
+            job = await SHOW_SQL["get_job"].row(connection, JobRow, **names)
             if job is None:
                 raise NotFound("There is no such job.")
-            events = await WATERFALL_SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MAX_EVENTS)
-            traces = await WATERFALL_SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MAX_TRACES)
+            events = await SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MAX_EVENTS)
+            traces = await SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MAX_TRACES)
             transactions = await transactions_of_job(connection, tenant_id, job_id, MAX_TRANSACTIONS)
             progress = await progress_of(connection, tenant_id, [job_id])
-            now = await WATERFALL_SQL["now"].value(connection)
+            now = await SQL["now"].value(connection)
         async with self._central.ordinary() as connection:
             emails = await emails_of(connection, {event.actor for event in events})
         return Records(

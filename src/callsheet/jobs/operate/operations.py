@@ -20,13 +20,17 @@ from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import require_job, with_outcomes
 from callsheet.jobs.show.views import admin_job_view
-from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operate.operations import AdminJob, Dispatch
+
+SQL = statements("callsheet.jobs.operate")
+SHOW_SQL = statements("callsheet.jobs.show")
+LEASE_SQL = statements("callsheet.jobs.lease")
 
 # Maximum number of rows that a filtered list reads per request.
 MAX_INSPECTED = 2000
@@ -154,7 +158,7 @@ class JobOperations:
     ) -> Page[AdminJob]:
         pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
-            rows = await SQL["list_jobs"].rows(
+            rows = await SHOW_SQL["list_jobs"].rows(
                 connection,
                 ListedJob,
                 tenant_id=tenant_id,
@@ -188,14 +192,14 @@ class JobOperations:
 
     async def _tenants_in(self, pool: Database, job_id: UUID) -> list[UUID]:
         async with pool.ordinary() as connection:
-            return await ADMIN_SQL["find_tenants_of_job"].column(connection, job_id=job_id)
+            return await SQL["find_tenants_of_job"].column(connection, job_id=job_id)
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """The job with its payload, its whole error and its dispatch."""
         pool = await self._routing.pool_of_tenant(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
-            stored = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
+            stored = await LEASE_SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "The rows of jobs are never deleted."
         job = await self._presenter.one(tenant_id, admin_job_view(row, OutcomeRow(row.result, row.error)))
         dispatch = await self._overview.of_job(JobCycle(tenant_id, job_id, job.charge_cycle))

@@ -12,13 +12,15 @@ from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import JobStatus
+
+SQL = statements("callsheet.jobs.repair")
 
 ACTOR = "deadlines"
 BATCH = 500

@@ -23,14 +23,16 @@ from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
-from callsheet.jobs.sql import RECONCILE_SQL, SQL
 from callsheet.plumbing.database.database import Database, unless_unavailable
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.job_errors import reported_message
 from callsheet.wire.jobs import JobStatus
+
+SQL = statements("callsheet.jobs.repair")
 
 log = get_logger(__name__)
 ACTOR = "reconciler"
@@ -87,7 +89,7 @@ class Reconciler(Loop):
     async def _look_at_pool(self, pool: Database) -> None:
         """Checks active jobs whose dispatch is missing or has ended."""
         async with pool.ordinary() as connection:
-            page = await RECONCILE_SQL["active_jobs_page"].rows(
+            page = await SQL["active_jobs_page"].rows(
                 connection, ActiveJob, after=self._after_deadline.get(pool.name), limit=self.batch
             )
         self._after_deadline[pool.name] = page[-1].deadline_at if len(page) == self.batch else None

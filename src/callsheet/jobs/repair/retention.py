@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.jobs.sql import RETENTION_SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.jobs.repair", "retention_statements.sql")
 
 # A job that was canceled before a worker had it keeps its inputs for this time, so that its user can look at them.
 UNUSED_INPUT_SECONDS = 3600
@@ -55,24 +57,24 @@ class EventRetention(Loop):
         """One user after the other, each in its own transaction: the count of a user's bytes is locked by it."""
         name = "unused_inputs"
         async with pool.ordinary() as connection:
-            await RETENTION_SQL["begin_retention"].run(connection, name=name)
-            jobs = await RETENTION_SQL["ended_jobs"].rows(
+            await SQL["begin_retention"].run(connection, name=name)
+            jobs = await SQL["ended_jobs"].rows(
                 connection, EndedJob, name=name, seconds=UNUSED_INPUT_SECONDS, limit=self.batch
             )
             unused = sorted((job for job in jobs if job.is_unused), key=_owner)
             for (tenant_id, user_id), found in groupby(unused, key=_owner):
-                await RETENTION_SQL["drop_inputs"].run(
+                await SQL["drop_inputs"].run(
                     connection, tenant_id=tenant_id, user_id=user_id, job_ids=[job.id for job in found]
                 )
             if jobs:
                 last = jobs[-1]
-                await RETENTION_SQL["move_mark"].run(connection, name=name, completed_at=last.completed_at, id=last.id)
+                await SQL["move_mark"].run(connection, name=name, completed_at=last.completed_at, id=last.id)
         return len(jobs) == self.batch
 
     async def _delete_some(self, pool: Database) -> bool:
         async with pool.ordinary() as connection, connection.transaction():
-            await RETENTION_SQL["begin_retention"].run(connection, name="job_events")
-            jobs = await RETENTION_SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
+            await SQL["begin_retention"].run(connection, name="job_events")
+            jobs = await SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
         return bool(jobs == self.batch)
 
 

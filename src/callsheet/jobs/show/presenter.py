@@ -18,11 +18,13 @@ from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.lease.progress import progress_of
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, Facts, Outlook, Route, outlook
-from callsheet.jobs.sql import SQL
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus, WhyWaiting
 from callsheet.wire.media import MediaPreviews
+
+SQL = statements("callsheet.jobs.show")
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 

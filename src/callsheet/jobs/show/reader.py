@@ -8,13 +8,15 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.rows import JobPayload, JobRow, ListedJob, OutcomeRow
-from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
+
+SQL = statements("callsheet.jobs.show")
+LEASE_SQL = statements("callsheet.jobs.lease")
 
 
 class DescriptionRow(NamedTuple):
@@ -37,7 +39,7 @@ async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
 
 
 async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) -> list[UUID]:
-    return await ADMIN_SQL["active_jobs_of_user"].column(connection, tenant_id=tenant_id, user_id=user_id)
+    return await SQL["active_jobs_of_user"].column(connection, tenant_id=tenant_id, user_id=user_id)
 
 
 async def with_outcomes(
@@ -88,7 +90,9 @@ class JobReader:
         """The payload of a job. The caller must have checked that the job belongs to the principal."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
-            row = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=principal.tenant_id, job_id=job_id)
+            row = await LEASE_SQL["payload_of_job"].row(
+                connection, JobPayload, tenant_id=principal.tenant_id, job_id=job_id
+            )
         assert row is not None, "The rows of jobs are never deleted."
         return row.payload
 

@@ -17,11 +17,13 @@ from uuid import UUID
 from callsheet.jobs.lease.progress import ProgressRow, Watch
 from callsheet.jobs.machine.rows import EventOfJob, EventOfUser
 from callsheet.jobs.show.views import event_view
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
 from callsheet.wire.wallet import Wallet
+
+SQL = statements("callsheet.jobs.stream")
 
 LOOK_ANYWAY_SECONDS = 15.0
 AT_ONCE = 200

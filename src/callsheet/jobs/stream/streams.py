@@ -18,13 +18,15 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.access.stream_tokens import StreamGrant
 from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.reader import JobReader
-from callsheet.jobs.sql import SQL
 from callsheet.jobs.stream.feeds import FeedEvent, Feeds, Item, Latest
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.http.event_stream import EventStream
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import Forbidden, TooManyStreams
 from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken
 from callsheet.wire.wallet import Wallet
+
+SQL = statements("callsheet.jobs.stream")
 
 LastEventId = Annotated[
     int | None,

@@ -16,10 +16,12 @@ from callsheet.dispatch.overview import Overview
 from callsheet.jobs.lease.progress import progress_of
 from callsheet.jobs.show.outlook import outlook
 from callsheet.jobs.show.presenter import facts_in_queue
-from callsheet.jobs.sql import SQL
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import TooManyActiveJobs
+
+SQL = statements("callsheet.jobs.submit")
 
 
 class CountedAs(StrEnum):

@@ -19,12 +19,12 @@ from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.views import job_view
-from callsheet.jobs.sql import SQL
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
@@ -42,6 +42,9 @@ from callsheet.wire.errors import (
 )
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.operate.quotas import QuotaLimits
+
+SQL = statements("callsheet.jobs.submit")
+SHOW_SQL = statements("callsheet.jobs.show")
 
 NO_VIDEO = "You have no such video."
 STORAGE_QUOTAS = (
@@ -228,7 +231,7 @@ class Submission:
         self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request_hash: bytes
     ) -> SubmittedJob | None:
         async with pool.connection() as connection:
-            row = await SQL["find_by_idempotency_key"].row(
+            row = await SHOW_SQL["find_by_idempotency_key"].row(
                 connection, JobRow, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
         if row is None:

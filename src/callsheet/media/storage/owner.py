@@ -13,10 +13,12 @@ from pydantic import ValidationError
 
 from callsheet.media.storage.port import Storage
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.ownership import SQL
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import ResponseModel
 from callsheet.wire.errors import ContentMismatch, NotFound, Unavailable
+
+SQL = statements("callsheet.plumbing.database")
 
 log = get_logger(__name__)
 KEY = "callsheet/installation.json"

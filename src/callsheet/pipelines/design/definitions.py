@@ -29,7 +29,7 @@ from callsheet.wire.pipelines.design import ListedPipeline
 from callsheet.wire.pipelines.pipelines import CreatePipeline, NewStep, Pipeline, PipelineSummary, Step, UpdatePipeline
 from callsheet.wire.plurals import counted
 
-SQL = statements("callsheet.pipelines")
+SQL = statements("callsheet.pipelines.design")
 MAX_SLUG_LENGTH = 63
 # What a step of a version, or a run, takes in the database besides its JSON, with its indexes.
 ROW_BYTES = 500

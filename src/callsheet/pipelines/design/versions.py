@@ -5,13 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 
 from callsheet.identity.access.principal import Principal
-from callsheet.pipelines.design.definitions import SQL, Pipelines, step_view
+from callsheet.pipelines.design.definitions import Pipelines, step_view
 from callsheet.pipelines.rows import VersionedStep
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
+from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.ids import time_of
 from callsheet.wire.base import Page
 from callsheet.wire.pipelines.design import PipelineVersion
+
+SQL = statements("callsheet.pipelines.design")
 
 
 class Versions:

@@ -9,11 +9,11 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.change.cancel import Cancellation
-from callsheet.pipelines.judge.gallery import SQL, Gallery, rejection_of
+from callsheet.pipelines.judge.gallery import Gallery, rejection_of
 from callsheet.pipelines.rows import CandidateRow, JobId, JobOfCanceledRun
 from callsheet.plumbing.database.database import Database, is_away
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
@@ -21,6 +21,8 @@ from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import InvalidTransition, NotFound, WrongState
 from callsheet.wire.pipelines.candidates import Approval, Killed, Restored
 from callsheet.wire.pipelines.pipelines import CandidateStatus, Rejection
+
+SQL = statements("callsheet.pipelines.judge")
 
 log = get_logger(__name__)
 BATCH = 200

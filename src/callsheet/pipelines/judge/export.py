@@ -13,10 +13,13 @@ from uuid import UUID
 from callsheet.identity.access.principal import Principal
 from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
-from callsheet.pipelines.judge.gallery import SQL, Gallery, OwnRun, rejection_of
+from callsheet.pipelines.judge.gallery import Gallery, OwnRun, rejection_of
 from callsheet.pipelines.rows import StepRow
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.pipelines.pipelines import CandidateStatus
+
+SQL = statements("callsheet.pipelines.judge")
 
 PAGE = 200
 # The manifest is the last entry, because all files are known only at the end. It is kept in memory up to this size,

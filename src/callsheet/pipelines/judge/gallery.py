@@ -16,8 +16,7 @@ from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import File
 from callsheet.wire.pipelines.pipelines import Candidate, CandidateStatus, Rejection
 
-SQL = statements("callsheet.pipelines", "people_statements.sql")
-VIEW_SQL = statements("callsheet.pipelines", "view_statements.sql")
+SQL = statements("callsheet.pipelines.judge")
 NO_SUCH_CANDIDATE = "There is no such candidate."
 
 
@@ -156,7 +155,7 @@ class Gallery:
         principal."""
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await VIEW_SQL["best_of_runs"].rows(
+            rows = await SQL["best_of_runs"].rows(
                 connection, CandidateRow, tenant_id=principal.tenant_id, run_ids=list(run_ids), limit=limit
             )
         found: dict[UUID, list[Candidate]] = {}

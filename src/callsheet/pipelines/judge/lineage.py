@@ -15,17 +15,20 @@ from callsheet.jobs.show.descriptions import JobDescription, medium_of
 from callsheet.jobs.submit.new_jobs import NewJob, SlotRefused
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.jobs.submit.task_files import REPLAY, without_files
-from callsheet.pipelines.judge.gallery import SQL, Gallery
+from callsheet.pipelines.judge.gallery import Gallery
 from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.run.slots import ReplaySlot
 from callsheet.pipelines.run.step_jobs import sentence
 from callsheet.pipelines.run.task_steps import CandidateJob, TaskSteps
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.media import File
 from callsheet.wire.pipelines.candidates import Ancestor, Lineage, Replay
 from callsheet.wire.pipelines.pipelines import CandidateStatus, Step
 from callsheet.wire.plurals import counted
+
+SQL = statements("callsheet.pipelines.judge")
 
 
 class AncestorRow(NamedTuple):

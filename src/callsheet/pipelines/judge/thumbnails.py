@@ -15,13 +15,15 @@ from callsheet.media.files import Files
 from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder, previews_of_object
 from callsheet.media.previews.program import SMALL, NoPreview
 from callsheet.media.previews.sandbox import MAX_BYTES, OutOfTime
-from callsheet.pipelines.judge.gallery import SQL
 from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import NotFound, Refusal, Unavailable
+
+SQL = statements("callsheet.pipelines.judge")
 
 log = get_logger(__name__)
 BATCH = 20

@@ -7,17 +7,19 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
-from callsheet.pipelines.judge.gallery import SQL, VIEW_SQL, Gallery
+from callsheet.pipelines.judge.gallery import Gallery
 from callsheet.pipelines.judge.pairs import Contender, choose_pairs, number_of_pairs
 from callsheet.pipelines.judge.ratings import points, points_back, points_back_together, points_together
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.pipelines.candidates import CastVote, Pair, Pairs, Verdict, Vote
 from callsheet.wire.pipelines.pipelines import MAX_SEED, CandidateStatus
+
+SQL = statements("callsheet.pipelines.judge")
 
 # Maximum number of candidates of each step from which a pair is chosen: as many as a person could compare in an
 # afternoon.
@@ -96,10 +98,10 @@ class Votes:
         names = {"tenant_id": principal.tenant_id, "run_id": run_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            judged = await VIEW_SQL["judged_pairs"].value(
+            judged = await SQL["judged_pairs"].value(
                 connection, **names, user_id=principal.user_id, position=position, most=MAX_JUDGED
             )
-            counts = await VIEW_SQL["active_of_steps"].rows(connection, ActiveOfStep, **names)
+            counts = await SQL["active_of_steps"].rows(connection, ActiveOfStep, **names)
         total = sum(number_of_pairs(each.active) for each in counts if position in (None, each.position))
         return judged, total
 

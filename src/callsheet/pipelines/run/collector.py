@@ -20,9 +20,10 @@ from callsheet.pipelines.judge.branches import cancel_jobs
 from callsheet.pipelines.rows import FailureCounts, JobId, JobOfCanceledRun
 from callsheet.pipelines.run.open_jobs import OpenJobs
 from callsheet.pipelines.run.runs import CANCELED_WITH_RUN
-from callsheet.pipelines.run.strikes import SQL, stop_after_strikes
+from callsheet.pipelines.run.strikes import stop_after_strikes
 from callsheet.pipelines.run.unwritten_results import UnwrittenResults
 from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
@@ -30,6 +31,8 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.jobs import JobStatus
+
+SQL = statements("callsheet.pipelines.run", "loop_statements.sql")
 
 log = get_logger(__name__)
 BATCH = 100

@@ -18,7 +18,6 @@ from callsheet.jobs.change.deletion import JobDeletion
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom
-from callsheet.pipelines.design.definitions import SQL
 from callsheet.pipelines.rows import RunRow
 from callsheet.pipelines.run.runs import no_such_run
 from callsheet.plumbing.database.database import Database
@@ -32,7 +31,9 @@ from callsheet.wire.errors import InUse, WrongState
 from callsheet.wire.pipelines.pipelines import RunStatus
 
 log = get_logger(__name__)
-DELETION_SQL = statements("callsheet.pipelines", "deletion_statements.sql")
+DESIGN_SQL = statements("callsheet.pipelines.design")
+SQL = statements("callsheet.pipelines.run")
+DELETION_SQL = statements("callsheet.pipelines.run", "deletion_statements.sql")
 ENDED = (RunStatus.COMPLETED, RunStatus.CANCELED)
 ACTOR = "run_deletion"
 # Jobs of one transaction, which holds the lock of the user's wallet.
@@ -70,7 +71,7 @@ class RunDeletion(Loop):
         own = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
         async with pool.transaction() as connection:
             # All use cases lock the wallet before the run.
-            await SQL["lock_wallet"].value(connection, **own)
+            await DESIGN_SQL["lock_wallet"].value(connection, **own)
             run = await SQL["lock_run_to_delete"].row(connection, RunRow, **own, id=run_id)
             if run is None:
                 raise no_such_run()

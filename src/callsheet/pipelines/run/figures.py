@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from callsheet.pipelines.judge.gallery import SQL
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
+from callsheet.plumbing.database.sql import statements
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.wire.operate.operations import RunsMetrics, StoppedRun
+
+SQL = statements("callsheet.pipelines.run")
 
 # Maximum counts, so that a request never reads a whole table. A count that reaches its maximum is shown as the maximum.
 MOST = 1000

@@ -31,7 +31,7 @@ class SampledParent(NamedTuple):
     elo: int
 
 
-SQL = statements("callsheet.pipelines", "loop_statements.sql")
+SQL = statements("callsheet.pipelines.run", "loop_statements.sql")
 # Reading this many parents takes half a millisecond. In a run of 100,000 candidates, all samples of a choice are
 # rejected less than 200 times.
 FEW = 500

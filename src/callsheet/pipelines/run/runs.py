@@ -12,21 +12,13 @@ from callsheet.identity.access.principal import Owner, Principal
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.submit.new_jobs import hash_of
 from callsheet.media.usage import check_database
-from callsheet.pipelines.design.definitions import (
-    ROW_BYTES,
-    SQL,
-    Pipelines,
-    no_such_pipeline,
-    slug_of,
-    step_view,
-    steps_of,
-)
+from callsheet.pipelines.design.definitions import ROW_BYTES, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
 from callsheet.pipelines.judge.branches import cancel_jobs
 from callsheet.pipelines.rows import JobId, JobOfCanceledRun, RunId, RunRow, StepRow
 from callsheet.pipelines.run.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
@@ -53,6 +45,9 @@ from callsheet.wire.pipelines.pipelines import (
     UpdateRun,
 )
 from callsheet.wire.plurals import counted
+
+DESIGN_SQL = statements("callsheet.pipelines.design")
+SQL = statements("callsheet.pipelines.run")
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
 # What changes when a run that does not work any more continues.
@@ -131,7 +126,7 @@ class Runs:
         run_id = uuid7()
         limits = await self._pipelines.quotas.of(principal.tenant_id)
         async with pool.transaction() as connection:
-            await SQL["lock_wallet"].value(connection, **_user(principal))
+            await DESIGN_SQL["lock_wallet"].value(connection, **_user(principal))
             # The same request may have committed meanwhile, because it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
                 return await self._view(connection, earlier), True
@@ -281,7 +276,7 @@ class Runs:
         async with pool.transaction() as connection:
             if activates:
                 # All use cases lock the wallet before the run.
-                await SQL["lock_wallet"].value(connection, **_user(principal))
+                await DESIGN_SQL["lock_wallet"].value(connection, **_user(principal))
             row = await SQL["lock_run"].row(connection, RunRow, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()

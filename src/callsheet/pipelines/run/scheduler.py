@@ -20,8 +20,9 @@ from callsheet.pipelines.run.parent_draws import EligibleParents, draw_from, dra
 from callsheet.pipelines.run.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.run.slots import NewSlot
 from callsheet.pipelines.run.step_jobs import StepJobs, UnsuitableParent, lineage_of, sentence
-from callsheet.pipelines.run.strikes import SQL, stop_after_strikes
+from callsheet.pipelines.run.strikes import stop_after_strikes
 from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
@@ -30,6 +31,8 @@ from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import InsufficientStorage, InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines.pipelines import RunReason, Strategy
 from callsheet.wire.plurals import counted
+
+SQL = statements("callsheet.pipelines.run", "loop_statements.sql")
 
 log = get_logger(__name__)
 # Maximum number of runs that one tick examines. More runs may be due.

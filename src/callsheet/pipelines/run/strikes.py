@@ -13,7 +13,7 @@ from callsheet.pipelines.rows import FailureCounts
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
 
-SQL = statements("callsheet.pipelines", "loop_statements.sql")
+SQL = statements("callsheet.pipelines.run", "loop_statements.sql")
 LONGEST = 1000
 STOPPED = {
     RunReason.BASE_FAILED: "Jobs of the first step that failed in a row: {strikes}.",

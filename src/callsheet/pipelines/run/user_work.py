@@ -8,12 +8,14 @@ from callsheet.identity.access.principal import Owner
 from callsheet.identity.accounts.deletion import Active
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.show.reader import active_jobs
-from callsheet.pipelines.design.definitions import SQL
 from callsheet.pipelines.judge.branches import cancel_jobs
 from callsheet.pipelines.rows import RunId
 from callsheet.pipelines.run.runs import Runs
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import WrongState
+
+SQL = statements("callsheet.pipelines.run")
 
 
 class JobsAndRunsOfUser:

@@ -9,13 +9,16 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
-from callsheet.pipelines.judge.gallery import VIEW_SQL, Gallery
+from callsheet.pipelines.judge.gallery import Gallery
 from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.run.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.pipelines.candidates import BranchPreview, Gate, Spending, SpendingPart, StepSpending
 from callsheet.wire.pipelines.pipelines import Step
+
+SQL = statements("callsheet.pipelines.run")
 
 # Maximum number of candidates that are counted: enough to decide, and read in about 50 ms.
 MAX_COUNTED = 10_000
@@ -68,8 +71,8 @@ class RunViews:
         names = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            size = await VIEW_SQL["branch_size"].row(connection, BranchSize, **names, most=MAX_COUNTED)
-            jobs = await VIEW_SQL["branch_jobs"].row(connection, BranchJobs, **names, run_id=row.run_id)
+            size = await SQL["branch_size"].row(connection, BranchSize, **names, most=MAX_COUNTED)
+            jobs = await SQL["branch_jobs"].row(connection, BranchJobs, **names, run_id=row.run_id)
         assert size is not None, "a count always returns a row"
         assert jobs is not None, "a count always returns a row"
         return BranchPreview(
@@ -88,7 +91,7 @@ class RunViews:
         followers = {step.position - 1: step for step in steps.values()}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await VIEW_SQL["gates_of_run"].rows(
+            rows = await SQL["gates_of_run"].rows(
                 connection, GateRow, tenant_id=principal.tenant_id, run_id=run_id, most=MAX_COUNTED
             )
         gates = []
@@ -122,13 +125,11 @@ class RunViews:
         names = {"tenant_id": principal.tenant_id, "run_id": run_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            bounds = await VIEW_SQL["spending_bounds"].row(
-                connection, SpendingBounds, **names, user_id=principal.user_id
-            )
+            bounds = await SQL["spending_bounds"].row(connection, SpendingBounds, **names, user_id=principal.user_id)
             if bounds is None:
                 raise NotFound("There is no such run.")
             seconds = part_seconds(bounds, parts)
-            spent = await VIEW_SQL["spending_of_run"].rows(
+            spent = await SQL["spending_of_run"].rows(
                 connection, SpentPart, **names, since=bounds.since, seconds=seconds, parts=parts
             )
         return spending_view(bounds, spent, parts)

@@ -34,7 +34,7 @@ from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal, u
 from callsheet.settings import Settings
 from callsheet.toolbox.concurrently import all_of
 
-SQL = statements("callsheet.plumbing")
+SQL = statements("callsheet.plumbing.database")
 CENTRAL = "central"
 FIRST_POOL = "pool_1"
 POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")

@@ -19,8 +19,8 @@ from callsheet.plumbing.database.database import DatabaseError, shown_address
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.plurals import counted
 
-SQL = statements("callsheet.plumbing")
-POOL_SQL = statements("callsheet.plumbing", "pool_statements.sql")
+SQL = statements("callsheet.plumbing.database")
+POOL_SQL = statements("callsheet.plumbing.database", "pool_statements.sql")
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 5.0
 # Servers that do not report their system identifier: it is not compared.

@@ -14,7 +14,6 @@ from callsheet.plumbing.database.database import DatabaseError, connected, shown
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses
 from callsheet.plumbing.database.ownership import (
     LEASE_SECONDS,
-    SQL,
     Central,
     PoolOwner,
     claim,
@@ -27,11 +26,14 @@ from callsheet.plumbing.database.ownership import (
     take,
 )
 from callsheet.plumbing.database.pool_keeper import PoolAddress
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation.installation_key import record_key
 from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.plurals import counted
+
+SQL = statements("callsheet.plumbing.database")
 
 
 @dataclass(frozen=True, slots=True)

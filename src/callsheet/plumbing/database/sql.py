@@ -1,4 +1,4 @@
-"""SQL written as SQL: one file per room, one named block per statement, named parameters, loaded once.
+"""SQL written as SQL: a file beside its code, one named block per statement, named parameters, loaded once.
 
     -- database: central
     -- name: find_user
@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
@@ -112,8 +113,9 @@ class Statement:
         raise TypeError(f"{self.name} takes {self.parameters}, not {tuple(values)}")
 
 
+@cache
 def statements(package: str, file: str = "statements.sql") -> Mapping[str, Statement]:
-    """The statements of a room, by name."""
+    """The statements of a file, by name. Several modules of a package use the same file."""
     text = resources.files(package).joinpath(file).read_text("utf-8")
     found: dict[str, Statement] = {}
     for statement in parse(text, where=f"{package}/{file}"):

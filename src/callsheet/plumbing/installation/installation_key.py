@@ -10,7 +10,8 @@ from callsheet.plumbing.installation.secrets import SEAL, SECRET_FILE, fingerpri
 from callsheet.settings import Settings
 from callsheet.toolbox.signing import Master, masters
 
-SQL = statements("callsheet.plumbing")
+SQL = statements("callsheet.plumbing.installation")
+DATABASE_SQL = statements("callsheet.plumbing.database")
 
 
 class WrongKey(DatabaseError):
@@ -62,7 +63,9 @@ def key_problem(settings: Settings, expected: str | None) -> WrongKey | None:
 
 
 async def _opens_no_pool(connection: Connection, master: Master) -> bool:
-    sealed = [row["sealed_dsn"] for row in await SQL["list_pools"].rows(connection) if row["sealed_dsn"] is not None]
+    sealed = [
+        row["sealed_dsn"] for row in await DATABASE_SQL["list_pools"].rows(connection) if row["sealed_dsn"] is not None
+    ]
     return bool(sealed) and all(unseal(master, SEAL, each) is None for each in sealed)
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL
-from callsheet.plumbing.database.ownership import SQL
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.installation.secrets import SEAL, seal, unseal
 from callsheet.toolbox.signing import Master, masters
+
+DATABASE_SQL = statements("callsheet.plumbing.database")
+SQL = statements("callsheet.plumbing.installation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Seals:
 async def read_seals(central_dsn: str, master: Master) -> Seals:
     seals = Seals([], [], [])
     async with connected(central_dsn, CENTRAL) as connection:
-        for row in await SQL["list_pools"].rows(connection):
+        for row in await DATABASE_SQL["list_pools"].rows(connection):
             if row["sealed_dsn"] is not None:
                 _group(seals, master, row["sealed_dsn"]).append(row["name"])
     return seals
@@ -33,7 +36,7 @@ async def reseal(central_dsn: str, master: Master) -> list[str]:
     """Encrypts DSNs again that only the second key decrypts. Returns the pools. It can be repeated."""
     resealed = []
     async with connected(central_dsn, CENTRAL) as connection:
-        for row in await SQL["list_pools"].rows(connection):
+        for row in await DATABASE_SQL["list_pools"].rows(connection):
             sealed = row["sealed_dsn"]
             if sealed is None or unseal(masters(master)[0], SEAL, sealed) is not None:
                 continue

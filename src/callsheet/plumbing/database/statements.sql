@@ -8,26 +8,8 @@ SELECT name, database, sealed_dsn FROM pools ORDER BY created_at, name
 INSERT INTO pools (name, database, sealed_dsn) VALUES (:name, :database, :sealed_dsn)
 ON CONFLICT (name) DO UPDATE SET database = excluded.database, sealed_dsn = excluded.sealed_dsn
 
--- name: reseal_pool
--- Changes nothing if the DSN was changed meanwhile.
-UPDATE pools SET sealed_dsn = :sealed_dsn WHERE name = :name AND sealed_dsn = :before
-
 -- name: read_installation
 SELECT id, possible_copy_at FROM installation
-
--- name: keeps_fingerprint
--- A restored central may have the schema of an earlier version.
-SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'installation'::regclass AND attname = 'secret_fingerprint')
-
--- name: read_secret_fingerprint
-SELECT secret_fingerprint FROM installation
-
--- name: record_first_fingerprint
--- Two control planes may start at the same time: both get the fingerprint that was recorded first.
-UPDATE installation SET secret_fingerprint = coalesce(secret_fingerprint, :fingerprint) RETURNING secret_fingerprint
-
--- name: replace_fingerprint
-UPDATE installation SET secret_fingerprint = :fingerprint
 
 -- name: read_next_id
 SELECT next_id FROM installation

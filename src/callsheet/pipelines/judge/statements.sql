@@ -2,6 +2,7 @@
 -- The tenant is never NULL. IS NOT DISTINCT FROM compares it where children, slots and numbered candidates are found:
 -- that fits no index, so the index of the other key is used. With =, plans used an index of the tenant or of steps, and
 -- read all its rows; test_candidate_plans.py fails then.
+-- Reads for the pages of a run. They use ordinary connections, except where a comment says otherwise.
 
 -- name: own_run
 SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables,
@@ -205,40 +206,6 @@ SELECT s.tenant_id, s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
 WHERE s.status = 'open' AND parent.status = 'rejected' AND job.status IN ('pending', 'queued', 'processing')
 ORDER BY s.run_id LIMIT :limit
 
--- name: runs_in_numbers
--- Settled slots are read by time, up to a limit. Open slots, active runs and due thumbnails have an index each.
-WITH settled_slots AS MATERIALIZED (
-    SELECT status, settled_at, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
-    WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
-    ORDER BY settled_at DESC LIMIT :most_settled
-), active_runs AS MATERIALIZED (
-    SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :most
-), open_slots AS MATERIALIZED (
-    SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :most_open
-), due_thumbnail AS MATERIALIZED (
-    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
-)
-SELECT
-    (SELECT count(*) FROM active_runs) AS active_runs,
-    (SELECT count(*) FROM active_runs WHERE reason IS NOT NULL) AS blocked_runs,
-    (SELECT count(*) FROM active_runs WHERE reason = 'internal_error') AS broken_runs,
-    (SELECT count(*) FROM open_slots) AS jobs_under_way,
-    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open_slots) AS oldest_job_seconds,
-    count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
-    count(*) FILTER (WHERE status = 'canceled') AS canceled,
-    avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
-    percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
-    (SELECT count(*) FROM due_thumbnail) AS due_thumbnails,
-    extract(epoch FROM clock_timestamp() - min(settled_at))::float8 AS settled_seconds
-FROM settled_slots
-
--- name: stopped_runs
--- Runs that stopped lately because their jobs failed, by an index that has only such runs.
-SELECT id, tenant_id, user_id, name, reason, reason_detail, due_at AS stopped_at FROM pipeline_runs
-WHERE status = 'paused' AND reason IN ('base_failed', 'branches_failed')
-  AND due_at > (SELECT clock_timestamp() - make_interval(hours => :hours::integer))
-ORDER BY due_at DESC LIMIT :limit
-
 -- name: approve_step
 -- The approval of the first user is kept.
 INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)
@@ -381,3 +348,36 @@ SELECT media_follow_2(jsonb_agg(jsonb_build_object(
     'tenant_id', tenant_id, 'user_id', :user_id::uuid, 'job_id', job_id, 'outputs', :outputs::jsonb)))
 FROM claimed_candidate
 HAVING count(*) > 0
+
+-- name: best_of_runs
+-- The best candidates of the last step of each run.
+SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes,
+    c.status, c.rejected_with, c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id,
+    c.thumbnail_file_id, c.created_at
+FROM unnest(:run_ids::uuid[]) AS wanted (id)
+JOIN pipeline_runs r ON r.tenant_id = :tenant_id AND r.id = wanted.id
+CROSS JOIN LATERAL (
+    SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status,
+        rejected_with, rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id,
+        created_at
+    FROM candidates
+    WHERE run_id = r.id AND position = r.steps AND status = 'active' AND tenant_id = r.tenant_id
+    ORDER BY elo DESC, number LIMIT :limit
+) c
+ORDER BY c.run_id, c.elo DESC, c.number
+
+-- name: judged_pairs
+-- Pairs that the user has judged, whose candidates are both still active.
+SELECT count(*) FROM (
+    SELECT winner_id, loser_id FROM votes
+    WHERE run_id = :run_id AND tenant_id = :tenant_id AND user_id = :user_id AND undone_at IS NULL
+    ORDER BY id DESC LIMIT :most
+) v
+JOIN candidates one ON one.tenant_id = :tenant_id AND one.id = v.winner_id AND one.status = 'active'
+JOIN candidates other ON other.tenant_id = :tenant_id AND other.id = v.loser_id AND other.status = 'active'
+WHERE :position::integer IS NULL OR one.position = :position
+
+-- name: active_of_steps
+SELECT position, count(*) AS active FROM candidates
+WHERE run_id = :run_id AND status = 'active' AND tenant_id = :tenant_id
+GROUP BY position

@@ -1,18 +1,45 @@
 -- database: pool
--- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, run_replays
--- owns: step_approvals, step_documents, votes
+-- The tenant is never NULL. IS NOT DISTINCT FROM compares it where children, slots and numbered candidates are found:
+-- that fits no index, so the index of the other key is used. With =, plans used an index of the tenant or of steps, and
+-- read all its rows; test_candidate_plans.py fails then.
 -- The tenant is never NULL. IS NOT DISTINCT FROM compares it where open slots, and active candidates of a run, are
 -- found: that fits no index, so the index of the other key is used. With =, a plan that was made while the table was
 -- empty used an index of the tenant and read all its rows; test_pipeline_plans.py fails then.
+-- Reads for the pages of a run. They use ordinary connections, except where a comment says otherwise.
 
--- name: create_pipeline
-INSERT INTO pipelines (tenant_id, id, user_id, slug, name, description)
-VALUES (:tenant_id, :id, :user_id, :slug, :name, :description)
-ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
-RETURNING id, slug, name, description, version, created_at, updated_at
+-- name: runs_in_numbers
+-- Settled slots are read by time, up to a limit. Open slots, active runs and due thumbnails have an index each.
+WITH settled_slots AS MATERIALIZED (
+    SELECT status, settled_at, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
+    WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
+    ORDER BY settled_at DESC LIMIT :most_settled
+), active_runs AS MATERIALIZED (
+    SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :most
+), open_slots AS MATERIALIZED (
+    SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :most_open
+), due_thumbnail AS MATERIALIZED (
+    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
+)
+SELECT
+    (SELECT count(*) FROM active_runs) AS active_runs,
+    (SELECT count(*) FROM active_runs WHERE reason IS NOT NULL) AS blocked_runs,
+    (SELECT count(*) FROM active_runs WHERE reason = 'internal_error') AS broken_runs,
+    (SELECT count(*) FROM open_slots) AS jobs_under_way,
+    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open_slots) AS oldest_job_seconds,
+    count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
+    count(*) FILTER (WHERE status = 'canceled') AS canceled,
+    avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
+    (SELECT count(*) FROM due_thumbnail) AS due_thumbnails,
+    extract(epoch FROM clock_timestamp() - min(settled_at))::float8 AS settled_seconds
+FROM settled_slots
 
--- name: count_pipelines
-SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id = :tenant_id
+-- name: stopped_runs
+-- Runs that stopped lately because their jobs failed, by an index that has only such runs.
+SELECT id, tenant_id, user_id, name, reason, reason_detail, due_at AS stopped_at FROM pipeline_runs
+WHERE status = 'paused' AND reason IN ('base_failed', 'branches_failed')
+  AND due_at > (SELECT clock_timestamp() - make_interval(hours => :hours::integer))
+ORDER BY due_at DESC LIMIT :limit
 
 -- name: waiting_for_room
 -- Which of these runs wait only because the runs of their tenant have reached the tenant's limit of active jobs.
@@ -29,113 +56,6 @@ WHERE (
         SELECT FROM candidate_slots WHERE tenant_id = :tenant_id AND status = 'open' LIMIT :in_total
     ) slot
 ) >= :in_total
-
--- name: add_steps
--- `bytes` of a step counts once for each document. `row_bytes` counts for each step, because every version has rows.
-WITH step AS MATERIALIZED (
-    SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
-        s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval,
-        decode(s.digest, 'hex') AS digest, s.bytes
-    FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
-        effect_id uuid, payload jsonb, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
-        needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean, digest text,
-        bytes bigint)
-), new_document AS (
-    INSERT INTO step_documents (tenant_id, pipeline_id, digest, payload, "values")
-    SELECT DISTINCT ON (digest) :tenant_id::uuid, :pipeline_id::uuid, digest, payload, "values" FROM step
-    ON CONFLICT DO NOTHING
-    RETURNING digest
-), new_step AS (
-    INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        payload, document, needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k,
-        requires_approval)
-    SELECT :tenant_id, id, :pipeline_id, :version, position, name, slug, workflow, effect_id,
-        -- The row of an actor's step has a payload, and no effect.
-        CASE WHEN payload IS NOT NULL THEN '{}'::jsonb END, digest, needs_run_prompt, needs_parent_image_path,
-        needs_run_variables, max_children, top_k, requires_approval
-    FROM step
-)
-UPDATE pipelines SET counted_bytes = counted_bytes + (SELECT count(*) FROM step) * :row_bytes::bigint + (
-    SELECT coalesce(sum(document.bytes), 0) FROM (
-        SELECT DISTINCT ON (digest) bytes FROM step WHERE digest IN (SELECT digest FROM new_document)
-    ) document)
-WHERE tenant_id = :tenant_id AND id = :pipeline_id
-
--- name: lock_pipeline
-SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
-WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR UPDATE
-
--- name: update_pipeline
-UPDATE pipelines SET name = :name, description = :description, version = :version, updated_at = clock_timestamp()
-WHERE tenant_id = :tenant_id AND id = :id
-RETURNING id, slug, name, description, version, created_at, updated_at
-
--- name: get_pipeline
-SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
-WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
-
--- name: find_pipeline
-SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id = :tenant_id
-
--- name: list_pipelines
--- The inner query reads the page by its index; steps and runs are read only for the pipelines of the page.
-SELECT p.id, p.slug, p.name, p.description, p.version, p.created_at, p.updated_at, steps.chain, newest.last_run
-FROM (
-    SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
-    WHERE user_id = :user_id AND tenant_id = :tenant_id
-      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-    ORDER BY id DESC LIMIT :limit
-) p
-CROSS JOIN LATERAL (
-    SELECT jsonb_agg(jsonb_build_object('position', s.position, 'name', s.name, 'workflow', s.workflow,
-        'max_children', s.max_children, 'top_k', s.top_k, 'requires_approval', s.requires_approval)
-        ORDER BY s.position) AS chain
-    FROM pipeline_steps s
-    WHERE s.pipeline_id = p.id AND s.version = p.version AND s.tenant_id = :tenant_id
-) steps
-LEFT JOIN LATERAL (
-    SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'reason', r.reason,
-        'candidates', r.candidates, 'created_at', r.created_at) AS last_run
-    FROM pipeline_runs r
-    WHERE r.pipeline_id = p.id AND r.tenant_id = :tenant_id AND r.deleted_at IS NULL
-    ORDER BY r.id DESC LIMIT 1
-) newest ON true
-ORDER BY p.id DESC
-
--- name: steps_of_versions
--- From the newest version on, at least one, until the total size of payloads and values reaches :most_bytes.
-WITH version_sizes AS (
-    SELECT version, sum(coalesce(octet_length(payload::text), 0) + octet_length("values"::text)) AS bytes
-    FROM declared_steps
-    WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest AND tenant_id = :tenant_id
-    GROUP BY version
-), version_totals AS (
-    SELECT version, sum(bytes) OVER (ORDER BY version DESC) - bytes AS bytes_of_newer FROM version_sizes
-)
-SELECT s.version, s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
-    s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
-FROM version_totals total
-JOIN declared_steps s ON s.pipeline_id = :pipeline_id AND s.version = total.version AND s.tenant_id = :tenant_id
-WHERE total.bytes_of_newer < :most_bytes::integer
-ORDER BY s.version DESC, s.position
-
--- name: steps_of_pipeline
-SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
-    needs_run_variables, max_children, top_k, requires_approval
-FROM declared_steps
-WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id = :tenant_id
-ORDER BY position
-
--- name: pipeline_has_runs
-SELECT EXISTS (
-    SELECT FROM pipeline_runs WHERE pipeline_id = :id AND tenant_id = :tenant_id LIMIT 1)
-
--- name: delete_pipeline
-DELETE FROM pipelines WHERE tenant_id = :tenant_id AND id = :id
-
--- name: lock_wallet
--- Opens the wallet on first use: a run belongs to the user who pays for it.
-SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: hold_pipeline
 -- Prevents that the pipeline is deleted before its run is written.
@@ -274,3 +194,92 @@ FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
 ) run CROSS JOIN LATERAL (
     SELECT slug, name FROM pipelines WHERE tenant_id = :tenant_id AND id = run.pipeline_id LIMIT 1
 ) pipeline
+
+-- name: branch_size
+-- Number of candidates that a kill would reject, or that a restore would restore. Counts up to `most` candidates.
+WITH RECURSIVE branch AS (
+    SELECT id, status, rejected_with FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
+    UNION ALL
+    SELECT child.id, child.status, child.rejected_with FROM branch CROSS JOIN LATERAL (
+        SELECT id, status, rejected_with FROM candidates
+        WHERE parent_id = branch.id AND tenant_id = :tenant_id
+    ) child
+)
+SELECT count(*) FILTER (WHERE status = 'active') AS rejects,
+    count(*) FILTER (WHERE rejected_with = :candidate_id) AS restores, count(*) > :most AS has_more
+FROM (SELECT status, rejected_with FROM branch LIMIT :most + 1) counted
+
+-- name: branch_jobs
+-- Active jobs that a kill of the candidate would cancel, and the tokens that come back. A run has few open slots, so
+-- each is followed up to its base. The share that a running job keeps is computed as a cancel computes it.
+WITH RECURSIVE ancestry AS (
+    SELECT s.job_id, s.parent_id AS ancestor_id FROM candidate_slots s
+    WHERE s.run_id = :run_id AND s.status = 'open' AND s.tenant_id = :tenant_id AND s.parent_id IS NOT NULL
+    UNION ALL
+    SELECT ancestry.job_id, parent.parent_id FROM ancestry CROSS JOIN LATERAL (
+        SELECT parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.ancestor_id LIMIT 1
+    ) parent
+    WHERE ancestry.ancestor_id <> :candidate_id AND parent.parent_id IS NOT NULL
+)
+SELECT count(*) AS jobs, coalesce(sum(job.cost - floor(job.cost * job.spent)), 0)::bigint AS refund
+FROM ancestry CROSS JOIN LATERAL (
+    SELECT cost, CASE WHEN status = 'processing' AND refund_on_cancel = 'unspent'
+        THEN job_spent(tenant_id, id, charge_cycle, lease_seq, started_at, run_limit_seconds, actor IS NOT NULL)
+        ELSE 0 END AS spent
+    FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = ancestry.job_id AND status IN ('pending', 'queued', 'processing') LIMIT 1
+) job
+WHERE ancestry.ancestor_id = :candidate_id
+
+-- name: gates_of_run
+-- Steps that need an approval, with the candidates that may get children, and how many children these may get. Counts
+-- up to `most` candidates, or as many as may become parents.
+SELECT s.id AS step_id, approval.approved_at, waiting.parents, waiting.children
+FROM pipeline_runs r
+JOIN pipeline_steps s ON s.pipeline_id = r.pipeline_id AND s.version = r.pipeline_version
+    AND s.tenant_id = r.tenant_id AND s.requires_approval
+LEFT JOIN step_approvals approval
+    ON approval.tenant_id = r.tenant_id AND approval.run_id = r.id AND approval.step_id = s.id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS parents, coalesce(sum(places), 0) AS children FROM (
+        SELECT c.max_children - c.child_count - c.in_flight AS places FROM candidates c
+        WHERE c.run_id = r.id AND c.position = s.position AND c.tenant_id = r.tenant_id AND candidate_is_eligible(c)
+        ORDER BY c.number
+        LIMIT least(:most::integer, CASE WHEN r.strategy = 'breadth_first' THEN s.top_k END)
+    ) eligible
+) waiting
+WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+ORDER BY s.position
+
+-- name: spending_bounds
+-- From the start of the run to its end, or until now, and the tokens that its active jobs hold.
+SELECT r.created_at AS since, coalesce(r.ended_at, clock_timestamp()) AS until, r.budget, r.spent,
+    (SELECT coalesce(sum(cost), 0)::bigint FROM (
+         SELECT cost FROM candidate_slots WHERE run_id = r.id AND status = 'open' AND tenant_id = r.tenant_id
+         UNION ALL
+         SELECT cost FROM run_replays WHERE run_id = r.id AND settled_at IS NULL AND tenant_id = r.tenant_id
+     ) open_job) AS held
+FROM pipeline_runs r
+WHERE r.tenant_id = :tenant_id AND r.id = :run_id AND r.user_id = :user_id
+
+-- name: spending_of_run
+-- Tokens that were used up, by step and by part of the time. A job that failed or was canceled may have kept some. A
+-- replay belongs to the step of its candidate.
+SELECT s.position,
+    least(floor(extract(epoch FROM s.settled_at - :since) / :seconds::float8)::integer, :parts::integer - 1) AS part,
+    sum(s.tokens)::bigint AS tokens, count(*) FILTER (WHERE s.is_made) AS jobs
+FROM (
+    SELECT position, settled_at, status = 'made' AS is_made,
+        CASE WHEN status = 'made' THEN cost ELSE cost - wallet_refunded(tenant_id, job_id, 1) END AS tokens
+    FROM candidate_slots
+    WHERE tenant_id = :tenant_id AND run_id = :run_id AND settled_at IS NOT NULL
+    UNION ALL
+    SELECT r.position, r.settled_at, job.is_made, r.cost - wallet_refunded(r.tenant_id, r.job_id, r.charge_cycle)
+    FROM run_replays r CROSS JOIN LATERAL (
+        SELECT status = 'completed' AND charge_cycle = r.charge_cycle AS is_made FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
+    ) job
+    WHERE r.tenant_id = :tenant_id AND r.run_id = :run_id AND r.settled_at IS NOT NULL
+) s
+GROUP BY s.position, part
+ORDER BY s.position, part

@@ -1,0 +1,94 @@
+-- database: pool
+
+-- part: new_job_columns
+tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
+lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
+queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium
+
+-- part: runs_reservation
+-- PostgreSQL runs a CTE that only calls functions if the statement reads it.
+(SELECT count(*) FROM reservation) >= 0
+
+-- part: runs_filled_slot
+(SELECT count(*) FROM filled_slot) >= 0
+
+-- name: submit
+-- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
+-- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
+-- statement has at most one job per user, because two of them would not count each other. `job` and `description` are
+-- rows of their tables, so that the columns of a job are named in one place.
+-- one statement because: several statements would hold the lock of the wallet for several round trips.
+WITH new_job AS MATERIALIZED (
+    SELECT job, (job).tenant_id, (job).user_id, (job).id AS job_id, description, event_actor, request_id, slot,
+        counted_as, active_limit, submits_per_minute, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+        tenant_storage_files, user_database_bytes, wallet_lock((job).tenant_id, (job).user_id) AS balance
+    FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        job ai_jobs, description job_descriptions, event_actor text, request_id text, slot jsonb, counted_as text,
+        active_limit integer, submits_per_minute integer, user_storage_bytes bigint, user_storage_files bigint,
+        tenant_storage_bytes bigint, tenant_storage_files bigint, user_database_bytes bigint)
+    ORDER BY tenant_id, user_id
+), checked_job AS MATERIALIZED (
+    SELECT job, tenant_id, job_id, description, event_actor, request_id, slot, active_limit, balance,
+        active_jobs_as(tenant_id, user_id, counted_as) AS active, clock_timestamp() AS now,
+        CASE WHEN (job).input_file_ids = '{}' THEN true ELSE files_ready(tenant_id, user_id, (job).input_file_ids)
+            = cardinality((job).input_file_ids) END AS has_files,
+        CASE WHEN (job).video_id IS NULL THEN true
+            ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
+        storage_has_room_2(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+            tenant_storage_files, user_database_bytes) AS has_room,
+        CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
+            THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds,
+        -- A place in the tree of a run, which belongs to a higher room in the same database.
+        CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
+    FROM new_job
+), accepted_job AS (
+    INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
+        counted_bytes)
+    SELECT {new_job_columns}, :to_status, 1, :lifetime_seconds, now, now,
+        now + make_interval(secs => :lifetime_seconds::integer),
+        pg_column_size(payload) + coalesce(pg_column_size(sent), 0) + coalesce(pg_column_size(slot), 0)
+    FROM (
+        SELECT (job).*, (description).sent, slot, now FROM checked_job
+        WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
+          AND wait_seconds IS NULL AND slot_refusal IS NULL
+    ) accepted
+    ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
+    RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
+        deadline_at
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data, request_id)
+    SELECT tenant_id, job_id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, event_actor,
+        jsonb_build_object('type', kind, 'cost', cost), request_id
+    FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    ORDER BY tenant_id, user_id
+), new_description AS (
+    INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
+    SELECT tenant_id, user_id, job_id, (description).title, (description).input_name, (description).prompt,
+        (description).search_text, (description).sent
+    FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    WHERE (description).title IS NOT NULL
+), new_outbox AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
+), reservation AS MATERIALIZED (
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
+        CASE WHEN video_id IS NOT NULL THEN video_take_2(tenant_id, video_id, job_id, effect_id, status) END
+    FROM accepted_job
+), filled_slot AS MATERIALIZED (
+    SELECT slot_take_2(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    WHERE slot IS NOT NULL
+)
+SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
+    wait_seconds, slot_refusal
+FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
+WHERE {runs_reservation} AND {runs_filled_slot}
+
+-- name: job_of_video
+-- The job that processed the video last, or is processing it. No row if the user has no such video.
+SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
+
+-- name: running_jobs
+SELECT tenant_id, id AS job_id, charge_cycle FROM ai_jobs
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL AND status = 'processing'
+  AND counted_as(run_id, actor, kind) = :counted_as
+LIMIT :limit
