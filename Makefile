@@ -33,7 +33,7 @@ help: ## List the commands
 demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/callsheet demo $(ARGS)
 
-# Four processes, each with its own PostgreSQL, that have files of their own (tests/support/process_shares.py). More
+# Four processes, each with its own PostgreSQL, that have files of their own (tests/support/run/process_shares.py). More
 # than there are cores, because a test waits a fifth of its time for processes and servers that it started.
 TEST_PROCESSES := -n 4 --dist each
 # In seconds. A test that hangs fails and shows where it waits; one that blocks its process ends that process.

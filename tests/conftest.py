@@ -26,22 +26,22 @@ from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
-from tests.support.accounts import People
-from tests.support.connections_at_server_stop import late_connections_closed
-from tests.support.core import Core, open_core
-from tests.support.faster_setup import known_passwords_hashed_once, one_certificate
-from tests.support.installation import empty, installation, isolate, isolated_installation
-from tests.support.memory import Memory
-from tests.support.ram_disk import quick_directory
-from tests.support.retry_delays import LongestDraw
-from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
+from tests.support.database.installation import empty, installation, isolate, isolated_installation
+from tests.support.http.accounts import People
+from tests.support.jobs.core import Core, open_core
+from tests.support.media.seaweedfs import BUCKET, S3Server, seaweedfs
+from tests.support.run.connections_at_server_stop import late_connections_closed
+from tests.support.run.faster_setup import known_passwords_hashed_once, one_certificate
+from tests.support.run.memory import Memory
+from tests.support.run.ram_disk import quick_directory
+from tests.support.run.retry_delays import LongestDraw
 
 pytest_plugins = [
-    "tests.support.hanging_tests",
-    "tests.support.time_and_memory",
-    "tests.support.left_over_programs",
-    "tests.support.process_shares",
-    "tests.support.tiers",
+    "tests.support.run.hanging_tests",
+    "tests.support.run.time_and_memory",
+    "tests.support.run.left_over_programs",
+    "tests.support.run.process_shares",
+    "tests.support.run.tiers",
 ]
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would every process that a test interrupts.

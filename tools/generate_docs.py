@@ -1,6 +1,6 @@
 """Writes the pages of docs/ that are generated from the code: `python -m tools.generate_docs`.
 
-tests/unit/test_docs.py fails if a page on disk differs from the output of this module.
+tests/unit/repository/test_docs.py fails if a page on disk differs from the output of this module.
 """
 
 from __future__ import annotations

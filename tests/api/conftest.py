@@ -17,11 +17,11 @@ from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.tasks import COSTS
-from tests.support.actor_harness import ActorHarness, open_actor_harness
-from tests.support.installation import changed, isolated_installation
-from tests.support.ports import free_port
-from tests.support.seaweedfs import S3Server
-from tests.support.worker_harness import WorkerHarness, open_worker_harness
+from tests.support.database.installation import changed, isolated_installation
+from tests.support.http.actor_harness import ActorHarness, open_actor_harness
+from tests.support.http.worker_harness import WorkerHarness, open_worker_harness
+from tests.support.media.seaweedfs import S3Server
+from tests.support.run.ports import free_port
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
 

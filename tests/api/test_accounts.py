@@ -13,8 +13,8 @@ from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.plumbing.database.databases import Databases
-from tests.support.accounts import PASSWORD, People
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People
+from tests.support.http.responses import assert_refused
 
 NEW_TENANT = {"slug": "acme", "name": "Acme"}
 NEW_USER = {"tenant": "acme", "email": "somebody@acme.example", "password": PASSWORD}

@@ -15,12 +15,12 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.tasks import COSTS
 from callsheet.wire.job_errors import SENTENCES
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.installation import changed, installation, isolate
-from tests.support.provider_services import LOCAL, service_settings
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import ReplicateServer, Scenario, replicate_server
+from tests.support.database.installation import changed, installation, isolate
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.providers.provider_services import LOCAL, service_settings
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
 
 Json = dict[str, Any]

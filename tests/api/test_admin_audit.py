@@ -11,10 +11,10 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.accounts import PASSWORD, People
-from tests.support.authorization_setup import AuthorizationSetup
-from tests.support.catalog_api import PNG, CatalogApi, workflow
-from tests.support.previews import image
+from tests.support.http.accounts import PASSWORD, People
+from tests.support.http.authorization_setup import AuthorizationSetup
+from tests.support.http.catalog_api import PNG, CatalogApi, workflow
+from tests.support.media.previews import image
 
 _numbers = itertools.count(1)
 Body = Mapping[str, Any]

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.accounts import People
-from tests.support.fleet_api import FleetApi, bearer
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People
+from tests.support.http.fleet_api import FleetApi, bearer
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 numbers = itertools.count(1)
 

@@ -15,11 +15,11 @@ from callsheet.media.storage.owner import mark
 from callsheet.media.sweeper import MediaSweeper
 from callsheet.toolbox.ids import uuid7
 from tests.api.conftest import Started
-from tests.support.accounts import People, Person
-from tests.support.core import Member, job_ids
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.responses import assert_refused
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness
+from tests.support.jobs.core import Member, job_ids
 from tests.support.waiting import until
-from tests.support.worker_harness import OUTPUT, WorkerHarness
 
 ABSENT = 2**61
 

@@ -13,9 +13,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role, Tenant
-from tests.support.accounts import People, Person, session_of
-from tests.support.catalog_api import CatalogApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person, session_of
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.responses import assert_refused
 
 
 async def read(client: httpx.AsyncClient, person: Person, path: str, **query: Any) -> Any:

@@ -11,10 +11,10 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.lease.outcomes import Failure
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.core import report
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import report
 from tests.support.waiting import until
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.authorization_setup import AuthorizationSetup
+from tests.support.http.authorization_setup import AuthorizationSetup
 
 CALLERS = (
     "nobody",

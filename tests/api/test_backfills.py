@@ -14,10 +14,10 @@ from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import Unavailable
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.crashes import crashed_at
-from tests.support.race_control import paused_at
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import paused_at
 
 BEFORE = """
     DELETE FROM backfills;

@@ -10,8 +10,8 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http import request_body
-from tests.support.accounts import People, Person, session_of
-from tests.support.responses import assert_refused, exchange
+from tests.support.http.accounts import People, Person, session_of
+from tests.support.http.responses import assert_refused, exchange
 
 JSON = "application/json"
 MEGABYTE = 1_048_576

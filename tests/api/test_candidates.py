@@ -17,10 +17,10 @@ from PIL import Image
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.accounts import People, Person
-from tests.support.candidate_trees import Tree
-from tests.support.catalog_api import CatalogApi
-from tests.support.core import Core, Member
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.jobs.core import Core, Member
+from tests.support.pipelines.candidate_trees import Tree
 from tests.support.waiting import until
 
 SOON = datetime(2100, 1, 1, tzinfo=UTC)

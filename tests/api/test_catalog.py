@@ -15,9 +15,9 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateWorkflow
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import GRAPH, MP4, PNG, CatalogApi, workflow
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import GRAPH, MP4, PNG, CatalogApi, workflow
+from tests.support.http.responses import assert_refused
 
 numbers = itertools.count(1)
 

@@ -8,9 +8,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.cors import EXPOSED
 from tests.api.conftest import SHOP, Started, calling
-from tests.support.accounts import PASSWORD, People
-from tests.support.catalog_api import MP4, CatalogApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People
+from tests.support.http.catalog_api import MP4, CatalogApi
+from tests.support.http.responses import assert_refused
 
 ASKED = "authorization, content-type, idempotency-key"
 OTHER = "https://evil.example.com"

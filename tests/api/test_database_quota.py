@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.accounts import Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.responses import assert_refused
 
 STEP_BYTES = 10_000
 STEPS = 10

@@ -20,10 +20,10 @@ from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.catalog import effect_previews
 from callsheet.media.previews.sandbox import Effort
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.crashes import crashed_at
-from tests.support.media_api import CLIP, MediaApi
-from tests.support.previews import clip, image, opened
-from tests.support.responses import assert_refused
-from tests.support.sounds import sound
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.media_api import CLIP, MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.worker_harness import WorkerHarness
+from tests.support.jobs.crashes import crashed_at
+from tests.support.media.previews import clip, image, opened
+from tests.support.media.sounds import sound
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from callsheet.identity.accounts.management import UserManagement
 from callsheet.identity.accounts.managers import COMMAND_LINE
 from callsheet.jobs.stream import feeds as feeds_module
 from callsheet.jobs.stream.feeds import Feeds, News
-from tests.support.accounts import PASSWORD, People, Person, session_of
-from tests.support.event_stream import EventStream
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People, Person, session_of
+from tests.support.http.event_stream import EventStream
+from tests.support.http.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
 CHANGED = "another long password"

@@ -12,10 +12,10 @@ import pytest
 from callsheet.fleet.protocol.engine_refusals import missing_for
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker.protocol import RefusedInput
-from tests.support.accounts import Person
-from tests.support.race_control import open_transaction, paused_at, start_blocked
-from tests.support.scripted_worker import Json, ScriptedWorker
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import Person
+from tests.support.http.scripted_worker import Json, ScriptedWorker
+from tests.support.http.worker_harness import WorkerHarness
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 MODEL = "sd15.safetensors"
 GRAPH = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.accounts import Person
-from tests.support.responses import assert_refused
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import Person
+from tests.support.http.responses import assert_refused
+from tests.support.http.worker_harness import WorkerHarness
 
 GRAPH = {
     "1": {"class_type": "VHS_LoadVideo", "inputs": {"video": "none"}},

@@ -12,11 +12,11 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from tests.api.conftest import Started
-from tests.support.accounts import Person
-from tests.support.media_api import CLIP, MediaApi
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
+from tests.support.http.accounts import Person
+from tests.support.http.media_api import CLIP, MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 
 # No disk has this much free.
 FULL = {"disk": {"reserve_bytes": 2**59, "warning_bytes": 2**60}}

@@ -15,7 +15,7 @@ from callsheet import __version__
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.front_page import HOW_TO_PAGES
 from callsheet.plumbing.http.health import is_ready
-from tests.support.accounts import People
+from tests.support.http.accounts import People
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"

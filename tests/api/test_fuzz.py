@@ -14,8 +14,8 @@ import pytest
 
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
-from tests.support.accounts import People
-from tests.support.jobs_api import JobsApi
+from tests.support.http.accounts import People
+from tests.support.http.jobs_api import JobsApi
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 # It finds its own key in the list of keys and revokes it, after which all it would test is a 401.

@@ -14,10 +14,10 @@ from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.worker.protocol import CallbackAddress
-from tests.support.accounts import Person
-from tests.support.actor_harness import PRODUCT, ActorHarness
-from tests.support.core import Member
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import Person
+from tests.support.http.actor_harness import PRODUCT, ActorHarness
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import Member
 from tests.support.waiting import until
 
 LAMP = {"title": "Lamp"}

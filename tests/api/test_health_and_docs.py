@@ -10,8 +10,8 @@ import pytest
 
 from callsheet import __version__
 from callsheet.app.control_plane import ControlPlane
-from tests.support.outages import away
-from tests.support.responses import assert_refused
+from tests.support.database.outages import away
+from tests.support.http.responses import assert_refused
 
 
 async def test_healthz_reports_that_the_process_is_alive(client: httpx.AsyncClient) -> None:

@@ -31,10 +31,10 @@ from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
 from tests.api.conftest import Started
-from tests.support.accounts import People
-from tests.support.outages import accepting_no_connections, closed
-from tests.support.ports import free_port
-from tests.support.responses import assert_refused
+from tests.support.database.outages import accepting_no_connections, closed
+from tests.support.http.accounts import People
+from tests.support.http.responses import assert_refused
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 SECURITY_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}

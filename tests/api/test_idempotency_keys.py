@@ -9,12 +9,12 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.idempotency import DIFFERENT
-from tests.support.accounts import People, Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.catalog_api import CatalogApi
-from tests.support.jobs_api import JobsApi
-from tests.support.pipeline_harness import BASE
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.pipelines.pipeline_harness import BASE
 
 # What these requests create is free and done once in itself: a session, a token, an upload that ends by itself.
 CREATED = ("Job", "Task", "Run")

@@ -15,8 +15,8 @@ from callsheet.identity.access.keys import Keys, KeyUsage
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.plumbing.database.databases import Databases
-from tests.support.accounts import People, Person, session_of, sign_in
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person, session_of, sign_in
+from tests.support.http.responses import assert_refused
 
 
 async def central(plane: ControlPlane, query: str, *arguments: object) -> list[asyncpg.Record]:

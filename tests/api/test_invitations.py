@@ -13,8 +13,8 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.edge import _shown
 from callsheet.wire.identity import Role
-from tests.support.accounts import PASSWORD, People, Person
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People, Person
+from tests.support.http.responses import assert_refused
 
 
 @pytest.fixture

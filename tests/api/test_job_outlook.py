@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 
 from callsheet.dispatch.overview import Overview
-from tests.support.accounts import Person
-from tests.support.core import Member
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import described
+from tests.support.http.accounts import Person
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness
+from tests.support.jobs.core import Member
 from tests.support.waiting import until
-from tests.support.worker_harness import OUTPUT, WorkerHarness
 
 OUTLOOK = ("queue_position", "queue_position_text", "eta_seconds")
 

@@ -13,9 +13,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.accounts import People, Person
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 numbers = itertools.count(1)
 

@@ -17,9 +17,9 @@ from callsheet.identity.audit_log import AuditLog
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
 from callsheet.wire.operate.audit import AuditEntry, AuditFilter
-from tests.support.accounts import People, Person, session_of
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person, session_of
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 OF_ROLE = {
     Role.USER: ["read", "submit"],

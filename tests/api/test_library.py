@@ -15,12 +15,12 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.catalog_api import CatalogApi
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.worker_harness import OUTPUT, WorkerHarness
+from tests.support.http.accounts import People, Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.lease.outcomes import Failure
 from callsheet.toolbox.ids import uuid7
-from tests.support.core import report
-from tests.support.media_api import CLIP, MediaApi
-from tests.support.responses import assert_refused
+from tests.support.http.media_api import CLIP, MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import report
 
 
 @pytest.fixture

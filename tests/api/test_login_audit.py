@@ -23,7 +23,7 @@ from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.operate.audit import AuditEntry, AuditFilter
-from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
+from tests.support.http.accounts import PASSWORD, People, Person, session_of, sign_in
 
 TYPED = "a wrong password"
 

@@ -22,9 +22,9 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.installation.secrets import master_secret
 from tests.api.conftest import calling, new_ip_address, shared_plane
-from tests.support.accounts import PASSWORD, People, Person, sign_in
-from tests.support.installation import changed
-from tests.support.responses import assert_refused
+from tests.support.database.installation import changed
+from tests.support.http.accounts import PASSWORD, People, Person, sign_in
+from tests.support.http.responses import assert_refused
 
 
 def people_of(plane: ControlPlane) -> People:

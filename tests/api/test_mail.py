@@ -26,10 +26,10 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import shared_plane
-from tests.support.accounts import PASSWORD, People, Person, sign_in
-from tests.support.ports import free_port
-from tests.support.race_control import paused_at
-from tests.support.smtp_server import SmtpServer, smtp_server
+from tests.support.http.accounts import PASSWORD, People, Person, sign_in
+from tests.support.http.smtp_server import SmtpServer, smtp_server
+from tests.support.jobs.race_control import paused_at
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 LATER = datetime.timedelta(days=1)

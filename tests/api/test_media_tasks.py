@@ -11,17 +11,17 @@ import pytest
 from callsheet.app.control_plane import running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
-from tests.support.accounts import People, Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.catalog_api import MP4
-from tests.support.fleet_api import FleetApi
-from tests.support.installation import changed, installation, isolate
-from tests.support.jobs_api import JobsApi
-from tests.support.lightbox import lightbox_here
-from tests.support.media_providers import HERE, service_table
-from tests.support.media_service import HTML, PNG, SECRET, MediaService, media_service, responding
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.database.installation import changed, installation, isolate
+from tests.support.http.accounts import People, Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.catalog_api import MP4
+from tests.support.http.fleet_api import FleetApi
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker
+from tests.support.providers.media_providers import HERE, service_table
+from tests.support.providers.media_service import HTML, PNG, SECRET, MediaService, media_service, responding
 from tests.support.waiting import until
 
 COST = 4

@@ -13,8 +13,8 @@ import pytest
 from callsheet.app.in_process import plane as in_process_plane
 from callsheet.providers.actor import Task
 from callsheet.providers.errors import ProviderError
-from tests.support.accounts import Person
-from tests.support.actor_harness import ActorHarness
+from tests.support.http.accounts import Person
+from tests.support.http.actor_harness import ActorHarness
 from tests.support.waiting import until
 
 ECHO_COST = 3

@@ -14,7 +14,7 @@ from callsheet.identity.access.one_time_links import LIFE, Caller, OneTimeLinks,
 from callsheet.identity.routes import DEMO_COOKIE
 from callsheet.toolbox.http.local_peers import Address
 from callsheet.wire.errors import Forbidden, NotFound
-from tests.support.accounts import People
+from tests.support.http.accounts import People
 
 OURS, PEER, OWN = os.geteuid(), ("127.0.0.1", 50010), ("127.0.0.1", 8080)
 # What Firefox, Chromium and Safari send to a page of their own origin.

@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from callsheet.plumbing.http.openapi_texts import PARAMETER_EXAMPLES, PARAMETERS, TEXTS
-from tests.support.accounts import PASSWORD, Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.authorization_setup import AuthorizationSetup
-from tests.support.candidate_trees import Tree
-from tests.support.catalog_api import MP4, CatalogApi
-from tests.support.core import Core, Member
-from tests.support.media_api import MediaApi
-from tests.support.previews import clip
+from tests.support.http.accounts import PASSWORD, Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.authorization_setup import AuthorizationSetup
+from tests.support.http.catalog_api import MP4, CatalogApi
+from tests.support.http.media_api import MediaApi
+from tests.support.jobs.core import Core, Member
+from tests.support.media.previews import clip
+from tests.support.pipelines.candidate_trees import Tree
 
 Operation = dict[str, Any]
 # The words that the rules of plain English leave out.

@@ -12,8 +12,8 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
-from tests.support.accounts import PASSWORD, People
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People
+from tests.support.http.responses import assert_refused
 
 ALL_ADDRESSES = "0.0.0.0"
 

@@ -11,8 +11,8 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
 from tests.api.conftest import new_ip_address
-from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People, Person, session_of, sign_in
+from tests.support.http.responses import assert_refused
 
 CHANGED = "another long password"
 

@@ -11,9 +11,9 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from tests.api.test_pipelines import STYLED, PipelinesApi, problems
-from tests.support.accounts import People
-from tests.support.catalog_api import CatalogApi
-from tests.support.pipeline_harness import BASE, FIX
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.pipelines.pipeline_harness import BASE, FIX
 
 TEXT = {"type": "text", "user_configurable": True, "required": True}
 PROMPT = {**TEXT, "key": "prompt", "placeholder": "__WORDS__", "label": "Words"}

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.pipeline_harness import BASE, FIX
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.responses import assert_refused
+from tests.support.pipelines.pipeline_harness import BASE, FIX
 from tests.support.waiting import until
 
 _numbers = itertools.count(1)

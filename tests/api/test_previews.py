@@ -12,9 +12,9 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.media.previews.maker import PreviewMaker
-from tests.support.media_api import MediaApi
-from tests.support.previews import clip, image, opened
-from tests.support.responses import assert_refused
+from tests.support.http.media_api import MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.media.previews import clip, image, opened
 
 # Of other tests on the same control plane, which makes none by itself.
 FORGET_OTHERS = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"

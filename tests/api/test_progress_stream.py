@@ -16,10 +16,10 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.plumbing.database.databases import Databases
-from tests.support.accounts import People, Person
-from tests.support.core import Core, Member, open_core, report
-from tests.support.event_stream import Event, EventStream, opened
-from tests.support.jobs_api import JobsApi
+from tests.support.http.accounts import People, Person
+from tests.support.http.event_stream import Event, EventStream, opened
+from tests.support.http.jobs_api import JobsApi
+from tests.support.jobs.core import Core, Member, open_core, report
 
 ALL = "/api/ai-jobs/stream"
 PICTURE = b"\x89PNG\r\n\x1a\n a picture"

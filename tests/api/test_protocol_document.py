@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.protocol_examples import names_in, rendered, with_examples
-from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
+from tests.support.http.protocol_examples import names_in, rendered, with_examples
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 PREVIEW = {"mime_type": "image/png", "data": "iVBORw0KGgo="}

@@ -13,9 +13,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
 from callsheet.wire.operate.quotas import QuotaLimits
-from tests.support.accounts import Person
-from tests.support.media_api import CLIP, MediaApi, declared
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import Person
+from tests.support.http.media_api import CLIP, MediaApi, declared
+from tests.support.http.responses import assert_refused
 
 SIZE = len(CLIP)
 

@@ -10,9 +10,9 @@ import pytest
 from callsheet.jobs.lease.report import INTERRUPTED, RETRIED
 from callsheet.wire.identity import Role
 from callsheet.wire.job_errors import SENTENCES
-from tests.support.accounts import Person
-from tests.support.event_stream import opened
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import Person
+from tests.support.http.event_stream import opened
+from tests.support.http.worker_harness import WorkerHarness
 
 REPORTED = "db password is hunter2 at 10.0.0.5:5432"
 MASKED = "db password is *** at 10.0.0.5:5432"

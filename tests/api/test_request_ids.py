@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from callsheet.wire.identity import Role
-from tests.support.accounts import Person
-from tests.support.scripted_worker import described
-from tests.support.worker_harness import OUTPUT, WorkerHarness, engine_payload
+from tests.support.http.accounts import Person
+from tests.support.http.scripted_worker import described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness, engine_payload
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from tests.api.test_candidates import PausedRun, ids
-from tests.support.accounts import People
-from tests.support.candidate_trees import COST
-from tests.support.catalog_api import CatalogApi
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.pipelines.candidate_trees import COST
 
 
 @pytest.fixture

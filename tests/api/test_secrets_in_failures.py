@@ -12,9 +12,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.database.database import Database
 from callsheet.toolbox.logs import configure_logs, get_logger
-from tests.support.event_stream import opened
+from tests.support.http.event_stream import opened
+from tests.support.http.worker_harness import WorkerHarness, open_worker_harness
 from tests.support.secret_texts import SECRETS
-from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 # A private key that was cut off is masked to the end of the text, so it comes last.
 ALL = "\n".join(sorted((text for text, _ in SECRETS.values()), key=lambda text: "PRIVATE KEY" in text))

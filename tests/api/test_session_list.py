@@ -16,8 +16,8 @@ from callsheet.identity.access.authentication import COOKIE
 from callsheet.identity.access.devices import device_of
 from callsheet.identity.access.keys import KeyUsage
 from callsheet.wire.identity import Role
-from tests.support.accounts import PASSWORD, People, Person
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People, Person
+from tests.support.http.responses import assert_refused
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 IPHONE = (

@@ -14,8 +14,8 @@ from callsheet.identity.access.authentication import COOKIE
 from callsheet.identity.access.sessions import SessionSweeper
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import Started
-from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
-from tests.support.responses import assert_refused, exchange
+from tests.support.http.accounts import PASSWORD, People, Person, session_of, sign_in
+from tests.support.http.responses import assert_refused, exchange
 from tests.support.waiting import until
 
 CHANGED = "another long password"

@@ -17,10 +17,10 @@ from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
-from tests.support.accounts import People
-from tests.support.media_api import CLIP, MediaApi
-from tests.support.previews import clip
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People
+from tests.support.http.media_api import CLIP, MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.media.previews import clip
 
 PROMPT = "a fox, for my mother only"
 MADE = CLIP + b"made"

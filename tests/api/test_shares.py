@@ -9,8 +9,8 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.responses import assert_refused
 
 
 async def ask(client: httpx.AsyncClient, person: Person, tenant: object, **changes: object) -> httpx.Response:

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.event_stream import EventStream
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.event_stream import EventStream
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "put-it-behind-your-shop.md"
 SECRET = "whsec_of_the_tests"

@@ -21,8 +21,8 @@ from callsheet.identity.accounts.accounts import Accounts
 from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.http.server import AddressInUse, HttpServer
 from callsheet.settings import Settings
-from tests.support.accounts import People, Person
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.responses import assert_refused
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 

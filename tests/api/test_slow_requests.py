@@ -18,8 +18,8 @@ from callsheet.plumbing.http.edge import Edge
 from callsheet.plumbing.http.server import HttpServer, connections_possible, free_address
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import ServerSettings
-from tests.support.accounts import People, Person
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import People, Person
+from tests.support.http.worker_harness import WorkerHarness
 
 JSON = b"Content-Type: application/json\r\n"
 

@@ -17,10 +17,10 @@ from callsheet.jobs.stream import feeds as feeds_module
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.identity import CreateKeyRequest
-from tests.support.accounts import People, Person, sign_in
-from tests.support.event_stream import EventStream
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person, sign_in
+from tests.support.http.event_stream import EventStream
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
 Token = dict[str, Any]

@@ -18,11 +18,11 @@ from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
 from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started
-from tests.support.accounts import People, Person, sign_in
-from tests.support.core import report
-from tests.support.event_stream import EventStream, opened
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person, sign_in
+from tests.support.http.event_stream import EventStream, opened
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import report
 from tests.support.waiting import until
 
 ALL = "/api/ai-jobs/stream"

@@ -14,13 +14,13 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.tasks import task_id_of
-from tests.support.accounts import Person
-from tests.support.actor_harness import ActorHarness
-from tests.support.catalog_api import MP4
-from tests.support.event_stream import opened
-from tests.support.fleet_api import FleetApi
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker
+from tests.support.http.accounts import Person
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.catalog_api import MP4
+from tests.support.http.event_stream import opened
+from tests.support.http.fleet_api import FleetApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
 
 

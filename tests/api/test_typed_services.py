@@ -18,12 +18,12 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.wire.job_errors import SENTENCES
 from tests.api.conftest import shared_plane
-from tests.support.accounts import People, Person
-from tests.support.jobs_api import JobsApi
-from tests.support.provider_services import LOCAL
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.providers.provider_services import LOCAL
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
 
 Json = dict[str, Any]

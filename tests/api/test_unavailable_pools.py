@@ -21,12 +21,12 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
-from tests.support.accounts import People, Person
-from tests.support.core import Core, Member, open_core
+from tests.support.database.installation import installation, isolate
 from tests.support.database.room_statements import statements_of_room
-from tests.support.installation import installation, isolate
-from tests.support.ports import free_port
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, Person
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.run.ports import free_port
 
 PLUMBING = statements_of_room("plumbing")
 

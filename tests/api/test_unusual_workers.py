@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from callsheet.jobs.lease.report import INTERRUPTED
-from tests.support.accounts import Person
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness
+from tests.support.http.accounts import Person
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, PNG, WorkerHarness
 
 
 async def send(worker: ScriptedWorker, path: str, job: dict[str, Any], **fields: Any) -> httpx.Response:

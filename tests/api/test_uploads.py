@@ -16,8 +16,8 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.media_api import CLIP, PICTURE, MediaApi, declared
-from tests.support.responses import assert_refused
+from tests.support.http.media_api import CLIP, PICTURE, MediaApi, declared
+from tests.support.http.responses import assert_refused
 
 HASH = hashlib.sha256(CLIP).hexdigest()
 

@@ -14,10 +14,10 @@ from callsheet.identity.accounts.managers import COMMAND_LINE
 from callsheet.pipelines.run.user_work import JobsAndRunsOfUser
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
-from tests.support.accounts import PASSWORD, People, Person, sign_in
-from tests.support.event_stream import opened
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import PASSWORD, People, Person, sign_in
+from tests.support.http.event_stream import opened
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.core import report
-from tests.support.media_api import CLIP, PICTURE, MediaApi
-from tests.support.responses import assert_refused
+from tests.support.http.media_api import CLIP, PICTURE, MediaApi
+from tests.support.http.responses import assert_refused
+from tests.support.jobs.core import report
 
 PROGRESS = """INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message,
                   elapsed_ms, preview, preview_type, preview_at)

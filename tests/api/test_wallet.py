@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.accounts import People
-from tests.support.catalog_api import CatalogApi
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import CatalogApi
 
 
 @pytest.fixture

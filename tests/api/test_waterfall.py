@@ -11,9 +11,9 @@ import pytest
 from callsheet.jobs.repair.retention import EventRetention
 from callsheet.plumbing.database.sql import Statement
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.worker_harness import OUTPUT, WorkerHarness
+from tests.support.http.accounts import People, Person
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness
 
 TRACE = {
     "phases": [{"name": "download", "start_ms": 0, "end_ms": 1}, {"name": "run", "start_ms": 1, "end_ms": 3}],

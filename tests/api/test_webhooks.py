@@ -21,16 +21,16 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.api.conftest import shared_plane
 from tests.api.test_worker_requests import spied, without_looks
-from tests.support.accounts import Person
-from tests.support.core import Member
-from tests.support.jobs_api import JobsApi
-from tests.support.provider_services import LOCAL, service_settings
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, in_an_hour
+from tests.support.http.accounts import Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, in_an_hour
+from tests.support.http.worker_harness import WorkerHarness, open_worker_harness
+from tests.support.jobs.core import Member
+from tests.support.providers.provider_services import LOCAL, service_settings
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
-from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 Json = dict[str, Any]
 PROVIDER = "replicate"

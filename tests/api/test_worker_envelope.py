@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import described
-from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 
 HEADER = "x-callsheet-envelope"
 

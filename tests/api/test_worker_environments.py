@@ -8,9 +8,9 @@ import pytest
 
 from callsheet.providers.comfy.node_forms import forms_of_object_info, packed
 from callsheet.wire.worker.environment import MAX_NODE_CLASSES
-from tests.support.accounts import Person
-from tests.support.scripted_worker import ScriptedWorker
-from tests.support.worker_harness import WorkerHarness
+from tests.support.http.accounts import Person
+from tests.support.http.scripted_worker import ScriptedWorker
+from tests.support.http.worker_harness import WorkerHarness
 
 GRAPH = {
     "1": {"class_type": "VHS_LoadVideo", "inputs": {"video": "none"}},

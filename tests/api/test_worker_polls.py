@@ -13,11 +13,11 @@ import pytest
 from callsheet.fleet.protocol import polls as polls_module
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
-from tests.support.race_control import open_transaction
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
+from tests.support.jobs.race_control import open_transaction
 from tests.support.waiting import until
-from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 
 
 class TestPolls:

@@ -14,15 +14,15 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.fleet.protocol.worker_protocol import open_protocol
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker.protocol import CompleteRequest, CompleteResponse
-from tests.support.accounts import Person
-from tests.support.catalog_api import MP4, CatalogApi
-from tests.support.catalog_api import PNG as OVERLAY
-from tests.support.crashes import crashed_at
-from tests.support.race_control import paused_at
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.http.accounts import Person
+from tests.support.http.catalog_api import MP4, CatalogApi
+from tests.support.http.catalog_api import PNG as OVERLAY
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import ScriptedWorker, described
+from tests.support.http.worker_harness import INPUT, OUTPUT, PNG, WorkerHarness, open_worker_harness
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import paused_at
 from tests.support.waiting import until
-from tests.support.worker_harness import INPUT, OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
-from tests.support.accounts import People, sign_in
-from tests.support.fleet_api import Agent, FleetApi, join, registry
-from tests.support.jobs_api import JobsApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People, sign_in
+from tests.support.http.fleet_api import Agent, FleetApi, join, registry
+from tests.support.http.jobs_api import JobsApi
+from tests.support.http.responses import assert_refused
 
 numbers = itertools.count(1)
 

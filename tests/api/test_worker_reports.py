@@ -17,9 +17,9 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.repair.reap import EXPIRED
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import REPORTS, ScriptedWorker, described, in_an_hour
-from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import REPORTS, ScriptedWorker, described, in_an_hour
+from tests.support.http.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 async def report(worker: ScriptedWorker, kind: str, job: dict[str, Any]) -> httpx.Response:

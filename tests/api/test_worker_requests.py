@@ -13,10 +13,10 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.fleet.protocol import polls as worker_polls
 from callsheet.media.storage import owner
 from callsheet.plumbing.database.sql import Statement
-from tests.support.outages import closed
-from tests.support.responses import assert_refused
-from tests.support.scripted_worker import REPORTS, described, in_an_hour
-from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
+from tests.support.database.outages import closed
+from tests.support.http.responses import assert_refused
+from tests.support.http.scripted_worker import REPORTS, described, in_an_hour
+from tests.support.http.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 class TestRequests:

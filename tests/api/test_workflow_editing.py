@@ -13,9 +13,9 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
-from tests.support.accounts import People
-from tests.support.catalog_api import GRAPH, MP4, PNG, PRIMARY, CatalogApi
-from tests.support.responses import assert_refused
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import GRAPH, MP4, PNG, PRIMARY, CatalogApi
+from tests.support.http.responses import assert_refused
 
 EXPORT: dict[str, Any] = {
     "1": {"class_type": "LoadImage", "inputs": {"image": "cat.png"}},

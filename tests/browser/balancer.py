@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from tests.support.ports import free_port
+from tests.support.run.ports import free_port
 
 
 class Balancer:

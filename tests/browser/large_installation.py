@@ -21,9 +21,9 @@ from tests.browser.operator_actions import audited
 from tests.browser.simulated_fleet import FAILS, SimulatedFleet, simulated_fleet
 from tests.browser.stack import Account, Stack
 from tests.browser.user_content import sell
-from tests.support.control_plane_process import ControlPlaneProcess
-from tests.support.invariants import violations
-from tests.support.ports import free_port
+from tests.support.jobs.invariants import violations
+from tests.support.programs.control_plane_process import ControlPlaneProcess
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 JOBS, WORKERS, ACCOUNTS = 50_000, 10, 10

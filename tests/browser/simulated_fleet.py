@@ -13,7 +13,7 @@ import httpx
 from PIL import Image
 
 from tests.browser.stack import Stack
-from tests.support.scripted_worker import Json, ScriptedWorker, described
+from tests.support.http.scripted_worker import Json, ScriptedWorker, described
 
 # More often than a worker has to, so that a page that looks sees it.
 HEARTBEAT_SECONDS = 5.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Page
 
-from tests.support.ports import free_port
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 _numbers = itertools.count(1)

@@ -19,7 +19,7 @@ from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import ended, sell, submit
-from tests.support.scripted_worker import ScriptedWorker
+from tests.support.http.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough

@@ -17,7 +17,7 @@ from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import BROKEN_CHOICE, content_of, ended, job_of, sell, submit, upload
-from tests.support.scripted_worker import ScriptedWorker
+from tests.support.http.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.thorough
 MARKUP = "<img src=x onerror=alert(1)>"

@@ -15,8 +15,8 @@ from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.texts import app_text
-from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
-from tests.support.smtp_server import SmtpServer, smtp_server
+from tests.support.http.smtp_server import SmtpServer, smtp_server
+from tests.support.providers.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("_built")]

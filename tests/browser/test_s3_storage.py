@@ -15,7 +15,7 @@ from tests.browser.page_errors import Watch
 from tests.browser.stack import running_stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended
-from tests.support.seaweedfs import S3Server
+from tests.support.media.seaweedfs import S3Server
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("_built")]

@@ -16,8 +16,8 @@ from tests.browser.stack import Account, Stack
 from tests.browser.test_task_results import play_to_the_end
 from tests.browser.texts import app_text
 from tests.browser.user_content import job_of, submit
-from tests.support.graphs import node
-from tests.support.sounds import sound
+from tests.support.comfyui.graphs import node
+from tests.support.media.sounds import sound
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough

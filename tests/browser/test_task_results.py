@@ -17,8 +17,8 @@ from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.user_content import content_of, job_of
-from tests.support import replicate_files
-from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.providers import replicate_files
+from tests.support.providers.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("_built")]

@@ -28,7 +28,7 @@ from callsheet.wire.errors import (
 from callsheet.wire.jobs import Job
 from tests.chaos import core_model as model
 from tests.chaos.core_state import DispatchKey, JobKey, JobState, State, UserKey
-from tests.support.core import Core, Member, output_of, report
+from tests.support.jobs.core import Core, Member, output_of, report
 
 Item = TypeVar("Item")
 CAP = 4

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from callsheet.providers.media import Callback, Generation, Prediction
-from tests.support.memory_provider import MemoryProvider
+from tests.support.providers.memory_provider import MemoryProvider
 
 Way = Literal["succeeded", "failed", "never"]
 WAYS: tuple[Way, ...] = ("succeeded", "succeeded", "succeeded", "failed", "never")

@@ -15,11 +15,11 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import Refusal
 from callsheet.wire.pipelines.candidates import CastVote, Replay, Vote
 from callsheet.wire.pipelines.pipelines import Pipeline, Run, Strategy, UpdateRun
-from tests.support.core import AFTER_EVERY_DEADLINE, Member, Row, open_core
-from tests.support.installation import empty
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.tree_invariants import PICTURE, Tree, image_problems, read_trees
+from tests.support.database.installation import empty
+from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Member, Row, open_core
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.pipelines.tree_invariants import PICTURE, Tree, image_problems, read_trees
 
 TOKENS = 5000
 JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4

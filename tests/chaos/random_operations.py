@@ -34,7 +34,7 @@ from callsheet.toolbox.loops import LoopGroup
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
 from tests.chaos.lasting_provider import LastingProvider, way_of
-from tests.support.memory_provider import NAME
+from tests.support.providers.memory_provider import NAME
 
 SUBMITTERS, WORKERS, PEOPLE = 2, 5, 1
 PROVIDERS = ("self_hosted", NAME)

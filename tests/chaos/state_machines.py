@@ -14,7 +14,7 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.settings import Settings
 from callsheet.wire.errors import Refusal
-from tests.support.crashes import crashed_at
+from tests.support.jobs.crashes import crashed_at
 
 # What is done follows from a number and the state. The number alone is drawn: operations that run at the same time end
 # in any order, and what Hypothesis draws must not depend on that order.

@@ -20,9 +20,9 @@ from tests.chaos.core_choices import choose
 from tests.chaos.core_operations import CAP, IDENTIFIER, Operation, World, next_job_id
 from tests.chaos.core_state import State, read_state
 from tests.chaos.state_machines import SEEDS, MachineEnvironment, play
-from tests.support.core import Core, open_core
-from tests.support.crashes import CORE_FAILPOINTS, crashed_at
-from tests.support.installation import empty
+from tests.support.database.installation import empty
+from tests.support.jobs.core import Core, open_core
+from tests.support.jobs.crashes import CORE_FAILPOINTS, crashed_at
 
 PLANES = strategies.integers(0, 1)
 TOKENS = 20

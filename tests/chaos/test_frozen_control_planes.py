@@ -20,13 +20,13 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.http.server import with_free_port
 from callsheet.settings import Settings
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
-from tests.support.control_plane_process import ControlPlaneProcess
-from tests.support.core import open_core
-from tests.support.installation import changed
-from tests.support.media_harness import open_media_harness
-from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
-from tests.support.serve_with_failpoints import ROOT, program
-from tests.support.tree_invariants import PICTURE, image_problems, read_trees
+from tests.support.database.installation import changed
+from tests.support.jobs.core import open_core
+from tests.support.media.media_harness import open_media_harness
+from tests.support.pipelines.pipeline_harness import PipelineHarness, open_pipeline_harness
+from tests.support.pipelines.tree_invariants import PICTURE, image_problems, read_trees
+from tests.support.programs.control_plane_process import ControlPlaneProcess
+from tests.support.programs.serve_with_failpoints import ROOT, program
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough

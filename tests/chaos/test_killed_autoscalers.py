@@ -25,11 +25,11 @@ from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import ScalingSettings, Settings
 from callsheet.wire.fleet import CreateFleetRequest, Fleet
 from callsheet.wire.operate.scaling import ScalingRequest
-from tests.support.control_plane_process import ControlPlaneProcess
-from tests.support.core import Core, Member, open_core
-from tests.support.fleet_api import join, registry
-from tests.support.scaling import AT_ONCE
-from tests.support.serve_with_failpoints import ROOT, program
+from tests.support.fleets.scaling_harness import AT_ONCE
+from tests.support.http.fleet_api import join, registry
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.programs.control_plane_process import ControlPlaneProcess
+from tests.support.programs.serve_with_failpoints import ROOT, program
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough

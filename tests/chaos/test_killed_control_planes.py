@@ -26,8 +26,8 @@ from callsheet.settings import load_settings
 from callsheet.wire.jobs import TERMINAL
 from tests.chaos.lasting_provider import LastingProvider
 from tests.chaos.random_operations import calls_of, settings_of
-from tests.support.core import Core, open_core
 from tests.support.database.room_statements import statements_of_room
+from tests.support.jobs.core import Core, open_core
 from tests.support.waiting import until
 
 PLUMBING = statements_of_room("plumbing")

@@ -20,17 +20,17 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
-from tests.support.core import open_core
-from tests.support.graphs import Graph, image_graph, node
-from tests.support.invariants import drained
-from tests.support.lightbox import lightbox_process
-from tests.support.replayed_draws import strange_draws
-from tests.support.tree_invariants import image_problems, read_trees
+from tests.support.comfyui.graphs import Graph, image_graph, node
+from tests.support.comfyui.lightbox import lightbox_process
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.jobs.core import open_core
+from tests.support.jobs.invariants import drained
+from tests.support.pipelines.replayed_draws import strange_draws
+from tests.support.pipelines.tree_invariants import image_problems, read_trees
+from tests.support.programs.control_plane_process import ControlPlaneProcess, control_plane_process
+from tests.support.programs.worker_process import WorkerProcess, worker_process
 from tests.support.waiting import until
-from tests.support.worker_process import WorkerProcess, worker_process
 
 LEAVES, COST, TOKENS = 10, 5, 2000
 # Of the control plane, and of the worker.

@@ -27,15 +27,16 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import S3Settings, Settings
-from callsheet.worker.agent.agent import Agent, control_plane, transfers
+from callsheet.worker.agent import control_plane, transfers
+from callsheet.worker.agent.agent import Agent
 from callsheet.worker.agent.config import AgentConfig
-from tests.support.clips import make_image
-from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
-from tests.support.core import Core, Member, Row, open_core
-from tests.support.graphs import image_graph
-from tests.support.installation import changed
-from tests.support.lightbox import LightboxProcess, lightbox_process
-from tests.support.seaweedfs import BUCKET, SeaweedFS, seaweedfs_process
+from tests.support.comfyui.graphs import image_graph
+from tests.support.comfyui.lightbox import LightboxProcess, lightbox_process
+from tests.support.database.installation import changed
+from tests.support.jobs.core import Core, Member, Row, open_core
+from tests.support.media.clips import make_image
+from tests.support.media.seaweedfs import BUCKET, SeaweedFS, seaweedfs_process
+from tests.support.programs.control_plane_process import ControlPlaneProcess, control_plane_process
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough

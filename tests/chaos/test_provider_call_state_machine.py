@@ -28,10 +28,10 @@ from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
 from tests.chaos.state_machines import MachineEnvironment, SimulationMachine, play
-from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
-from tests.support.installation import empty
-from tests.support.memory_provider import NAME, MemoryProvider
-from tests.support.provider_calls import SECRET, SubmittedCall
+from tests.support.database.installation import empty
+from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
+from tests.support.providers.memory_provider import NAME, MemoryProvider
+from tests.support.providers.provider_calls import SECRET, SubmittedCall
 
 
 class Plane:

@@ -16,18 +16,18 @@ from callsheet.providers.context import Clients
 from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
-from tests.support.asgi_server import serving
-from tests.support.engine_setups import EngineSetup, open_engine_setup
-from tests.support.ports import free_port
-from tests.support.provider_services import (
+from tests.support.comfyui.engine_setups import EngineSetup, open_engine_setup
+from tests.support.http.asgi_server import serving
+from tests.support.media.seaweedfs import S3Server
+from tests.support.providers.provider_services import (
     LOCAL,
     CallbackReceiver,
     documented_webhook_provider,
     open_callback_receiver,
     service_settings,
 )
-from tests.support.replicate_server import ReplicateServer, replicate_server
-from tests.support.seaweedfs import S3Server
+from tests.support.providers.replicate_server import ReplicateServer, replicate_server
+from tests.support.run.ports import free_port
 
 SECRET = b"a secret of at least thirty-two bytes"
 

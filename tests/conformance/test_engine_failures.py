@@ -10,9 +10,9 @@ import pytest
 
 from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable, NotBegun
 from callsheet_lightbox.prompt_queue import PromptQueue
-from tests.support.breakable_proxy import Moment
-from tests.support.engine_setups import EngineSetup, held_graph, new_run
-from tests.support.graphs import node
+from tests.support.comfyui.engine_setups import EngineSetup, held_graph, new_run
+from tests.support.comfyui.graphs import node
+from tests.support.database.breakable_proxy import Moment
 from tests.support.waiting import until
 
 

@@ -17,8 +17,8 @@ from callsheet_lightbox.media.frames import Frames
 from callsheet_lightbox.node import Node, NodeContext, NodeInput, Result
 from callsheet_lightbox.nodes import probes
 from callsheet_lightbox.nodes.saving import PreviewImage
-from tests.support.engine_setups import EngineSetup, RecordingWatcher, new_run, open_engine_setup
-from tests.support.graphs import Graph, node
+from tests.support.comfyui.engine_setups import EngineSetup, RecordingWatcher, new_run, open_engine_setup
+from tests.support.comfyui.graphs import Graph, node
 
 
 class Strict(PreviewImage):

@@ -16,7 +16,7 @@ from callsheet.providers.comfy import self_hosted
 from callsheet.providers.comfy.packages import MAX_LIST_BYTES
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Inventory
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.lightbox import lightbox_here
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LISTED = {"pack": {"ver": "1.2.3", "cnr_id": "pack", "aux_id": None, "enabled": True}}

@@ -10,9 +10,9 @@ import pytest
 
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineRun
-from tests.support.engine_setups import RecordingWatcher
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.engine_setups import RecordingWatcher
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here
 
 GRAPH = {
     "1": node("LightboxTextToImage", text="a lake", seed=1, width=64, height=64, steps=4),

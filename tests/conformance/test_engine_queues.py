@@ -15,7 +15,7 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.engine import EngineError, NotBegun
 from tests.conformance.test_engine_failures import failed, stop
-from tests.support.engine_setups import EngineSetup, held_graph, new_run, open_engine_setup, provider_for
+from tests.support.comfyui.engine_setups import EngineSetup, held_graph, new_run, open_engine_setup, provider_for
 from tests.support.waiting import until
 
 

@@ -12,8 +12,8 @@ from callsheet.providers.comfy.files import FORM_BYTES
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineError
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.engines import replaying
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.comfyui.replaying_engine import replaying
 
 LIMIT = 2**20
 

@@ -17,9 +17,9 @@ from PIL import Image
 
 from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import Output
-from tests.support.engine_setups import EngineSetup, LightboxServer, graph_of, held_graph, new_run
-from tests.support.engines import PNG
-from tests.support.graphs import node
+from tests.support.comfyui.engine_setups import EngineSetup, LightboxServer, graph_of, held_graph, new_run
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.replaying_engine import PNG
 from tests.support.waiting import until
 
 # The colour of the images in the recorded graphs.

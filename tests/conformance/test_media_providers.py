@@ -22,11 +22,11 @@ from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish, Generation, Made, SyncProvider
 from callsheet.providers.registry import ActorRegistry, lacking_of_provider
 from callsheet.toolbox.media_types import media_type_of
-from tests.support.lightbox import lightbox_here
-from tests.support.media_providers import Said, media_task, opened, service_table
-from tests.support.media_service import SECRET, MediaService, media_service
-from tests.support.plugin_wheel import NAME, unpacked_plugin
-from tests.support.ports import free_port
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.providers.media_providers import Said, media_task, opened, service_table
+from tests.support.providers.media_service import SECRET, MediaService, media_service
+from tests.support.providers.plugin_wheel import NAME, unpacked_plugin
+from tests.support.run.ports import free_port
 
 HOSTILE = 'a "lighthouse", {"seed": 1} {params.width} \\ in a {storm}'
 

@@ -11,9 +11,9 @@ import pytest
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http.client import GuardedClient
 from callsheet.webhooks.downloads import MAX_OUTPUTS, JobKey, OutputDownloads, TryLater, Unusable
-from tests.support.provider_services import HASTE_SECONDS, LOCAL, MAX_BYTES, PATIENCE_SECONDS
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import ReplicateServer
+from tests.support.providers.provider_services import HASTE_SECONDS, LOCAL, MAX_BYTES, PATIENCE_SECONDS
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import ReplicateServer
 
 
 @pytest.fixture

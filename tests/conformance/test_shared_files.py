@@ -20,9 +20,9 @@ from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.comfy.shared_files import DAY_SECONDS, remove_unused
 from callsheet.providers.engine import Engine
-from tests.support.engine_setups import EngineSetup, LightboxServer, new_run, open_engine_setup
-from tests.support.engines import replaying
-from tests.support.graphs import node
+from tests.support.comfyui.engine_setups import EngineSetup, LightboxServer, new_run, open_engine_setup
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.replaying_engine import replaying
 
 COLOUR = (1, 200, 3)
 

@@ -15,7 +15,7 @@ from callsheet.media.storage import Storage, open_storage
 from callsheet.settings import SettingsError
 from callsheet.wire.errors import Unavailable
 from tests.conformance.conftest import SECRET, s3_settings
-from tests.support.seaweedfs import BUCKET, DOMAIN, S3Server
+from tests.support.media.seaweedfs import BUCKET, DOMAIN, S3Server
 
 
 @pytest.fixture

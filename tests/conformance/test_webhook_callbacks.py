@@ -16,8 +16,8 @@ from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Generation, Prediction, WebhookProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
-from tests.support.provider_services import LOCAL
-from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, new_id, signed_headers
+from tests.support.providers.provider_services import LOCAL
+from tests.support.providers.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, new_id, signed_headers
 
 HELD = Scenario(held=True)
 OTHER_SECRET = "whsec_" + base64.b64encode(b"what it signed with until yesterday").decode()

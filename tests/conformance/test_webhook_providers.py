@@ -15,9 +15,9 @@ import pytest
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry
-from tests.support.provider_services import HASTE_SECONDS, CallbackReceiver, ServiceSetup
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
+from tests.support.providers.provider_services import HASTE_SECONDS, CallbackReceiver, ServiceSetup
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import TOKEN, ReplicateServer, Scenario
 
 
 @pytest.fixture(params=["replicate", "described", "documented"])

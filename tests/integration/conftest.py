@@ -10,12 +10,12 @@ import pytest
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
-from tests.support.commands import Callsheet
-from tests.support.core import Core, Member
-from tests.support.dumps import dump_and_restore
-from tests.support.installation import installation
-from tests.support.replicate_server import ReplicateServer, replicate_server
-from tests.support.scaling import ScalingHarness, harness
+from tests.support.database.dumps import dump_and_restore
+from tests.support.database.installation import installation
+from tests.support.fleets.scaling_harness import ScalingHarness, harness
+from tests.support.jobs.core import Core, Member
+from tests.support.programs.commands import Callsheet
+from tests.support.providers.replicate_server import ReplicateServer, replicate_server
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.requested_checks import SQL as LEDGER_AUDITS
+from tests.support.database.full_databases import TENANT, fill_pool, numbered, user_id, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import explain_once
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import TENANT, fill_pool, numbered, user_id, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import explain_once
 
 IDENTITY = statements_of_room("identity")
 

@@ -14,11 +14,11 @@ from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines.candidates import Replay
 from callsheet.wire.pipelines.design import PreviewRun
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
-from tests.support.actor_harness import ScriptedActor, scripted_actors
-from tests.support.actor_steps import actor_step, with_actors
-from tests.support.core import Core, Member
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
+from tests.support.http.actor_harness import ScriptedActor, scripted_actors
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.actor_steps import actor_step, with_actors
+from tests.support.pipelines.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
 
 COST = 7
 BASE = actor_step("painter", {"words": "{{prompt}}", "seed": "{{seed}}"}, needs_run_prompt=True, max_children=1)

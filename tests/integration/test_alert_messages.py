@@ -24,11 +24,11 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import AlertSettings, MailSettings
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.operate.operations import Alert, AlertCode, Severity
-from tests.support.asgi_server import serving
-from tests.support.core import Core
-from tests.support.ports import free_port
-from tests.support.race_control import paused_at
-from tests.support.smtp_server import smtp_server
+from tests.support.http.asgi_server import serving
+from tests.support.http.smtp_server import smtp_server
+from tests.support.jobs.core import Core
+from tests.support.jobs.race_control import paused_at
+from tests.support.run.ports import free_port
 
 NOW = SystemClock().now()
 PLANE = "studio:1"

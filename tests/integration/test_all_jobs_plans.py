@@ -17,10 +17,10 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.operate.all_jobs import JobFilter
+from tests.support.database.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import explain_once
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import explain_once
 
 JOBS = statements_of_room("jobs")
 

@@ -18,11 +18,11 @@ from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import Forbidden, Unavailable
-from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
-from tests.support.core import Core, Row
 from tests.support.database.room_statements import statements_of_room
-from tests.support.fleet_api import join, registry
-from tests.support.ports import free_port
+from tests.support.fleets.aws import CREDENTIALS, IMAGE, REGION, aws_server
+from tests.support.http.fleet_api import join, registry
+from tests.support.jobs.core import Core, Row
+from tests.support.run.ports import free_port
 
 FLEET = statements_of_room("fleet")
 

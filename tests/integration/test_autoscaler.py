@@ -10,9 +10,9 @@ from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.fleet import UpdateFleetRequest
 from callsheet.wire.operate.scaling import ScalingRequest, ScalingState
-from tests.support.core import Core, Member
-from tests.support.fleet_api import join
-from tests.support.scaling import NOW, ScalingHarness, fails, queue
+from tests.support.fleets.scaling_harness import NOW, ScalingHarness, fails, queue
+from tests.support.http.fleet_api import join
+from tests.support.jobs.core import Core, Member
 
 STATE = set(ScalingState.model_fields)
 

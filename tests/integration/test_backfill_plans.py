@@ -11,10 +11,17 @@ from callsheet.media.previews.maker import SQL as PREVIEWS
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.full_databases import (
+    LARGE_PAYLOADS,
+    TENANT,
+    fill_pool,
+    job_id,
+    numbered,
+    without_autovacuum,
+)
+from tests.support.database.installation import opened
+from tests.support.database.plans import Seen, explain, literal, pairs, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import LARGE_PAYLOADS, TENANT, fill_pool, job_id, numbered, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 JOBS = statements_of_room("jobs")
 

@@ -9,9 +9,9 @@ import pytest
 from callsheet.operate.all_jobs import bulk_loop
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import InvalidRequest
-from tests.support.bulk_actions import BulkHarness, counts
-from tests.support.core import Core, Member, open_core
-from tests.support.crashes import crashed_at
+from tests.support.jobs.bulk_actions import BulkHarness, counts
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.crashes import crashed_at
 
 TOKENS = 1000
 BULK_FAILPOINTS = [

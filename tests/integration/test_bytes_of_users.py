@@ -16,7 +16,7 @@ from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.wire.errors import QuotaExceeded, RateLimited
 from callsheet.wire.operate.quotas import ChangeQuotas
-from tests.support.core import Core, Member
+from tests.support.jobs.core import Core, Member
 
 NOW = datetime.now(UTC)
 KILOBYTE = 1024

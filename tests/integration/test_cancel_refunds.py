@@ -12,7 +12,7 @@ from callsheet.jobs.lease.outcomes import Failure, StartedLease
 from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.wire.errors import InvalidTransition
-from tests.support.core import Core, Member, report
+from tests.support.jobs.core import Core, Member, report
 
 LINES = "SELECT type, amount, kept FROM token_transactions WHERE job_id = $1 ORDER BY id"
 

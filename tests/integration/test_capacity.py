@@ -7,8 +7,8 @@ import pytest
 from callsheet.fleet.fleets.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
-from tests.support.core import Core, Member
-from tests.support.fleet_api import join, registry
+from tests.support.http.fleet_api import join, registry
+from tests.support.jobs.core import Core, Member
 
 NOBODY = RouteCapacity(0, 0, 0, 0, False)
 

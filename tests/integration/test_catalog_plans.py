@@ -8,10 +8,10 @@ import pytest
 
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.installation import opened
+from tests.support.database.plans import explain, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.installation import opened
-from tests.support.plans import explain, prepare
-from tests.support.race_control import rolled_back_transaction
+from tests.support.jobs.race_control import rolled_back_transaction
 
 CATALOG = statements_of_room("catalog")
 

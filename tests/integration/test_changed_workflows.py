@@ -11,9 +11,9 @@ import pytest
 from callsheet.wire.catalog import UpdateWorkflow
 from callsheet.wire.errors import WrongState
 from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
-from tests.support.core import Core, Member
-from tests.support.media_harness import open_media_harness
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import open_media_harness
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 STYLED: dict[str, Any] = {
     "1": {"class_type": "PaintPicture", "inputs": {"text": "in {{style}}"}},

@@ -22,7 +22,7 @@ from callsheet.cli.installation.serve import Stop
 from callsheet.identity.access.passwords import Passwords
 from callsheet.plumbing.database.migrate import known_migrations
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.commands import Callsheet
+from tests.support.programs.commands import Callsheet
 
 PASSWORD = "correct horse battery"
 ODD_NAME = "[bold]Ärger[/nope] :boom: [red]"

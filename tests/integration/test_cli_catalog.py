@@ -12,10 +12,10 @@ import pytest
 from callsheet.catalog.effects import Effects
 from callsheet.settings import Settings
 from callsheet.wire.catalog import EffectRecord, UpdateEffect
-from tests.support.clips import make_clip
-from tests.support.commands import Callsheet
-from tests.support.previews import image
-from tests.support.sounds import sound
+from tests.support.media.clips import make_clip
+from tests.support.media.previews import image
+from tests.support.media.sounds import sound
+from tests.support.programs.commands import Callsheet
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 

@@ -18,8 +18,8 @@ import pytest
 
 from callsheet.cli.installation.serve import Stop
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.clips import decode, farthest
-from tests.support.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
+from tests.support.media.clips import decode, farthest
+from tests.support.programs.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
 
 # `make test` starts a demo for the tests in a browser.
 pytestmark = pytest.mark.thorough

@@ -18,10 +18,10 @@ from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings, Settings
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.worker.protocol import PollRequest, ReportedDisk
-from tests.support.commands import Callsheet
-from tests.support.core import Core, open_core
-from tests.support.fleet_api import bearer, join
-from tests.support.installation import empty
+from tests.support.database.installation import empty
+from tests.support.http.fleet_api import bearer, join
+from tests.support.jobs.core import Core, open_core
+from tests.support.programs.commands import Callsheet
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 

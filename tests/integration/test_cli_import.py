@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from callsheet.providers.comfy.node_forms import forms_of_object_info, packed
-from tests.support.commands import Callsheet
+from tests.support.programs.commands import Callsheet
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 

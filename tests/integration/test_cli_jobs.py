@@ -20,10 +20,10 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wire.tasks import task_id_of
 from callsheet_simulation.trace import TraceLane
 from callsheet_simulation.trace_files import read_trace
-from tests.support.accounts import PASSWORD, People, Person
-from tests.support.commands import Callsheet, Result
-from tests.support.installation import empty, isolated_installation
-from tests.support.jobs_api import JobsApi
+from tests.support.database.installation import empty, isolated_installation
+from tests.support.http.accounts import PASSWORD, People, Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.programs.commands import Callsheet, Result
 
 
 @pytest.fixture(scope="module")

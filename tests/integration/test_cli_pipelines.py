@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Callsheet, Result
+from tests.support.programs.commands import Callsheet, Result
 
 pytestmark = pytest.mark.thorough
 

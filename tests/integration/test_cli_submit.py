@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from callsheet.wire.job_errors import SENTENCES
-from tests.support.clips import decode, farthest, flat, make_clip, make_image
-from tests.support.commands import Callsheet, Result
-from tests.support.sounds import heard, sound
+from tests.support.media.clips import decode, farthest, flat, make_clip, make_image
+from tests.support.media.sounds import heard, sound
+from tests.support.programs.commands import Callsheet, Result
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.support.commands import SECONDS, Callsheet
+from tests.support.programs.commands import SECONDS, Callsheet
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 

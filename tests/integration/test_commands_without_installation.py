@@ -16,8 +16,8 @@ from callsheet.cli.main import app
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import installation_search
 from callsheet.toolbox.private_folders import own_mode
-from tests.support.commands import Callsheet
-from tests.support.ram_disk import quick_directory
+from tests.support.programs.commands import Callsheet
+from tests.support.run.ram_disk import quick_directory
 from tests.support.waiting import until
 
 # They run until they are stopped, and have a directory of their own to work in.

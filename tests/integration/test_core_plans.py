@@ -24,8 +24,7 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
-from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import (
+from tests.support.database.full_databases import (
     HELD,
     PRIORITIES,
     TENANT,
@@ -36,8 +35,9 @@ from tests.support.full_databases import (
     user_id,
     without_autovacuum,
 )
-from tests.support.installation import installation, isolate
-from tests.support.plans import Seen, explain, explain_once, pairs, prepare
+from tests.support.database.installation import installation, isolate
+from tests.support.database.plans import Seen, explain, explain_once, pairs, prepare
+from tests.support.database.room_statements import statements_of_room
 
 JOBS = statements_of_room("jobs")
 

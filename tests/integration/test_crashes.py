@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.plumbing.failpoints import Crashed, Failpoint
 from callsheet.settings import Settings
-from tests.support.crashes import crashed_at
+from tests.support.jobs.crashes import crashed_at
 
 
 @pytest.mark.parametrize("steps", [1, 2])

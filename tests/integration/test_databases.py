@@ -19,7 +19,7 @@ from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
 from callsheet.settings import Settings, load_settings
-from tests.support.core import Core
+from tests.support.jobs.core import Core
 from tests.support.waiting import until
 
 

@@ -24,11 +24,11 @@ from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.findings import SettingsFinding, clock_finding
 from callsheet.wire.worker.protocol import PollRequest, ReportedDisk
-from tests.support.commands import Callsheet
-from tests.support.core import Core, Member
-from tests.support.fleet_api import bearer, join, registry
-from tests.support.installation import changed
-from tests.support.media_harness import open_media_harness
+from tests.support.database.installation import changed
+from tests.support.http.fleet_api import bearer, join, registry
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import open_media_harness
+from tests.support.programs.commands import Callsheet
 
 NOBODY = "http://127.0.0.1:1"
 # The response of ComfyUI 0.7.0.

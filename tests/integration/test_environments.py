@@ -21,8 +21,8 @@ from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetai
 from callsheet.wire.errors import NotFound, RateLimited
 from callsheet.wire.fleet import CreateFleetRequest
 from callsheet.wire.worker.environment import Environment, Required, RequiredModel
-from tests.support.core import Core
-from tests.support.fleet_api import bearer, join, registry
+from tests.support.http.fleet_api import bearer, join, registry
+from tests.support.jobs.core import Core
 
 _numbers = itertools.count(1)
 GRAPH = {

@@ -10,9 +10,9 @@ import pytest
 from callsheet.jobs.machine.fingerprints import fingerprint_of
 from callsheet.jobs.operate.fingerprint_backfill import FingerprintBackfill
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.core import Core, Member
-from tests.support.crashes import crashed_at
-from tests.support.race_control import paused_at
+from tests.support.jobs.core import Core, Member
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import paused_at
 
 BEFORE = """
     UPDATE ai_jobs SET error_fingerprint = NULL, outcome = NULL, outcome_cycle = NULL;

@@ -16,8 +16,8 @@ from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.show.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
-from tests.support.core import Core, Member, job_ids, open_core, report
-from tests.support.crashes import CORE_FAILPOINTS, crashed_at
+from tests.support.jobs.core import Core, Member, job_ids, open_core, report
+from tests.support.jobs.crashes import CORE_FAILPOINTS, crashed_at
 
 COST = 10
 TOKENS = 100

@@ -11,11 +11,11 @@ import pytest
 from callsheet.pipelines.judge import branches
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines.pipelines import Run, RunStatus
-from tests.support.core import Core, Member, open_core
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.tree_invariants import PICTURE, image_problems, read_trees
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.pipelines.tree_invariants import PICTURE, image_problems, read_trees
 
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 Operation = Callable[[PipelineHarness, Run], Awaitable[object]]

@@ -19,9 +19,9 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
 from callsheet.wire.operate.statistics import TimeRange
-from tests.support.core import Core, Member
-from tests.support.crashes import crashed_at
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.core import Core, Member
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 Result = TypeVar("Result")
 NOW = datetime.now(UTC)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.core import Core, Member, open_core
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import open_media_harness
-from tests.support.provider_calls import HELD, CallHarness, open_call_harness
-from tests.support.replicate_server import ReplicateServer, Scenario
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.media.media_harness import open_media_harness
+from tests.support.providers.provider_calls import HELD, CallHarness, open_call_harness
+from tests.support.providers.replicate_server import ReplicateServer, Scenario
 
 PICTURE = Scenario()
 

@@ -9,10 +9,10 @@ import pytest
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
-from tests.support.alert_checks import URL, AlertChecks
-from tests.support.core import Core, Member
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
+from tests.support.jobs.alert_checks import URL, AlertChecks
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import PipelineHarness, open_pipeline_harness
 
 # Engines, a service that responds at once, and one that calls back: all end as rows of the same history.
 PROVIDERS = ("self_hosted", "prices", "replicate")

@@ -16,8 +16,8 @@ from callsheet.dispatch.queue_notifications import CHANNEL
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.operate.tenant_weights import ChangeShare
-from tests.support.core import Core, Member, open_core
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 FLOOD = 30
 

@@ -10,9 +10,9 @@ import pytest
 from callsheet.dispatch.queue_notifications import CHANNEL, Arrival
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.jobs import JobStatus
-from tests.support.core import Core, report
-from tests.support.crashes import crashed_at
-from tests.support.outages import away
+from tests.support.database.outages import away
+from tests.support.jobs.core import Core, report
+from tests.support.jobs.crashes import crashed_at
 
 NO_WORKFLOW = 999_999
 

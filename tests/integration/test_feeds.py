@@ -15,7 +15,7 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InvalidTransition
-from tests.support.core import Core, Member, job_ids, open_core, report
+from tests.support.jobs.core import Core, Member, job_ids, open_core, report
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 

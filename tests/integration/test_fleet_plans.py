@@ -17,10 +17,10 @@ from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
+from tests.support.database.full_databases import fill_central, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import Seen, explain, literal, pairs, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import fill_central, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 FLEET_SQL = statements_of_room("fleet")
 

@@ -14,9 +14,9 @@ from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.identity import Role
 from callsheet.wire.pipelines.candidates import CastVote, Replay
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, UpdateRun
-from tests.support.core import Core
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture

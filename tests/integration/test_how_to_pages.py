@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documentation_pages import ROOT, demo_running_in, steps_of
+from tests.support.programs.documentation_pages import ROOT, demo_running_in, steps_of
 
 README = ROOT / "README.md"
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))

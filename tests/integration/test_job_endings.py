@@ -9,8 +9,9 @@ import pytest
 
 from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import InsufficientTokens, InvalidTransition, NotFound, TooManyActiveJobs
-from tests.support.core import Core, Member, open_core, report
-from tests.support.job_states import (
+from tests.support.database.outages import away
+from tests.support.jobs.core import Core, Member, open_core, report
+from tests.support.jobs.job_states import (
     ACCEPTED,
     POOLS,
     REFUNDED,
@@ -26,7 +27,6 @@ from tests.support.job_states import (
     retry_job,
     running_job,
 )
-from tests.support.outages import away
 from tests.support.waiting import until
 
 

@@ -17,8 +17,8 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
-from tests.support.core import Core, Member, job_ids, open_core, report
-from tests.support.job_states import (
+from tests.support.jobs.core import Core, Member, job_ids, open_core, report
+from tests.support.jobs.job_states import (
     job_log_lines,
     running_job,
 )

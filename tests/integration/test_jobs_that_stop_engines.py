@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from callsheet.jobs.lease.outcomes import Failure
-from tests.support.core import Core, Member, report
-from tests.support.job_states import REFUNDED, RESERVED, active_dispatch, finished_dispatch, running_job
+from tests.support.jobs.core import Core, Member, report
+from tests.support.jobs.job_states import REFUNDED, RESERVED, active_dispatch, finished_dispatch, running_job
 
 WEDGE = Failure(
     "engine_stuck", "The engine stopped working on the run.", {"node_id": "3", "node_type": "Broken"}, retryable=True

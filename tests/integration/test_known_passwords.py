@@ -15,8 +15,8 @@ from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import PUBLISHED_PASSWORDS
 from callsheet_demo.account import seed_account
-from tests.support.installation import changed
-from tests.support.ports import free_port
+from tests.support.database.installation import changed
+from tests.support.run.ports import free_port
 
 PUBLISHED = PUBLISHED_PASSWORDS[0]
 MANY_ADDRESSES = "0.0.0.0"

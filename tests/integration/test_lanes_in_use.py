@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import Requeue
-from tests.support.core import Core
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.jobs.core import Core
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 REMOVE = "DELETE FROM dispatch_lanes WHERE workflow_id = $1 RETURNING lane_id"
 

@@ -14,8 +14,8 @@ from callsheet.jobs.lease.report import INTERRUPTED
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.core import Core, Member, open_core, report
-from tests.support.job_states import (
+from tests.support.jobs.core import Core, Member, open_core, report
+from tests.support.jobs.job_states import (
     CONSUMED,
     POOLS,
     REFUNDED,

@@ -29,10 +29,10 @@ from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MAX_TOKENS
 from tests.chaos.state_machines import MachineEnvironment
-from tests.support.commands import Callsheet
-from tests.support.core import Core, Member, open_core
-from tests.support.crashes import crashed_at
-from tests.support.installation import empty, installation, isolate
+from tests.support.database.installation import empty, installation, isolate
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.programs.commands import Callsheet
 
 SOURCE = Path(callsheet.__file__).parent
 

@@ -11,8 +11,8 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wallet.requested_checks import KEPT_AUDITS, SQL, ClaimedPool, LedgerAuditor, LedgerAudits
 from callsheet.wire.errors import NotFound
-from tests.support.core import Core
-from tests.support.crashes import crashed_at
+from tests.support.jobs.core import Core
+from tests.support.jobs.crashes import crashed_at
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ACTOR = "operator"

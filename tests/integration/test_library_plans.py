@@ -17,10 +17,10 @@ from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
+from tests.support.database.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import Seen, explain, explain_once, literal, pairs, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import Seen, explain, explain_once, literal, pairs, prepare
 
 JOBS = statements_of_room("jobs")
 

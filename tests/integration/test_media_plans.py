@@ -14,9 +14,9 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, user_id, without_autovacuum
-from tests.support.installation import installation, isolate
-from tests.support.plans import Seen, explain, pairs, prepare
+from tests.support.database.full_databases import TENANT, fill_pool, job_id, numbered, user_id, without_autovacuum
+from tests.support.database.installation import installation, isolate
+from tests.support.database.plans import Seen, explain, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 

@@ -14,10 +14,10 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.wire.errors import NotFound
 from callsheet.wire.media import CreateUpload
-from tests.support.core import Core, Member, report
-from tests.support.crashes import crashed_at
-from tests.support.media_api import CLIP
-from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
+from tests.support.http.media_api import CLIP
+from tests.support.jobs.core import Core, Member, report
+from tests.support.jobs.crashes import crashed_at
+from tests.support.media.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 
 # A signed URL lives for 900 seconds and a PUT may take an hour. An upload is kept for another day. Signed URLs of
 # outputs live as long as a lease and another 900 seconds.

@@ -27,7 +27,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings, load_settings
 from callsheet.wire.identity import CreateTenantRequest
-from tests.support.core import open_core
+from tests.support.jobs.core import open_core
 
 numbers = itertools.count(1)
 CENTRAL_LABELS = [migration.label for migration in known_migrations("central")]

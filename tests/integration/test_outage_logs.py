@@ -17,9 +17,9 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres, stop
 from callsheet.settings import load_settings
 from callsheet.toolbox.outages import Outage
-from tests.support.accounts import People
-from tests.support.outages import away
-from tests.support.ports import free_port
+from tests.support.database.outages import away
+from tests.support.http.accounts import People
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 # Loops that tick every few seconds; the others may sleep through an outage.

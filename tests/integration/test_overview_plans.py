@@ -18,10 +18,18 @@ from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.full_databases import (
+    HELD,
+    TENANT,
+    fill_central,
+    fill_pool,
+    job_id,
+    user_id,
+    without_autovacuum,
+)
+from tests.support.database.installation import installation, isolate
+from tests.support.database.plans import Seen, explain, pairs, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
-from tests.support.installation import installation, isolate
-from tests.support.plans import Seen, explain, pairs, prepare
 
 FLEET = statements_of_room("fleet")
 JOBS = statements_of_room("jobs")

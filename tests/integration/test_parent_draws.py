@@ -9,8 +9,8 @@ import pytest
 
 from callsheet.pipelines.run.parent_draws import ROUNDS, SAMPLES, draw_parent
 from callsheet.pipelines.run.selection import Draw, first_accepted
-from tests.support.candidate_trees import Tree
-from tests.support.core import Core, Member
+from tests.support.jobs.core import Core, Member
+from tests.support.pipelines.candidate_trees import Tree
 
 # Of these every third may have a child, and every seventh of them has no points.
 MADE = 300

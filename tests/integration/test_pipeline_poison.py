@@ -14,9 +14,9 @@ from callsheet.pipelines.run.collector import CANNOT_BE_KEPT, MAX_TRIES
 from callsheet.pipelines.run.unwritten_results import MAX_SECONDS
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus
-from tests.support.core import Core, Member
-from tests.support.media_harness import open_media_harness
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import open_media_harness
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from callsheet.pipelines.run.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.pipelines.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
-from tests.support.core import Core, Member, Row, open_core
 from tests.support.database.room_statements import statements_of_room
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Member, Row, open_core
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
 
 PIPELINES = statements_of_room("pipelines")
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
 from callsheet.fleet.room import FleetRoom
 from callsheet.wire.worker.protocol import PollRequest, ReportedDisk, ReportedEngine
-from tests.support.core import Core
-from tests.support.fleet_api import bearer, join, registry
+from tests.support.http.fleet_api import bearer, join, registry
+from tests.support.jobs.core import Core
 
 NOW = datetime.now(UTC)
 FIRST = ReportedEngine(name="self_hosted-1", places=1, idle_share=0.25, measured_seconds=3600)

@@ -24,10 +24,10 @@ from callsheet.plumbing.database.repoint import adopt, repoint
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings, load_settings
-from tests.support.commands import Callsheet
-from tests.support.core import Core, open_core
-from tests.support.database_copies import DatabaseCopies, open_database_copies
-from tests.support.installation import changed, isolated_installation
+from tests.support.database.database_copies import DatabaseCopies, open_database_copies
+from tests.support.database.installation import changed, isolated_installation
+from tests.support.jobs.core import Core, open_core
+from tests.support.programs.commands import Callsheet
 
 POOLS = ("pool_1", "pool_2")
 

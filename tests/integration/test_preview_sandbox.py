@@ -19,8 +19,8 @@ from PIL import Image
 from callsheet.media.previews import program, sandbox, waveform
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
 from callsheet.media.previews.sandbox import MAX_BYTES, ClipSize, Effort, OutOfTime
-from tests.support.clips import Pixels, decode, flat, frame_at, make_clip
-from tests.support.previews import (
+from tests.support.media.clips import Pixels, decode, flat, frame_at, make_clip
+from tests.support.media.previews import (
     clip,
     endless_jpeg,
     image,
@@ -33,7 +33,7 @@ from tests.support.previews import (
     video_tracks,
     with_tracks,
 )
-from tests.support.sounds import FORMATS, sound
+from tests.support.media.sounds import FORMATS, sound
 
 
 def black_then_frames(position: int, width: int, height: int) -> Pixels:

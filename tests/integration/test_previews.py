@@ -20,13 +20,13 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import Unavailable
 from callsheet.wire.media import CreateUpload
-from tests.support.core import Core, Member
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.previews import clip, image
-from tests.support.race_control import paused_at
-from tests.support.seaweedfs import S3Server
-from tests.support.sounds import sound
+from tests.support.jobs.core import Core, Member
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import paused_at
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.media.previews import clip, image
+from tests.support.media.seaweedfs import S3Server
+from tests.support.media.sounds import sound
 
 INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at)
             VALUES ($1, $2, $3, 'upload', 'ready', $4, $5, 'x', $6, $7, now())"""

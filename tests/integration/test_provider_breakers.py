@@ -11,9 +11,9 @@ import pytest
 
 from callsheet.jobs.lease.provider_gate import CallReport, ProviderPaused
 from callsheet.providers.media import Finish
-from tests.support.core import Core, Member, open_core, report
-from tests.support.provider_calls import PROVIDER, CallHarness, open_call_harness
-from tests.support.replicate_server import ReplicateServer, Scenario
+from tests.support.jobs.core import Core, Member, open_core, report
+from tests.support.providers.provider_calls import PROVIDER, CallHarness, open_call_harness
+from tests.support.providers.replicate_server import ReplicateServer, Scenario
 
 
 @pytest.fixture

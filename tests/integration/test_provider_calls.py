@@ -16,10 +16,10 @@ from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.errors import LeaseLost
 from callsheet.wire.worker.protocol import CallbackAddress
-from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
-from tests.support.provider_calls import COST, HELD, CallHarness, SubmittedCall, open_call_harness
-from tests.support.replicate_files import content_of
-from tests.support.replicate_server import ReplicateServer, Scenario, new_id
+from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
+from tests.support.providers.provider_calls import COST, HELD, CallHarness, SubmittedCall, open_call_harness
+from tests.support.providers.replicate_files import content_of
+from tests.support.providers.replicate_server import ReplicateServer, Scenario, new_id
 
 PICTURE = Scenario()
 OTHER_SECRET = "whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldCBvZiAzMg=="

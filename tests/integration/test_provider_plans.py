@@ -17,9 +17,9 @@ from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.webhooks.breakers import SQL as BREAKERS
 from callsheet.webhooks.gate import SQL as CALLS
-from tests.support.full_databases import TENANT, fill_central, job_id, numbered, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, pairs, prepare
+from tests.support.database.full_databases import TENANT, fill_central, job_id, numbered, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import Seen, explain, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 

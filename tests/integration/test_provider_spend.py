@@ -25,10 +25,10 @@ from callsheet.operate.statistics.spend_keeper import (
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wire.operate.providers import SpendWindow
-from tests.support.core import Core, Member
-from tests.support.full_databases import TENANT, fill_pool, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import explain_once
+from tests.support.database.full_databases import TENANT, fill_pool, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import explain_once
+from tests.support.jobs.core import Core, Member
 
 NOW = datetime(2026, 11, 17, 12, 34, 56, tzinfo=UTC)
 BIG = {"dispatch_history", "ai_jobs", "token_transactions"}

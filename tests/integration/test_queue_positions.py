@@ -8,7 +8,7 @@ from callsheet.dispatch.overview import MAX_AHEAD, QueuePosition
 from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
-from tests.support.core import Core, Member, job_ids, open_core, report
+from tests.support.jobs.core import Core, Member, job_ids, open_core, report
 
 COPY = """
 INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,

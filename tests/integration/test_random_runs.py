@@ -13,9 +13,9 @@ from callsheet.identity.access.principal import Principal
 from callsheet.wire.errors import Conflict
 from callsheet.wire.pipelines.candidates import CastVote
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, Strategy
-from tests.support.core import Core, Row, open_core
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Row, open_core
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 MOST = 400
 # How often the user may be asked while no component has anything to do.

@@ -20,8 +20,9 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
 from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import Job
-from tests.support.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
-from tests.support.job_states import (
+from tests.support.database.outages import away
+from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
+from tests.support.jobs.job_states import (
     ACCEPTED,
     POOLS,
     REFUNDED,
@@ -32,7 +33,6 @@ from tests.support.job_states import (
     finished_dispatch,
     running_job,
 )
-from tests.support.outages import away
 
 
 def hasty(core: Core) -> None:

@@ -15,10 +15,10 @@ from callsheet.jobs.repair.retention import EventRetention
 from callsheet.jobs.room import open_jobs
 from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
-from tests.support.core import Core, Member
+from tests.support.database.plans import explain_once
 from tests.support.database.room_statements import statements_of_room
-from tests.support.plans import explain_once
-from tests.support.race_control import open_transaction
+from tests.support.jobs.core import Core, Member
+from tests.support.jobs.race_control import open_transaction
 
 FLEET = statements_of_room("fleet")
 IDENTITY = statements_of_room("identity")

@@ -23,9 +23,9 @@ from callsheet.plumbing.database.migrate import Migration, SchemaUnknown, known_
 from callsheet.plumbing.database.sql import DatabaseKind
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
-from tests.support.core import Core, open_core
-from tests.support.migration_rules import broken_rules
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.database.migration_rules import broken_rules
+from tests.support.jobs.core import Core, open_core
+from tests.support.jobs.race_control import open_transaction, start_blocked
 from tools.keep_statements import KEPT, every_statement
 
 EVERY_TABLE = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_migrations'"

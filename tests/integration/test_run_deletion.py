@@ -15,11 +15,11 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.pipelines.candidates import CastVote
 from callsheet.wire.pipelines.pipelines import Run, RunStatus
-from tests.support.core import Core, Member, open_core
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.tree_invariants import PICTURE
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.pipelines.tree_invariants import PICTURE
 
 TABLES = ("candidates", "candidate_slots", "votes", "step_approvals", "branch_kills", "run_replays")
 

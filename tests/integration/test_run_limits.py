@@ -20,9 +20,9 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientStorage, InvalidRequest, WrongState
 from callsheet.wire.pipelines.candidates import CastVote
 from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, Strategy
-from tests.support.core import Core, Member, open_core, report
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import BASE, NOW, PNG, PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Member, open_core, report
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import BASE, NOW, PNG, PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture

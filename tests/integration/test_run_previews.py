@@ -13,9 +13,9 @@ from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.identity import Role
 from callsheet.wire.pipelines.design import PreviewRun, RunPreview
 from callsheet.wire.pipelines.pipelines import Strategy
-from tests.support.core import Core, Member
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture

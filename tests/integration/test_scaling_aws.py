@@ -17,8 +17,8 @@ from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.worker.agent.protection import Protection
-from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_response, late_responses, refusal
-from tests.support.ports import free_port
+from tests.support.fleets.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_response, late_responses, refusal
+from tests.support.run.ports import free_port
 
 NAMES = itertools.count(1)
 

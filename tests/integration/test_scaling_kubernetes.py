@@ -11,8 +11,8 @@ import pytest
 from callsheet.scaling.driver import DriverError, OptionError, ScaledFleet
 from callsheet.scaling.drivers.kubernetes import Kubernetes
 from callsheet.scaling.policy import Policy
-from tests.support.kubernetes_api import COST, NAME, NAMESPACE, Cluster, serving, write_kubeconfig
-from tests.support.ports import free_port
+from tests.support.fleets.kubernetes_api import COST, NAME, NAMESPACE, Cluster, serving, write_kubeconfig
+from tests.support.run.ports import free_port
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from callsheet.catalog.engines.environments import forget_unused
 from callsheet.wire.fleet import Fleet
-from tests.support.core import Core, Member
-from tests.support.fleet_api import join
-from tests.support.scaling import ScalingHarness, an_autoscaler, queue
+from tests.support.fleets.scaling_harness import ScalingHarness, an_autoscaler, queue
+from tests.support.http.fleet_api import join
+from tests.support.jobs.core import Core, Member
 
 MODEL = '[{"kind": "model", "name": "sdxl.safetensors"}]'
 IMAGE = "sha256('image')"

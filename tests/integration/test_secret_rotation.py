@@ -22,10 +22,10 @@ from callsheet.plumbing.installation.secrets import fingerprint, master_secret, 
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import KeyPair, SigningKeys
-from tests.support.accounts import People, Person, sign_in
-from tests.support.commands import Callsheet
-from tests.support.core import open_core
-from tests.support.installation import changed
+from tests.support.database.installation import changed
+from tests.support.http.accounts import People, Person, sign_in
+from tests.support.jobs.core import open_core
+from tests.support.programs.commands import Callsheet
 
 _numbers = itertools.count(1)
 OLD, NEW = "the old key, with more than 32 characters", "the new key, with more than 32 characters"

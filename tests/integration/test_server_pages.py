@@ -17,10 +17,10 @@ import pytest
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.embedded.binaries import find_binaries
-from tests.support.commands import Callsheet
-from tests.support.documentation_pages import ROOT
-from tests.support.ports import free_port
-from tests.support.seaweedfs import S3Server
+from tests.support.media.seaweedfs import S3Server
+from tests.support.programs.commands import Callsheet
+from tests.support.programs.documentation_pages import ROOT
+from tests.support.run.ports import free_port
 
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 # The embedded server has a role of the page's name.

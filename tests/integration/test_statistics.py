@@ -16,7 +16,7 @@ from callsheet.operate.statistics.series import Series
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.operate.statistics import Statistics, TimeRange
-from tests.support.core import Core
+from tests.support.jobs.core import Core
 
 NOW = datetime.now(UTC)
 FINISHED = """

@@ -19,10 +19,10 @@ from callsheet.operate.statistics.series import RESOLUTIONS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.full_databases import HELD, TENANT, WORKFLOWS, fill_central, fill_pool, without_autovacuum
+from tests.support.database.installation import installation, isolate
+from tests.support.database.plans import Seen, explain_once
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import HELD, TENANT, WORKFLOWS, fill_central, fill_pool, without_autovacuum
-from tests.support.installation import installation, isolate
-from tests.support.plans import Seen, explain_once
 
 FLEET = statements_of_room("fleet")
 

@@ -11,9 +11,9 @@ from callsheet.media.storage import Storage, open_storage
 from callsheet.media.storage.calls import StorageMetrics
 from callsheet.settings import Settings
 from callsheet.wire.errors import Unavailable
-from tests.support.alert_checks import AlertChecks
-from tests.support.core import Core
-from tests.support.seaweedfs import BUCKET, seaweedfs_process
+from tests.support.jobs.alert_checks import AlertChecks
+from tests.support.jobs.core import Core
+from tests.support.media.seaweedfs import BUCKET, seaweedfs_process
 
 CODES = ("storage_failing", "slow_storage")
 SECRET = b"a secret of at least thirty-two bytes"

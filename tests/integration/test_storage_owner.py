@@ -18,11 +18,11 @@ from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.wire.errors import Unavailable
-from tests.support.commands import Callsheet
-from tests.support.core import Core, Member
-from tests.support.database_copies import open_database_copies
-from tests.support.media_harness import SECRET, MediaHarness
-from tests.support.seaweedfs import S3Server
+from tests.support.database.database_copies import open_database_copies
+from tests.support.jobs.core import Core, Member
+from tests.support.media.media_harness import SECRET, MediaHarness
+from tests.support.media.seaweedfs import S3Server
+from tests.support.programs.commands import Callsheet
 
 _numbers = itertools.count(1)
 

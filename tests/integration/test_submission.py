@@ -26,7 +26,7 @@ from callsheet.settings import JobSettings, QuotaSettings, Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
 from callsheet.wire.operate.quotas import ChangeQuotas
-from tests.support.core import Core, Member, job_ids, open_core
+from tests.support.jobs.core import Core, Member, job_ids, open_core
 
 POOLS = pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 

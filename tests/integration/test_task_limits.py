@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.tasks import limits as limits_module
 from callsheet.tasks.limits import TaskLimits
-from tests.support.core import Core
+from tests.support.jobs.core import Core
 
 
 async def limit_of(core: Core, identifier: str) -> int | None:

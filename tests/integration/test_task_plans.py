@@ -15,10 +15,18 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.tasks.products import SQL as POOL
+from tests.support.database.full_databases import (
+    TENANT,
+    fill_central,
+    fill_pool,
+    job_id,
+    token,
+    user_id,
+    without_autovacuum,
+)
+from tests.support.database.installation import opened
+from tests.support.database.plans import Seen, explain, literal, pairs, prepare
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import TENANT, fill_central, fill_pool, job_id, token, user_id, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 JOBS = statements_of_room("jobs")
 

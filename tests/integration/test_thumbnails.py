@@ -16,11 +16,11 @@ from callsheet.pipelines.judge import thumbnails
 from callsheet.pipelines.judge.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
-from tests.support.candidate_trees import Tree
-from tests.support.core import Core
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import MediaHarness, open_media_harness
-from tests.support.race_control import paused_at
+from tests.support.jobs.core import Core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race_control import paused_at
+from tests.support.media.media_harness import MediaHarness, open_media_harness
+from tests.support.pipelines.candidate_trees import Tree
 
 
 @dataclass(frozen=True, slots=True)

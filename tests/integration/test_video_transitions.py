@@ -10,7 +10,7 @@ from callsheet.jobs.lease.outcomes import ReportOutcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.core import Core, Member, output_of, report
+from tests.support.jobs.core import Core, Member, output_of, report
 
 
 @pytest.fixture(params=["pool_1", "pool_2"])

@@ -10,7 +10,7 @@ from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Lease
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.lease.outcomes import StartedLease
-from tests.support.core import Core, Member, report
+from tests.support.jobs.core import Core, Member, report
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.database.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
+from tests.support.database.installation import opened
+from tests.support.database.plans import explain_once
 from tests.support.database.room_statements import statements_of_room
-from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, without_autovacuum
-from tests.support.installation import opened
-from tests.support.plans import explain_once
 
 JOBS_SQL = statements_of_room("jobs")
 

@@ -15,9 +15,9 @@ from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
 from callsheet.jobs.lease.outcomes import Settlement
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
-from tests.support.core import Core, Row
-from tests.support.crashes import crashed_at
-from tests.support.fleet_api import recording_reaped
+from tests.support.http.fleet_api import recording_reaped
+from tests.support.jobs.core import Core, Row
+from tests.support.jobs.crashes import crashed_at
 
 
 async def new_session(core: Core) -> int:

@@ -23,8 +23,8 @@ from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from callsheet.wire.worker.protocol import PollRequest, PollResponse
-from tests.support.core import Core, Member, Row
-from tests.support.fleet_api import bearer, join, recording_reaped, registry
+from tests.support.http.fleet_api import bearer, join, recording_reaped, registry
+from tests.support.jobs.core import Core, Member, Row
 
 STALE = 300
 SILENT = STALE + 1

@@ -10,7 +10,7 @@ from callsheet.fleet.fleets.capacity import FleetCapacity
 from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.operate.operations import RunsMetrics
-from tests.support.core import Core
+from tests.support.jobs.core import Core
 
 WORKERS, STAGES, PROVIDERS = 60, ("production", "staging"), ("self_hosted", "replicate")
 SETTING = """

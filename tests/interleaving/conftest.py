@@ -8,8 +8,8 @@ import pytest
 
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
-from tests.support.core import open_core
-from tests.support.race import Race
+from tests.support.jobs.core import open_core
+from tests.support.jobs.race import Race
 
 
 @pytest.fixture(scope="package")

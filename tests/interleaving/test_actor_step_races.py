@@ -13,13 +13,13 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines.pipelines import Run, RunStatus
 from tests.interleaving.test_pipeline_races import Planes
-from tests.support.actor_harness import ScriptedActor
-from tests.support.actor_steps import actor_step, with_actors
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, open_pipeline_harness
-from tests.support.race import Race
-from tests.support.race_control import paused_at
+from tests.support.http.actor_harness import ScriptedActor
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import paused_at
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.actor_steps import actor_step, with_actors
+from tests.support.pipelines.pipeline_harness import NOW, open_pipeline_harness
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 BASE = actor_step("painter", {"words": "{{prompt}}"}, needs_run_prompt=True, max_children=1)

@@ -10,9 +10,9 @@ from callsheet.settings import WebhookSettings
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import Breakers
 from callsheet.webhooks.metrics import CallMetrics
-from tests.support.core import Core, report
-from tests.support.race import Race
-from tests.support.race_control import start_blocked
+from tests.support.jobs.core import Core, report
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import start_blocked
 
 PROVIDER = "replicate"
 HALF_OPEN = """INSERT INTO provider_breakers (provider, failures, open_until, pause_seconds)

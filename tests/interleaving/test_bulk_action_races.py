@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.bulk_actions import BulkHarness, counts
-from tests.support.race import Race
-from tests.support.race_control import paused_at
+from tests.support.jobs.bulk_actions import BulkHarness, counts
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import paused_at
 
 
 @pytest.fixture

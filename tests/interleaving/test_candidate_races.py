@@ -19,13 +19,13 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.pipelines.candidates import Verdict, Vote
-from tests.support.candidate_trees import COST, Tree, Voter
-from tests.support.core import Row, report
-from tests.support.crashes import crashed_at
 from tests.support.database.room_statements import statements_of_room
-from tests.support.media_harness import MediaHarness, open_media_harness
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.core import Row, report
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
+from tests.support.media.media_harness import MediaHarness, open_media_harness
+from tests.support.pipelines.candidate_trees import COST, Tree, Voter
 
 PIPELINES = statements_of_room("pipelines")
 

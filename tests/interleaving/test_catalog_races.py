@@ -20,8 +20,8 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
-from tests.support.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.http.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 ACTOR = "operator"
 LARGEST = 1_000_000

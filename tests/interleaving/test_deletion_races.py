@@ -16,10 +16,10 @@ from callsheet.media.storage import open_storage
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.jobs import Job
-from tests.support.core import report
-from tests.support.media_harness import SECRET, principal_of
-from tests.support.race import QUEUED, REFUNDED, STARTED, Race
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.jobs.core import report
+from tests.support.jobs.race import QUEUED, REFUNDED, STARTED, Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
+from tests.support.media.media_harness import SECRET, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 FAILED = [*STARTED, "processing>failed"]

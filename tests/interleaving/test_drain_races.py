@@ -11,9 +11,9 @@ import pytest
 from callsheet.dispatch.queue import Queue
 from callsheet.fleet.room import FleetRoom
 from tests.support.database.room_statements import statements_of_room
-from tests.support.fleet_api import bearer, join, registry
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.http.fleet_api import bearer, join, registry
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 FLEET = statements_of_room("fleet")
 

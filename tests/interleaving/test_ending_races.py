@@ -17,9 +17,9 @@ from callsheet.jobs.machine.transitions import apply_transition, retry_job, star
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
 from callsheet.wire.jobs import Job
-from tests.support.core import Core, open_core, report
-from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.core import Core, open_core, report
+from tests.support.jobs.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 LOCK_JOB = "SELECT 1 FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"

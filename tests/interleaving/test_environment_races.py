@@ -14,9 +14,9 @@ from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow
 from callsheet.wire.worker.environment import Environment
-from tests.support.fleet_api import bearer, join, registry
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.http.fleet_api import bearer, join, registry
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))"
 GRAPH = {"2": {"class_type": "SaveImage", "inputs": {"images": "none"}}}

@@ -14,8 +14,8 @@ from callsheet.identity.links.links import replace_password
 from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
-from tests.support.accounts import People, Person
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.http.accounts import People, Person
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 SESSION = "css_of-this-test"
 REQUEST = CreateKeyRequest(name="a thief's")

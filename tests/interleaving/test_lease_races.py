@@ -15,10 +15,16 @@ from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost
-from tests.support.core import Core, report
-from tests.support.lease_statements import lock_limits, take_leases
-from tests.support.race import COMPLETED, CONSUMED, REFUNDED, RESERVE, STARTED, Race
-from tests.support.race_control import can_lock, open_transaction, paused_at, rolled_back_transaction, start_blocked
+from tests.support.jobs.core import Core, report
+from tests.support.jobs.lease_statements import lock_limits, take_leases
+from tests.support.jobs.race import COMPLETED, CONSUMED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.jobs.race_control import (
+    can_lock,
+    open_transaction,
+    paused_at,
+    rolled_back_transaction,
+    start_blocked,
+)
 
 LOCK = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE"
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from callsheet.dispatch.facts import JobEnd, Requeue
 from callsheet.dispatch.leasing import SQL
 from callsheet.plumbing.database.sql import Connection
-from tests.support.lease_statements import take_leases
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, rolled_back_transaction, start_blocked
+from tests.support.jobs.lease_statements import take_leases
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, rolled_back_transaction, start_blocked
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""

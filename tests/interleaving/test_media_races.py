@@ -18,10 +18,10 @@ from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import CreateUpload, CreateVideo, Video
-from tests.support.media_api import CLIP
-from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
-from tests.support.race import RESERVE, Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.http.media_api import CLIP
+from tests.support.jobs.race import RESERVE, Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
+from tests.support.media.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 

@@ -18,9 +18,9 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import WrongState
 from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
 from callsheet.wire.identity import Role
-from tests.support.accounts import People, Person
-from tests.support.core import open_core
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.http.accounts import People, Person
+from tests.support.jobs.core import open_core
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 Change = Callable[[UserManagement, Person], Awaitable[object]]
 

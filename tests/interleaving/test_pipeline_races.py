@@ -16,11 +16,11 @@ from callsheet.jobs.submit.new_jobs import SlotRefused
 from callsheet.pipelines.run.slots import NewSlot
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines.pipelines import Run, RunStatus
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.race import Race
-from tests.support.race_control import paused_at
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import paused_at
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 COPIED = Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES

@@ -11,10 +11,10 @@ from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import WrongState
-from tests.support.core import Core, report
-from tests.support.lease_statements import take_leases
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, rolled_back_transaction, start_blocked
+from tests.support.jobs.core import Core, report
+from tests.support.jobs.lease_statements import take_leases
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, rolled_back_transaction, start_blocked
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""

@@ -21,13 +21,13 @@ from callsheet.wire.errors import QuotaExceeded
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.operate.quotas import ChangeQuotas
-from tests.support.accounts import People
-from tests.support.core import Member
-from tests.support.media_api import CLIP
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, start_blocked
-from tests.support.seaweedfs import S3Server
+from tests.support.http.accounts import People
+from tests.support.http.media_api import CLIP
+from tests.support.jobs.core import Member
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.media.seaweedfs import S3Server
 
 SIZE = 1000
 LOCK_USAGE = "SELECT FROM storage_usage WHERE tenant_id = $1 FOR UPDATE"

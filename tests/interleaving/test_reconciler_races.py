@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from callsheet.jobs.repair.reconciler import Reconciler
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.core import Core, report
-from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.core import Core, report
+from tests.support.jobs.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 
 def hasty(core: Core) -> Reconciler:

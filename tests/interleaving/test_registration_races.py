@@ -21,10 +21,10 @@ from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
 from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, RegisterRequest, RegisterResponse
-from tests.support.core import Row
-from tests.support.fleet_api import LOCAL, bearer, join, registry
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.http.fleet_api import LOCAL, bearer, join, registry
+from tests.support.jobs.core import Row
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_REGISTRATIONS = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet registrations', 0))"
 LOCK_WORKER = "SELECT 1 FROM comfyui_workers WHERE worker_id = $1 FOR UPDATE"

@@ -15,9 +15,9 @@ from callsheet.jobs.show.reader import require_job
 from callsheet.jobs.show.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
-from tests.support.core import report
-from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.core import report
+from tests.support.jobs.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_LANES = "SELECT 1 FROM dispatch_lanes FOR UPDATE"
 CANCELED = [">pending", "pending>canceled"]

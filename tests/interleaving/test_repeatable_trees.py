@@ -14,13 +14,13 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines.candidates import CastVote
 from callsheet.wire.pipelines.pipelines import Pipeline, Run, RunReason, RunStatus, Strategy
-from tests.support.core import Core
-from tests.support.crashes import crashed_at
-from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.race import Race
-from tests.support.replayed_draws import strange_draws
-from tests.support.tree_invariants import Tree, read_trees
+from tests.support.jobs.core import Core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import Race
+from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.pipelines.replayed_draws import strange_draws
+from tests.support.pipelines.tree_invariants import Tree, read_trees
 
 SCHEDULING = (
     Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,

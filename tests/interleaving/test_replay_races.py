@@ -16,10 +16,10 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import WrongState
 from callsheet.wire.pipelines.candidates import Replay
 from callsheet.wire.pipelines.pipelines import Run
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 HOLD_RUN = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
 Planes = tuple[PipelineHarness, PipelineHarness]

@@ -14,10 +14,10 @@ from callsheet.pipelines.design.definitions import ROW_BYTES
 from callsheet.wire.errors import IdempotencyKeyReused, NotFound, TooManyActiveRuns, WrongState
 from callsheet.wire.operate.quotas import ChangeQuotas
 from callsheet.wire.pipelines.pipelines import CreateRun, Pipeline, Run, UpdatePipeline
-from tests.support.media_harness import open_media_harness, principal_of
-from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
-from tests.support.race import Race
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
+from tests.support.media.media_harness import open_media_harness, principal_of
+from tests.support.pipelines.pipeline_harness import PipelineHarness, open_pipeline_harness
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 USED = "SELECT bytes FROM database_usage WHERE tenant_id = $1 AND user_id = $2"

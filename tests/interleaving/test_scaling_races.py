@@ -14,10 +14,10 @@ from callsheet.plumbing.leadership import Leadership
 from callsheet.scaling.driver import Actual, ScaledFleet
 from callsheet.wire.errors import WrongState
 from callsheet.wire.fleet import Fleet
-from tests.support.crashes import crashed_at
-from tests.support.race import Race
-from tests.support.race_control import start_blocked
-from tests.support.scaling import NOW, MemoryDriver, ScalingHarness, an_autoscaler, fails, harness
+from tests.support.fleets.scaling_harness import NOW, MemoryDriver, ScalingHarness, an_autoscaler, fails, harness
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import Race
+from tests.support.jobs.race_control import start_blocked
 from tests.support.waiting import until
 
 

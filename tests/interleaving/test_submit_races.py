@@ -24,9 +24,9 @@ from callsheet.wire.errors import (
     TooManyActiveJobs,
 )
 from callsheet.wire.wallet import MAX_TOKENS
-from tests.support.core import Core, Member, open_core
-from tests.support.race import RESERVE, Race
-from tests.support.race_control import open_transaction, start_blocked
+from tests.support.jobs.core import Core, Member, open_core
+from tests.support.jobs.race import RESERVE, Race
+from tests.support.jobs.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 

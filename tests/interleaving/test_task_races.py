@@ -12,11 +12,11 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
-from tests.support.actor_harness import scripted_actors
-from tests.support.core import Core
-from tests.support.crashes import crashed_at
-from tests.support.race import CONSUMED, RESERVE, Race
-from tests.support.race_control import open_transaction, paused_at, start_blocked
+from tests.support.http.actor_harness import scripted_actors
+from tests.support.jobs.core import Core
+from tests.support.jobs.crashes import crashed_at
+from tests.support.jobs.race import CONSUMED, RESERVE, Race
+from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
 
 LIMIT = 3
 LOOPS = 20

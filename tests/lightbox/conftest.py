@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.lightbox import lightbox_here
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -14,8 +14,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.graphs import Graph, node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import Graph, node
+from tests.support.comfyui.lightbox import lightbox_here
 from tests.support.waiting import until
 
 KEY = "the-account's-key"

@@ -11,8 +11,8 @@ import pytest
 
 from callsheet_lightbox.api.responses import accepts_host
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here
 
 
 def saved_image(**made: Any) -> dict[str, Any]:

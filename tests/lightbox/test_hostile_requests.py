@@ -18,8 +18,8 @@ from callsheet_lightbox.graph import Schedule, needed_nodes, signatures
 from callsheet_lightbox.nodes import build_registry
 from callsheet_lightbox.server import RunningLightbox
 from callsheet_lightbox.validation import validate_prompt
-from tests.support.graphs import node
-from tests.support.lightbox import idle, render
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import idle, render
 
 REGISTRY = build_registry()
 ODD = [None, True, 0, -1, 1e400, "", "x", [], {}, [[]], {"a": {}}, "\ud800", "\0", "a" * 10_000, {"prompt": {"1": 5}}]

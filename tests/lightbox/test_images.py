@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import Pixels, blank_png, farthest, flat, frame_at, make_image
-from tests.support.graphs import Graph, Step, image_graph, node
-from tests.support.lightbox import render
+from tests.support.comfyui.graphs import Graph, Step, image_graph, node
+from tests.support.comfyui.lightbox import render
+from tests.support.media.clips import Pixels, blank_png, farthest, flat, frame_at, make_image
 
 
 @pytest.fixture(autouse=True)

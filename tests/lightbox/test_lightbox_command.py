@@ -13,9 +13,9 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.support.commands import Callsheet
-from tests.support.graphs import image_graph, node
-from tests.support.lightbox import lightbox_process, render
+from tests.support.comfyui.graphs import image_graph, node
+from tests.support.comfyui.lightbox import lightbox_process, render
+from tests.support.programs.commands import Callsheet
 
 
 @pytest.fixture(scope="module")

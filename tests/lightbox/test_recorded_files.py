@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import make_clip
-from tests.support.lightbox import finished, lightbox_here, render
-from tests.support.lightbox_recordings import differences, sample
+from tests.support.comfyui.lightbox import finished, lightbox_here, render
+from tests.support.comfyui.lightbox_recordings import differences, sample
+from tests.support.media.clips import make_clip
 
 UPLOADS = sample("upload_cases")
 VIEWS = sample("view_cases")

@@ -16,8 +16,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.lightbox import idle, render
-from tests.support.lightbox_recordings import differences, only_entry, sample
+from tests.support.comfyui.lightbox import idle, render
+from tests.support.comfyui.lightbox_recordings import differences, only_entry, sample
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 Message = dict[str, Any]

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import make_image
-from tests.support.lightbox import finished, idle, lightbox_here, render
-from tests.support.lightbox_recordings import differences, sample
+from tests.support.comfyui.lightbox import finished, idle, lightbox_here, render
+from tests.support.comfyui.lightbox_recordings import differences, sample
+from tests.support.media.clips import make_image
 from tests.support.waiting import until
 
 CASES = sample("prompt_cases")

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import make_clip
-from tests.support.lightbox import finished, idle, lightbox_here, lightbox_process, render
-from tests.support.lightbox_recordings import differences, only_entry, sample
+from tests.support.comfyui.lightbox import finished, idle, lightbox_here, lightbox_process, render
+from tests.support.comfyui.lightbox_recordings import differences, only_entry, sample
+from tests.support.media.clips import make_clip
 from tests.support.waiting import until
 
 OUTPUTS = sample("output_shapes")

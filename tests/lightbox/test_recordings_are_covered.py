@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.lightbox_recordings import SAMPLES
+from tests.support.comfyui.lightbox_recordings import SAMPLES
 
 # Recordings of what Lightbox does not do.
 NOT_OURS = {

@@ -11,8 +11,8 @@ import pytest
 from callsheet.settings.machines import LightboxSettings
 from callsheet_lightbox.server import running_lightbox
 from callsheet_lightbox.timing import RECORDED_MS, Timing
-from tests.support.engines import SAMPLES, sample
-from tests.support.lightbox import render
+from tests.support.comfyui.lightbox import render
+from tests.support.comfyui.replaying_engine import SAMPLES, sample
 
 
 def recorded_gaps(before: str, after: str) -> list[float]:

@@ -18,9 +18,9 @@ from callsheet_lightbox.folders import Folders
 from callsheet_lightbox.media.frames import MAX_PIXELS
 from callsheet_lightbox.media.untrusted_files import opened_image
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import blank_png, make_clip
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here, render
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here, render
+from tests.support.media.clips import blank_png, make_clip
 
 
 def error_of(entry: dict[str, Any]) -> str:

@@ -17,9 +17,9 @@ import pytest
 from PIL import Image, ImageSequence
 
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.clips import TONE, Pixels, Seen, decode, farthest, frame_at, make_clip, make_image
-from tests.support.graphs import Graph, Step, node, video_graph
-from tests.support.lightbox import finished, lightbox_process, render
+from tests.support.comfyui.graphs import Graph, Step, node, video_graph
+from tests.support.comfyui.lightbox import finished, lightbox_process, render
+from tests.support.media.clips import TONE, Pixels, Seen, decode, farthest, frame_at, make_clip, make_image
 from tests.support.waiting import until
 
 # What the codecs may do to large areas of one colour.

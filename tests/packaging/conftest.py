@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheels import built_wheel
+from tests.support.programs.wheels import built_wheel
 
 
 @pytest.fixture(scope="session")

@@ -16,13 +16,13 @@ from PIL import Image
 
 from callsheet import __version__
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.clips import make_image
-from tests.support.commands import Callsheet
-from tests.support.graphs import node
-from tests.support.installation import installation
-from tests.support.left_over_programs import tied
+from tests.support.comfyui.graphs import node
+from tests.support.database.installation import installation
+from tests.support.media.clips import make_image
+from tests.support.programs.commands import Callsheet
+from tests.support.programs.wheels import ROOT, fresh_environment, run, uv
+from tests.support.run.left_over_programs import tied
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.support.wheels import ROOT, fresh_environment, run, uv
 
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 SERVER_PACKAGES = {

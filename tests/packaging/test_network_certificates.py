@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.support.wheels import ROOT, UV
+from tests.support.programs.wheels import ROOT, UV
 
 pytestmark = pytest.mark.thorough
 

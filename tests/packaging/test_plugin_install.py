@@ -18,12 +18,12 @@ from pydantic import SecretStr
 from callsheet.app.control_plane import running_control_plane
 from callsheet.settings import Settings
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.accounts import People
-from tests.support.actor_harness import ActorHarness
-from tests.support.installation import changed
-from tests.support.jobs_api import JobsApi
-from tests.support.plugin_wheel import NAME, plugin_wheel, unpacked_plugin
-from tests.support.wheels import fresh_environment, run
+from tests.support.database.installation import changed
+from tests.support.http.accounts import People
+from tests.support.http.actor_harness import ActorHarness
+from tests.support.http.jobs_api import JobsApi
+from tests.support.programs.wheels import fresh_environment, run
+from tests.support.providers.plugin_wheel import NAME, plugin_wheel, unpacked_plugin
 
 SECRET = "the-secret-of-this-fleet"
 RUN_WHAT_THE_PACKAGE_BRINGS = """

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from callsheet.settings import Settings
-from tests.support.control_plane_process import variables
-from tests.support.wheels import ROOT, fresh_environment
+from tests.support.programs.control_plane_process import variables
+from tests.support.programs.wheels import ROOT, fresh_environment
 
 LOCKS = (ROOT / "web/package-lock.json", ROOT / "web/browser/package-lock.json")
 BROWSER = {"accept": "text/html"}

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.installation import empty, isolated_installation
+from tests.support.database.installation import empty, isolated_installation
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 from aiohttp import web
 
-from tests.support.ports import free_port
+from tests.support.run.ports import free_port
 
 
 class CuttableProxy:

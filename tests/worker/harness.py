@@ -27,10 +27,10 @@ from callsheet.providers.engine import Engine
 from callsheet.worker.agent.agent import Agent
 from callsheet.worker.agent.config import AgentConfig
 from callsheet.worker.engines.supervisor import UNSUPERVISED, EngineProcesses
-from tests.support.accounts import Person
-from tests.support.engines import ReplayingEngine, replaying
+from tests.support.comfyui.replaying_engine import ReplayingEngine, replaying
+from tests.support.http.accounts import Person
+from tests.support.http.worker_harness import WorkerHarness, open_worker_harness
 from tests.support.waiting import until
-from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 _numbers = itertools.count(1)
 QUICK = Patience(stall=3600, absent=120, poll=0.05)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.left_over_programs import tied
+from tests.support.run.left_over_programs import tied
 from tests.worker.harness import AgentHarness
 
 

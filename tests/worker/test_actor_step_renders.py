@@ -14,11 +14,11 @@ from callsheet.app.control_plane import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from callsheet.settings.tasks import COSTS
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import Graph, image_graph
-from tests.support.installation import changed
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import Graph, image_graph
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.database.installation import changed
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
 from tests.support.waiting import until
 from tests.worker.harness import open_agent_harness
 

@@ -15,9 +15,9 @@ from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Output
 from callsheet.wire.worker.protocol import UPLOADING
 from callsheet.worker.agent.transfers import Transfers
-from tests.support.engines import PNG
+from tests.support.comfyui.replaying_engine import PNG
+from tests.support.http.worker_harness import INPUT, engine_payload
 from tests.support.waiting import until
-from tests.support.worker_harness import INPUT, engine_payload
 from tests.worker.harness import GRAPH, QUICK, AgentHarness
 
 

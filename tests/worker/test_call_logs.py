@@ -18,7 +18,7 @@ from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.service_calls import Service
 from callsheet.toolbox.http.client import GuardedClient
 from callsheet.toolbox.logs import configure_logs
-from tests.support.ports import free_port
+from tests.support.run.ports import free_port
 
 LOCAL = [ip_network("127.0.0.0/8")]
 

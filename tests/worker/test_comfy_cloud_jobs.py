@@ -17,10 +17,10 @@ from callsheet.cli.fleet.worker_engines import engines_of
 from callsheet.settings import load_settings
 from callsheet.wire.worker.protocol import MAX_ANNOUNCED
 from callsheet.worker.agent.agent import Agent
-from tests.support.accounts import People
-from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import CatalogApi
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 

@@ -15,8 +15,8 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
-from tests.support.metadata_service import MetadataService, metadata_service
+from tests.support.fleets.aws import CREDENTIALS, IMAGE, REGION, aws_server
+from tests.support.http.metadata_service import MetadataService, metadata_service
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process

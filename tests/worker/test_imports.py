@@ -11,10 +11,10 @@ from PIL import Image
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
-from tests.support.accounts import People
-from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import Graph, node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import Graph, node
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.http.accounts import People
+from tests.support.http.catalog_api import CatalogApi
 from tests.support.waiting import until
 from tests.worker.harness import QUICK, open_agent_harness
 

@@ -12,11 +12,11 @@ from subprocess import Popen
 
 import pytest
 
-from tests.support import comfyui_main
-from tests.support.accounts import Person
-from tests.support.commands import processes_naming
-from tests.support.engines import ReplayingEngine, replaying
-from tests.support.ports import free_port
+from tests.support.comfyui import comfyui_main
+from tests.support.comfyui.replaying_engine import ReplayingEngine, replaying
+from tests.support.http.accounts import Person
+from tests.support.programs.commands import processes_naming
+from tests.support.run.ports import free_port
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process

@@ -22,8 +22,8 @@ from callsheet.worker.agent.private_files import read_private
 from callsheet.worker.engines.engine_process import LOG_NAME, NOTE_NAME
 from callsheet.worker.engines.processes import started_at
 from callsheet.worker.engines.supervisor import EngineProcesses
-from tests.support import comfyui_main
-from tests.support.ports import free_port
+from tests.support.comfyui import comfyui_main
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process

@@ -18,10 +18,10 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
-from tests.support.accounts import Person
-from tests.support.clips import make_clip
-from tests.support.graphs import video_graph
-from tests.support.lightbox import LightboxProcess, lightbox_process
+from tests.support.comfyui.graphs import video_graph
+from tests.support.comfyui.lightbox import LightboxProcess, lightbox_process
+from tests.support.http.accounts import Person
+from tests.support.media.clips import make_clip
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 

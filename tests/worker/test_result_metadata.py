@@ -14,10 +14,10 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet_lightbox.folders import Folders
-from tests.support.accounts import Person
-from tests.support.files_with_graphs import packets, shown
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.http.accounts import Person
+from tests.support.media.files_with_graphs import packets, shown
 from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 SECRET = "hidden value of the effect"

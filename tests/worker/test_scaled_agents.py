@@ -11,11 +11,11 @@ from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wire.fleet import CreateFleetRequest
 from callsheet.wire.operate.scaling import ScalingRequest
-from tests.support.commands import processes_naming
-from tests.support.installation import isolated_installation
-from tests.support.scaling import AT_ONCE
+from tests.support.database.installation import isolated_installation
+from tests.support.fleets.scaling_harness import AT_ONCE
+from tests.support.http.worker_harness import open_worker_harness
+from tests.support.programs.commands import processes_naming
 from tests.support.waiting import until
-from tests.support.worker_harness import open_worker_harness
 
 GRAPH = {
     "paint": {

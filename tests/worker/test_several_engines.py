@@ -9,7 +9,7 @@ import pytest
 
 from callsheet import __version__
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
-from tests.support.engines import ReplayingEngine, replaying
+from tests.support.comfyui.replaying_engine import ReplayingEngine, replaying
 from tests.support.waiting import until
 from tests.worker.harness import QUICK, AgentHarness
 from tests.worker.test_interruptions import kill

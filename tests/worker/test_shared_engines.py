@@ -15,9 +15,9 @@ from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
 from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NodeState, Output
-from tests.support.breakable_proxy import breakable_proxy_to
-from tests.support.engine_setups import RecordingWatcher
-from tests.support.engines import KEY, PNG, replaying
+from tests.support.comfyui.engine_setups import RecordingWatcher
+from tests.support.comfyui.replaying_engine import KEY, PNG, replaying
+from tests.support.database.breakable_proxy import breakable_proxy_to
 from tests.support.waiting import until
 
 QUICK = Patience(stall=3600, absent=120, poll=0.05)

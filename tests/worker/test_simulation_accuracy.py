@@ -43,10 +43,10 @@ from callsheet_simulation.replay import TraceReplay
 from callsheet_simulation.report import waits
 from callsheet_simulation.simulated_fleet import SimulatedMachine
 from callsheet_simulation.trace import QueueTrace
-from tests.support.accounts import Person
-from tests.support.installation import isolated_installation
-from tests.support.lightbox import lightbox_here
-from tests.support.worker_harness import WorkerHarness, engine_payload, open_worker_harness
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.database.installation import isolated_installation
+from tests.support.http.accounts import Person
+from tests.support.http.worker_harness import WorkerHarness, engine_payload, open_worker_harness
 
 # A crowd at once, then single jobs, twice. Between the two the fleet goes to zero, however long a busy machine takes.
 CROWDS, SINGLES = (80, 60), (20, 40)

@@ -12,12 +12,12 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet_lightbox.server import RunningLightbox
-from tests.support.accounts import People, Person
-from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import node
-from tests.support.lightbox import lightbox_here
-from tests.support.previews import image
-from tests.support.sounds import FORMATS, heard, sound
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.http.accounts import People, Person
+from tests.support.http.catalog_api import CatalogApi
+from tests.support.media.previews import image
+from tests.support.media.sounds import FORMATS, heard, sound
 from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 EXPORT: dict[str, Any] = {

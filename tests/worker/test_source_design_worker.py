@@ -15,8 +15,8 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.engines import PNG
-from tests.support.installation import installation, isolate
+from tests.support.comfyui.replaying_engine import PNG
+from tests.support.database.installation import installation, isolate
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 

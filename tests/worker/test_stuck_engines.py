@@ -24,10 +24,10 @@ from callsheet.providers.engine import EngineError, EngineRun, EngineStuck
 from callsheet_lightbox.folders import Folders
 from callsheet_lightbox.node import Node, NodeInput
 from callsheet_lightbox.nodes import probes
-from tests.support.engine_setups import Hold
-from tests.support.engines import PNG, replaying
-from tests.support.graphs import Graph, Step, node
-from tests.support.lightbox import lightbox_here, lightbox_process
+from tests.support.comfyui.engine_setups import Hold
+from tests.support.comfyui.graphs import Graph, Step, node
+from tests.support.comfyui.lightbox import lightbox_here, lightbox_process
+from tests.support.comfyui.replaying_engine import PNG, replaying
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
 from tests.worker.test_shared_engines import Deaf, new_run

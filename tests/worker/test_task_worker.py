@@ -19,12 +19,12 @@ from pydantic import SecretStr
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.settings import Settings
-from tests.support.accounts import People, Person
-from tests.support.control_plane_process import control_plane_process
-from tests.support.installation import changed
-from tests.support.jobs_api import JobsApi
-from tests.support.left_over_programs import tied
-from tests.support.ports import free_port
+from tests.support.database.installation import changed
+from tests.support.http.accounts import People, Person
+from tests.support.http.jobs_api import JobsApi
+from tests.support.programs.control_plane_process import control_plane_process
+from tests.support.run.left_over_programs import tied
+from tests.support.run.ports import free_port
 from tests.support.waiting import until
 
 SECRET = "the-secret-of-a-test-fleet"

@@ -16,7 +16,7 @@ from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.tasks import Task, job_id_of
 
-SQL = statements("callsheet.tasks")
+SQL = statements("callsheet.jobs.machine")
 
 NO_SUCH_TASK = "There is no such task."
 

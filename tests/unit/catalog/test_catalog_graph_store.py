@@ -10,7 +10,7 @@ import pytest
 from callsheet.catalog.graph_store import KEPT_GRAPHS, GraphStore
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.errors import Unavailable
-from tests.support.catalog_api import GRAPH
+from tests.support.http.catalog_api import GRAPH
 
 
 @pytest.fixture

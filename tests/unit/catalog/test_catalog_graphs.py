@@ -12,7 +12,7 @@ from callsheet.catalog.proposing.known_nodes import OUTPUTS
 from callsheet.catalog.proposing.reachable_nodes import check_reach
 from callsheet.providers.comfy.file_inputs import takes_file
 from callsheet_lightbox.nodes import build_registry
-from tests.support.catalog_api import GRAPH
+from tests.support.http.catalog_api import GRAPH
 
 NODE: dict[str, Any] = {"class_type": "EmptyImage", "inputs": {}}
 

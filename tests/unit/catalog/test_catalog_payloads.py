@@ -13,7 +13,7 @@ from callsheet.catalog.payloads import check_file, filled, resolve
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import Property
 from callsheet.wire.errors import InvalidRequest
-from tests.support.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
+from tests.support.http.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 
 ASSET = uuid7()
 NOTE = {"key": "note", "type": "text", "placeholder": "{{note}}", "user_configurable": True}

@@ -16,7 +16,7 @@ from callsheet.catalog.properties import (
     input_placeholder,
 )
 from callsheet.wire.catalog import Property
-from tests.support.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
+from tests.support.http.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 
 ASSET = "0190b3a0-0000-7000-8000-000000000001"
 ALL = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(ASSET)]

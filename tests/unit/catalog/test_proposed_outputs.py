@@ -10,7 +10,7 @@ from callsheet.catalog.properties import MIME_TYPES, check_output
 from callsheet.catalog.proposing.outputs import named_output, outputs_of
 from callsheet.catalog.proposing.proposals import propose
 from callsheet.providers.comfy.node_forms import NodeForm, forms_of_object_info
-from tests.support.lightbox_recordings import sample
+from tests.support.comfyui.lightbox_recordings import sample
 
 
 def graph_of(class_type: str, **inputs: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from callsheet.cli.shared.profile_store import Profile, Profiles, write_profiles
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.jobs import JobEvent, JobOutput, JobProgress
-from tests.support.installation import isolate
+from tests.support.database.installation import isolate
 
 JOB = UUID("01a1dfae-3c25-746b-a1a3-902ba2d1238a")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from callsheet_demo.clip import compare_negative, make_clip
-from tests.support import clips
+from tests.support.media import clips
 
 
 def negative(position: int, width: int, height: int) -> np.ndarray:

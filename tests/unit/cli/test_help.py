@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from callsheet import __version__
-from tests.support.commands import Callsheet, whole_command
+from tests.support.programs.commands import Callsheet, whole_command
 
 # What `callsheet -h` may load beside Python's own and ours: the command line itself, and the settings.
 LIGHT = {

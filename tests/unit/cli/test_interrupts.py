@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import SECONDS, Callsheet, Result, wait_until_nothing_runs_in
+from tests.support.programs.commands import SECONDS, Callsheet, Result, wait_until_nothing_runs_in
 
 # Sends the signal in the middle of the imports.
 INTERRUPTED_IMPORT = """

@@ -14,7 +14,7 @@ from PIL import Image
 
 from callsheet.media.sniffing import PROBED_BYTES, actual_type, contradiction
 from callsheet.toolbox.media_types import media_type_of
-from tests.support.clips import frame_at
+from tests.support.media.clips import frame_at
 
 IMAGES = {
     "image/png": "PNG",

@@ -12,8 +12,8 @@ import pytest
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, SyncProvider
-from tests.support.media_providers import HERE, Said, opened, service_table
-from tests.support.media_service import (
+from tests.support.providers.media_providers import HERE, Said, opened, service_table
+from tests.support.providers.media_service import (
     HTML,
     PNG,
     SECRET,

@@ -14,9 +14,9 @@ from PIL import Image
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, MadeFile, SyncProvider
-from tests.support.lightbox import lightbox_here
-from tests.support.media_providers import HERE, Said, opened
-from tests.support.media_service import HTML, MediaService, endless, media_service, redirected, responding
+from tests.support.comfyui.lightbox import lightbox_here
+from tests.support.providers.media_providers import HERE, Said, opened
+from tests.support.providers.media_service import HTML, MediaService, endless, media_service, redirected, responding
 from tests.support.waiting import until
 
 

@@ -15,9 +15,9 @@ from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, 
 from callsheet.providers.media_actor import NO_SOURCE_DATA, NO_STORED_PROMPTS, MediaActor
 from callsheet.providers.registry import ActorRegistry
 from callsheet.wire.errors import InvalidRequest
-from tests.support.media_providers import media_task, opened, service_table
-from tests.support.media_service import PNG, MediaService, media_service
-from tests.support.recording_provider import RecordingProvider
+from tests.support.providers.media_providers import media_task, opened, service_table
+from tests.support.providers.media_service import PNG, MediaService, media_service
+from tests.support.providers.recording_provider import RecordingProvider
 
 LEONARDO = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
 

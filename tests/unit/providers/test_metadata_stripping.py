@@ -17,7 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 from callsheet.providers.engine import EngineError, FetchedOutput
 from callsheet.providers.stripping import GraphRemains, pieces, strip, without_graph
 from callsheet.providers.stripping.pieces import BLOCK, Search, Stopped
-from tests.support.files_with_graphs import (
+from tests.support.media.files_with_graphs import (
     DOCUMENTS,
     FILMS,
     ORIENTATION,

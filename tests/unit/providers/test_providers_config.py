@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.settings import SettingsError, load_settings
-from tests.support.media_providers import DOCUMENT, documented_services
+from tests.support.providers.media_providers import DOCUMENT, documented_services
 
 SECRET = "s3cr3t-that-must-never-be-printed-anywhere"
 SERVICE = """

@@ -16,9 +16,9 @@ from callsheet.providers.media import Generation, SyncProvider
 from callsheet.providers.registry import ACTORS, lacking_of_provider, open_registry
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import InvalidRequest
-from tests.support.media_providers import Said, media_task, opened
-from tests.support.plugin_wheel import ENTRY_POINTS, NAME, unpacked_plugin
-from tests.support.recording_provider import RecordingProvider
+from tests.support.providers.media_providers import Said, media_task, opened
+from tests.support.providers.plugin_wheel import ENTRY_POINTS, NAME, unpacked_plugin
+from tests.support.providers.recording_provider import RecordingProvider
 
 Install = Callable[..., None]
 

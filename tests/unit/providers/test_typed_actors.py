@@ -14,7 +14,7 @@ from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Concurrency, Finish
 from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.wire.errors import InvalidRequest
-from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.providers.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 
 LAMP = {"title": "Paper lamp", "description": "It shines.", "images": ["https://shop.test/a.png"]}
 PAYLOADS: dict[str, dict[str, Any]] = {

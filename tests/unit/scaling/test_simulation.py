@@ -18,7 +18,7 @@ from callsheet_simulation.conditions import Conditions
 from callsheet_simulation.replay import MAX_INTERRUPTIONS, ReplayOutcome, TraceReplay
 from callsheet_simulation.simulated_fleet import SimulatedFleet, SimulatedMachine
 from callsheet_simulation.trace import QueueTrace, TraceLane
-from tests.support.naive_simulation import NaiveSimulation
+from tests.support.fleets.naive_simulation import NaiveSimulation
 
 HOUR = 3600.0
 

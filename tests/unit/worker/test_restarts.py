@@ -25,7 +25,7 @@ from callsheet.worker.engines.processes import memory_bytes, started_at
 from callsheet.worker.engines.restarts import EngineSigns, RestartRules, judge
 from callsheet.worker.engines.supervisor import Supervisor
 from callsheet.worker.engines.warm_up import WarmUp, graph_in
-from tests.support.ports import free_port
+from tests.support.run.ports import free_port
 
 RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memory_bytes=1000)
 

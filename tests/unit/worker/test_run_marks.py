@@ -10,8 +10,8 @@ from callsheet.providers.comfy.errors import cached_nodes
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.outputs import outputs_of
 from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput
-from tests.support.engines import sample
-from tests.support.graphs import node
+from tests.support.comfyui.graphs import node
+from tests.support.comfyui.replaying_engine import sample
 
 GRAPH = {"1": node("EmptyImage"), "2": node("PreviewImage", images=["1", 0])}
 FETCHED = FetchedOutput(3, "a" * 64)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy.stalls import QueuePlace, RunSigns, is_idle, memory_in, place_in
-from tests.support.engines import sample
+from tests.support.comfyui.replaying_engine import sample
 
 MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]
 

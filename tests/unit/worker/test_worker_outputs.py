@@ -18,7 +18,7 @@ from callsheet.providers.comfy.errors import (
 )
 from callsheet.providers.comfy.outputs import mime_type_of, outputs_of, public_names, remove_files
 from callsheet.providers.engine import EngineLack, EngineLacks, Output
-from tests.support.engines import SAMPLES, sample
+from tests.support.comfyui.replaying_engine import SAMPLES, sample
 
 GRAPH: dict[str, Any] = {"2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "callsheet/run-1/x"}}}
 JSON = st.recursive(

@@ -15,7 +15,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.agent.departure import Departure
 from callsheet.worker.agent.ec2 import SPOT_SECONDS, seconds_until
 from callsheet.worker.agent.private_files import claim
-from tests.support.metadata_service import metadata_service
+from tests.support.http.metadata_service import metadata_service
 
 SECRET = "s3cr3t-that-nobody-prints"
 

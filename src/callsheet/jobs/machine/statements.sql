@@ -32,6 +32,89 @@ SELECT j.status, j.charge_cycle, j.lease_seq, CASE WHEN j.charge_cycle > :charge
 FROM ai_jobs j
 WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 
+-- part: listed_columns
+-- The fields of a ListedJob.
+tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+parent_candidate_id
+
+-- part: other_columns
+-- The fields of a JobRow that lists leave out.
+event_seq, lease_seconds, run_limit_seconds, input_file_ids, result, error, deleted_at, request_hash
+
+-- name: get_job
+-- Without the payload, which may have megabytes. `payload_of_job` reads the payload.
+SELECT {listed_columns}, {other_columns} FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: find_by_idempotency_key
+-- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
+-- was empty used the primary key and read every job of the tenant.
+SELECT {listed_columns}, {other_columns} FROM ai_jobs
+WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+
+-- name: list_jobs
+-- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
+-- reads results and errors, up to the maximum size of a page.
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
+    FROM ai_jobs
+    WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id
+ORDER BY job.id DESC
+
+-- name: list_jobs_of_run
+-- A run belongs to one user: its owner is checked on what was read.
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
+    FROM ai_jobs
+    WHERE run_id = :run_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
+ORDER BY job.id DESC
+
+-- name: list_tasks
+-- Rows are read by the user's index: see library/statements.sql, list_jobs.
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
+    FROM ai_jobs
+    WHERE user_id = :user_id AND actor IS NOT NULL
+      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
+      AND (:queue_name::text IS NULL OR queue_name = :queue_name) AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) task
+WHERE task.tenant_id = :tenant_id
+ORDER BY task.id DESC
+
+-- name: list_tasks_of_run
+-- By a comparison of rows, which only the index of runs supports. With workflow_run_id = … the planner may read the
+-- user's tasks from the newest on, which is slow for an old run.
+SELECT {listed_columns} FROM ai_jobs
+WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0000-0000-0000-000000000000'::uuid)
+  AND (workflow_run_id, user_id, id)
+    < (:workflow_run_id, :user_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+  AND workflow_run_id IS NOT NULL AND tenant_id = :tenant_id AND actor IS NOT NULL
+  AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
+  AND (:queue_name::text IS NULL OR queue_name = :queue_name) AND deleted_at IS NULL
+ORDER BY workflow_run_id DESC, user_id DESC, id DESC LIMIT :limit
+
+-- name: list_jobs_of_tenant
+-- Newest first, in the order of the primary key, down to :from_id. A filter may match few rows, so a page may be
+-- shorter than :limit, or empty, and still have a next page.
+SELECT {listed_columns} FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id >= :from_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status) AND (:user_id::uuid IS NULL OR user_id = :user_id)
+ORDER BY id DESC LIMIT :limit
+
 -- part: entry_columns
 -- The fields of a QueueEntry that a job `j` has. The charge cycle follows.
 j.tenant_id, j.user_id, j.id AS job_id, j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority,
@@ -47,6 +130,20 @@ SELECT o.id AS outbox_id, o.action, {entry_columns}, o.charge_cycle, j.status, j
 FROM outbox o JOIN ai_jobs j ON j.tenant_id = o.tenant_id AND j.id = o.job_id
 WHERE o.created_at <= coalesce(:before, clock_timestamp())
 ORDER BY o.id LIMIT :limit
+
+-- name: job_sides
+-- The pool's data about jobs. `awaits_relay`: the relay has not yet sent the job to central.
+SELECT {entry_columns}, j.charge_cycle, j.status, j.lease_seq,
+    EXISTS (SELECT FROM outbox o
+    WHERE o.tenant_id = j.tenant_id AND o.job_id = j.id AND o.charge_cycle = j.charge_cycle
+        AND o.action = 'dispatch') AS awaits_relay,
+    coalesce(j.completed_at, j.submitted_at)
+        <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
+FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS wanted (tenant_id, job_id) CROSS JOIN LATERAL (
+    SELECT {listed_columns}, lease_seconds, run_limit_seconds
+    FROM ai_jobs
+    WHERE tenant_id = wanted.tenant_id AND id = wanted.job_id LIMIT 1
+) j
 
 -- name: delete_outbox
 DELETE FROM outbox WHERE id = ANY (:ids::bigint[])

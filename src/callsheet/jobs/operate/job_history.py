@@ -26,7 +26,7 @@ from callsheet.wire.operate.waterfall import OperatorEvent, Waterfall
 from callsheet.wire.wallet import Transaction
 
 PROVIDER_CALL_SQL = statements("callsheet.jobs.operate", "provider_call_statements.sql")
-SHOW_SQL = statements("callsheet.jobs.show")
+MACHINE_SQL = statements("callsheet.jobs.machine")
 SQL = statements("callsheet.jobs.operate")
 
 # An operator may retry a job any number of times. Only the newest attempts are shown.
@@ -81,7 +81,7 @@ class JobHistory:
         pool = await self._routing.pool_of_tenant(tenant_id)
         # All reads share one snapshot, so that the status matches the last event.
         async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            job = await SHOW_SQL["get_job"].row(connection, JobRow, **names)
+            job = await MACHINE_SQL["get_job"].row(connection, JobRow, **names)
             if job is None:
                 raise NotFound("There is no such job.")
             events = await SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MAX_EVENTS)

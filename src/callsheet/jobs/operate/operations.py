@@ -29,7 +29,7 @@ from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operate.operations import AdminJob, Dispatch
 
 SQL = statements("callsheet.jobs.operate")
-SHOW_SQL = statements("callsheet.jobs.show")
+MACHINE_SQL = statements("callsheet.jobs.machine")
 LEASE_SQL = statements("callsheet.jobs.lease")
 
 # Maximum number of rows that a filtered list reads per request.
@@ -136,7 +136,7 @@ class JobOperations:
             )
             if window is None or window.smallest_id is None:
                 return Page(items=[], next_cursor=None)
-            found = await SQL["list_jobs_of_tenant"].rows(
+            found = await MACHINE_SQL["list_jobs_of_tenant"].rows(
                 connection,
                 ListedJob,
                 tenant_id=tenant_id,
@@ -158,7 +158,7 @@ class JobOperations:
     ) -> Page[AdminJob]:
         pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
-            rows = await SHOW_SQL["list_jobs"].rows(
+            rows = await MACHINE_SQL["list_jobs"].rows(
                 connection,
                 ListedJob,
                 tenant_id=tenant_id,

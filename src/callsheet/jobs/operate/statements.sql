@@ -8,13 +8,6 @@ SELECT t.tenant_id FROM pool_tenants t CROSS JOIN LATERAL (
 ) found
 LIMIT 2
 
--- part: listed_columns
--- The fields of a ListedJob.
-tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-parent_candidate_id
-
 -- name: window_of_tenant
 -- The newest :most jobs of a tenant before :before: where a page of list_jobs_of_tenant ends, whatever its filters are.
 WITH newest_job AS MATERIALIZED (
@@ -23,15 +16,6 @@ WITH newest_job AS MATERIALIZED (
     ORDER BY id DESC LIMIT :most::bigint
 )
 SELECT (SELECT id FROM newest_job ORDER BY id LIMIT 1) AS smallest_id, (SELECT count(*) FROM newest_job) AS rows
-
--- name: list_jobs_of_tenant
--- Newest first, in the order of the primary key, down to :from_id. A filter may match few rows, so a page may be
--- shorter than :limit, or empty, and still have a next page.
-SELECT {listed_columns} FROM ai_jobs
-WHERE tenant_id = :tenant_id AND id >= :from_id
-  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status) AND (:user_id::uuid IS NULL OR user_id = :user_id)
-ORDER BY id DESC LIMIT :limit
 
 -- name: newest_events
 SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at, request_id, reported

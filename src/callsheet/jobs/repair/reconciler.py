@@ -33,6 +33,7 @@ from callsheet.wire.job_errors import reported_message
 from callsheet.wire.jobs import JobStatus
 
 SQL = statements("callsheet.jobs.repair")
+MACHINE_SQL = statements("callsheet.jobs.machine")
 
 log = get_logger(__name__)
 ACTOR = "reconciler"
@@ -196,7 +197,7 @@ class Reconciler(Loop):
         if not keys:
             return {}
         async with pool.ordinary() as connection:
-            rows = await SQL["job_sides"].rows(
+            rows = await MACHINE_SQL["job_sides"].rows(
                 connection,
                 JobSide,
                 tenant_ids=[tenant_id for tenant_id, _ in keys],

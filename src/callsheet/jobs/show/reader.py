@@ -15,6 +15,7 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
 
+MACHINE_SQL = statements("callsheet.jobs.machine")
 SQL = statements("callsheet.jobs.show")
 LEASE_SQL = statements("callsheet.jobs.lease")
 
@@ -28,7 +29,7 @@ class DescriptionRow(NamedTuple):
 async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow | None:
     """The job of any user, without its payload, also if the user has deleted the job."""
     async with pool.connection() as connection:
-        return await SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
+        return await MACHINE_SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
 
 
 async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
@@ -110,9 +111,9 @@ class JobReader:
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
             if run_id is None:
-                rows = await SQL["list_jobs"].rows(connection, ListedJob, **names)
+                rows = await MACHINE_SQL["list_jobs"].rows(connection, ListedJob, **names)
             else:
-                rows = await SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)
+                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:

@@ -44,7 +44,7 @@ from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.operate.quotas import QuotaLimits
 
 SQL = statements("callsheet.jobs.submit")
-SHOW_SQL = statements("callsheet.jobs.show")
+MACHINE_SQL = statements("callsheet.jobs.machine")
 
 NO_VIDEO = "You have no such video."
 STORAGE_QUOTAS = (
@@ -231,7 +231,7 @@ class Submission:
         self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request_hash: bytes
     ) -> SubmittedJob | None:
         async with pool.connection() as connection:
-            row = await SHOW_SQL["find_by_idempotency_key"].row(
+            row = await MACHINE_SQL["find_by_idempotency_key"].row(
                 connection, JobRow, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
         if row is None:

@@ -1,0 +1,30 @@
+"""Lists and sweeps run on ordinary connections, so that the plans of hot statements are not forced on them."""
+
+from __future__ import annotations
+
+import re
+
+from tests.support.database.connection_profiles import hot_uses
+
+LIST_OR_SWEEP = re.compile(r"(list|sweep|delete_old)_")
+# These run on a hot connection, or on the connection of their caller. Each reads or deletes a few rows by key.
+ALLOWED = {
+    # The caller has an ordinary connection.
+    "dispatch": {"list_finished", "list_queue"},
+    "operate": {"delete_old_steps", "delete_old_messages"},
+    # The transaction of a change, which shows or cleans up what it changed; lists call the same function.
+    "fleet": {"list_fleets", "list_fleet_tokens"},
+    "scaling": {"list_decisions", "list_scaled"},
+    "wallet": {"delete_old_audits"},
+    # On an ordinary connection, PostgreSQL reads all runs of the tenant.
+    "pipelines": {"list_active_runs"},
+    # One row for each pool.
+    "plumbing": {"list_pools"},
+}
+
+
+def test_lists_and_sweeps_run_on_ordinary_connections() -> None:
+    uses = [(room, name) for room, name in hot_uses() if LIST_OR_SWEEP.match(name)]
+    assert [f"{room}: {name}" for room, name in uses if name not in ALLOWED.get(room, set())] == []
+    # No entry is left after its statement moved.
+    assert {(room, name) for room, names in ALLOWED.items() for name in names} <= set(uses)
