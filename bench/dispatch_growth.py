@@ -47,10 +47,10 @@ INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier
 VALUES ($1, 'production', 'self_hosted', 'saturated', 9) RETURNING lane_id
 """
 ROWS = """
-INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
+INSERT INTO ai_job_dispatches (tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
     concurrency_identifier, priority, kind, deadline_at)
-SELECT $1, gen_random_uuid(), 1, l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority,
-    'bench', now() + interval '1 day'
+SELECT $1, l.user_id, gen_random_uuid(), 1, l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier,
+    l.priority, 'bench', now() + interval '1 day'
 FROM generate_series(1, $2::integer) AS n JOIN dispatch_lanes l ON l.lane_id = ($3::bigint[])[1 + n % cardinality($3)]
 """
 

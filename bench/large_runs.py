@@ -20,10 +20,14 @@ PIPELINE = """
 INSERT INTO pipelines (tenant_id, id, user_id, slug, name) VALUES ($1, $2::uuid, $3, 'p-' || $2::uuid, 'Bench')
 """
 ADD_STEPS = """
-INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
+WITH new_document AS (
+    INSERT INTO step_documents (tenant_id, pipeline_id, digest, "values") VALUES ($1, $2, sha256('bench'), '{}')
+    RETURNING digest
+)
+INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, document,
     max_children, top_k, requires_approval)
 SELECT $1::uuid, gen_random_uuid(), $2::uuid, 1, n, 'Step', 'step-' || n, 'bench', $3::uuid,
-    $4::integer, $5::integer, $5 IS NOT NULL
+    (SELECT digest FROM new_document), $4::integer, $5::integer, $5 IS NOT NULL
 FROM generate_series(1, $6::integer) n
 """
 RUN = """

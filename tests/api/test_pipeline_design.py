@@ -137,9 +137,15 @@ async def test_a_page_of_versions_is_cut_when_their_payloads_are_too_large_and_h
     async with pool.connection() as connection:
         for version, size in {7: 10, 6: 3 * megabyte, 5: megabyte, 4: 5 * megabyte, 3: 10}.items():
             await connection.execute(
-                """UPDATE pipeline_steps SET effect_id = NULL, document = NULL,
-                       payload = jsonb_build_object('text', repeat('p', $3))
-                   WHERE pipeline_id = $1 AND version = $2""",
+                """WITH new_document AS (
+                       INSERT INTO step_documents (tenant_id, pipeline_id, digest, payload, "values")
+                       SELECT tenant_id, id, sha256($2::integer::text::bytea),
+                           jsonb_build_object('text', repeat('p', $3)), '{}'
+                       FROM pipelines WHERE id = $1
+                       RETURNING digest
+                   )
+                   UPDATE pipeline_steps SET document = (SELECT digest FROM new_document)
+                   WHERE pipeline_id = $1 AND version = $2::integer""",
                 UUID(made["id"]),
                 version,
                 size,

@@ -123,8 +123,6 @@ async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> No
     of_job = await explain_once(full_pool, SQL["fingerprint_of_job"], {"job_id": job_id(20_000)})
     assert of_job.buffers <= 10
 
-
-async def test_a_step_of_the_backfill_reads_only_its_batch(full_pool: Database) -> None:
     after = {"tenant_id": TENANT, "id": job_id(20_000), "limit": 100, "longest": 2000}
     seen = await explain_once(full_pool, JOBS["jobs_to_fingerprint"], after)
     assert "ai_jobs_pkey" in seen.indexes

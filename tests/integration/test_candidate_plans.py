@@ -42,9 +42,12 @@ CROWD = f"""
     FROM generate_series(1, 200) n;
     UPDATE pipeline_runs SET id = '{run(1)}' WHERE target_folder = 'r-1';
     UPDATE pipeline_runs SET status = 'paused', reason = 'base_failed' WHERE target_folder IN ('r-150', 'r-151');
+    INSERT INTO step_documents (tenant_id, pipeline_id, digest, "values")
+    VALUES ('{TENANT}', '{run(0)}', sha256('s'), '{{}}');
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        max_children, requires_approval)
-    SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', 5, n < 4
+        document, max_children, requires_approval)
+    SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', sha256('s'),
+        5, n < 4
     FROM generate_series(1, 4) n;
     INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id,
         seed, elo, votes, max_children, thumbnail_due_at)
@@ -116,7 +119,7 @@ CASES: dict[str, Case] = {
     "last_number": (OF_RUN, set(), 10),
     "ancestors": (
         {"tenant_id": TENANT, "candidate_id": candidate(9)},
-        {"candidate_slots_job_id_tenant_id_key"},
+        {"one_slot_per_job"},
         80,
     ),
     "runs_in_numbers": (

@@ -98,7 +98,7 @@ def route(workflows: list[int]) -> dict[str, object]:
     return {"workflow_ids": workflows, "stage": "production", "providers": ["self_hosted"]}
 
 
-OUTBOX = "outbox_tenant_id_job_id_charge_cycle_action_key"
+OUTBOX = "one_entry_per_action"
 
 
 def columns(number: int) -> dict[str, list[object]]:
@@ -218,16 +218,14 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "end_for_jobs": central_case(
             "end_for_jobs",
-            {PRIMARY, "ai_job_dispatches_tenant_id_tenant_job_id_charge_cycle_key"},
+            {PRIMARY, "one_dispatch_per_cycle"},
             80,
             tenant_ids=[TENANT],
             job_ids=[job_id(delayed)],
             cycles=[1],
             statuses=["failed"],
         ),
-        "enqueue": central_case(
-            "enqueue", {"dispatch_history_tenant_id_tenant_job_id_charge_cycle_key"}, 150, entries=[entry]
-        ),
+        "enqueue": central_case("enqueue", {"one_finished_dispatch_per_cycle"}, 150, entries=[entry]),
         "promote": central_case("promote", {"dispatches_delayed"}, 200, now=now + timedelta(hours=2), limit=5),
         "raise_low_water": central_case("raise_low_water", queued, 3000, lane_ids=list(range(1, 153))),
         "queue": queue_case(Transition.QUEUE, 100),
@@ -280,7 +278,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "find_by_idempotency_key": pool_case(
             "find_by_idempotency_key",
-            {"ai_jobs_idempotency_key_tenant_id_user_id_key"},
+            {"one_job_per_key"},
             20,
             **user,
             idempotency_key="key-1",
@@ -292,7 +290,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "read_outbox": pool_case("read_outbox", {"outbox_pkey", "ai_jobs_pkey"}, 400, before=None, limit=50),
         "delete_outbox_of_job": pool_case(
             "delete_outbox_of_job",
-            {"outbox_tenant_id_job_id_charge_cycle_action_key"},
+            {"one_entry_per_action"},
             30,
             tenant_id=TENANT,
             job_id=job_id(500),
@@ -308,7 +306,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "transactions_of_job": pool_case(
             "transactions_of_job",
-            {"token_transactions_tenant_id_job_id_charge_cycle_type_key"},
+            {"one_line_per_cycle_and_type"},
             60,
             WALLET,
             tenant_id=TENANT,
@@ -326,7 +324,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             "pool",
             "wallet_reserved",
             [TENANT, job_id(200), 1],
-            frozenset({"token_transactions_tenant_id_job_id_charge_cycle_type_key"}),
+            frozenset({"one_line_per_cycle_and_type"}),
             20,
         ),
     }

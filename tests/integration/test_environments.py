@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -221,24 +220,6 @@ async def test_one_worker_cannot_fill_the_database_with_environments(
     await room.registry.report_environment(principal, WHOLE)
     with pytest.raises(RateLimited):
         await room.registry.report_environment(principal, WITHOUT_MODEL)
-
-
-async def test_a_workflow_that_was_written_before_is_checked_by_its_graph(
-    core: Core, room: FleetRoom, catalog: CatalogRoom
-) -> None:
-    old = await workflow(catalog)
-    await core.rows(core.databases.central, "UPDATE workflows SET required = NULL WHERE id = $1", old.id)
-    await core.rows(core.databases.central, "DELETE FROM environment_lacks")
-    worker = await join(room, "gpu-1", old.slug, environment=WITHOUT_MODEL)
-    assert await runs(room, worker.token) == (old.id,)
-    catalog.unchecked.batch = 1
-    while await catalog.unchecked.tick(datetime.now(UTC)):
-        pass
-    assert await runs(room, worker.token) == ()
-    checked = await catalog.workflows.get(old.slug)
-    assert (checked.required, checked.updated_at) == (old.required, old.updated_at)
-    await catalog.workflows.update(old.slug, UpdateWorkflow(is_active=False), "operator")
-    await catalog.workflows.delete(old.slug, "operator")
 
 
 FORMS = forms_of_object_info(

@@ -494,9 +494,10 @@ async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without
     await core.complete(started)
     again = """
         INSERT INTO ai_job_dispatches (
-            tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, priority, kind, deadline_at)
-        SELECT h.tenant_id, h.tenant_job_id, h.charge_cycle, l.lane_id, workflow_id, stage, provider, priority, h.kind,
-            clock_timestamp() + interval '1 day'
+            tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, priority, kind,
+            deadline_at)
+        SELECT h.tenant_id, l.user_id, h.tenant_job_id, h.charge_cycle, l.lane_id, workflow_id, stage, provider,
+            priority, h.kind, clock_timestamp() + interval '1 day'
         FROM dispatch_history h JOIN dispatch_lanes l USING (workflow_id, stage, provider, priority)
         WHERE h.dispatch_id = $1 RETURNING dispatch_id"""
     async with core.databases.central.connection() as connection:

@@ -369,14 +369,14 @@ BROKEN = {
         {("balances", None)},
     ),
     "lines without a wallet": (
-        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_user_id_fkey;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT wallet_exists;"
         + LINE
         + " VALUES ('{tenant_id}', gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
         {("balances", None)},
     ),
     "a negative balance": (
         "ALTER TABLE token_wallets DROP CONSTRAINT wallet_is_never_negative;"
-        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS token_transactions_check3;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS amount_fits_its_type;"
         + LINE
         + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', -1000, NULL, NULL, 'p');"
         "UPDATE token_wallets SET balance = balance - 1000 WHERE {tenant}",
@@ -388,7 +388,7 @@ BROKEN = {
         {("settlements", "live")},
     ),
     "a job reserved twice": (
-        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_job_id_charge_cycle_type_key;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT one_line_per_cycle_and_type;"
         "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{live}', 1, NULL)",
         {("settlements", "live")},
     ),
@@ -448,7 +448,7 @@ BROKEN = {
         {("settlements", "delivered")},
     ),
     "more than a refund can give back": (
-        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS token_transactions_check3;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS amount_fits_its_type;"
         + LINE
         + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 9223372036854775807 - 75, NULL, NULL, 'p');"
         "UPDATE token_wallets SET balance = balance + (9223372036854775807 - 75) WHERE {tenant}",
@@ -464,7 +464,7 @@ BROKEN = {
         {("strays", "delivered")},
     ),
     "a line of a job that never was": (
-        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_job_id_fkey;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT job_exists;"
         "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{stranger}', 1, NULL)",
         {("strays", "stranger")},
     ),

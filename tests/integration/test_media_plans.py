@@ -53,8 +53,8 @@ FILL = f"""
     SELECT tenant_id, id, user_id, 1, 1 FROM ai_jobs WHERE status = 'processing';
     INSERT INTO output_sweeps (tenant_id, job_id, since)
     SELECT tenant_id, id, now() - interval '1 day' * random() FROM ai_jobs WHERE id::text LIKE '%00';
-    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
-    SELECT tenant_id, id, disk, now() - interval '1 day' * random() FROM files WHERE id::text LIKE '%00';
+    INSERT INTO upload_sweeps (tenant_id, file_id, user_id, disk, since)
+    SELECT tenant_id, id, user_id, disk, now() - interval '1 day' * random() FROM files WHERE id::text LIKE '%00';
     INSERT INTO file_previews (tenant_id, file_id, kind, status, due_at, width, height)
     SELECT tenant_id, id, 'video', CASE WHEN due THEN 'pending' ELSE 'ready' END,
         CASE WHEN due THEN now() - interval '1 day' * random() END, CASE WHEN NOT due THEN 9 END,
@@ -183,7 +183,7 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
             set(),
             300,
         ),
-        "known_paths": ("known_paths", {"paths": ["output-5", "none"]}, {"files_path_key"}, 30),
+        "known_paths": ("known_paths", {"paths": ["output-5", "none"]}, {"one_file_per_path"}, 30),
         "find_old_videos": ("find_old_videos", old, {"videos_by_age"}, 200),
         # Three for each of the files that are old enough, of which nearly all are kept for their videos here.
         "find_old_files": ("find_old_files", old, {"files_by_age"}, 5000),

@@ -170,22 +170,45 @@ async def test_two_processes_that_start_at_once_migrate_once_and_share_the_first
         (0, b"")
     ] * 2
     output = b"".join(response for response, _ in responses).decode()
-    for label in CENTRAL_LABELS + POOL_LABELS:
-        assert output.count(label) == 1
+    labels = CENTRAL_LABELS + POOL_LABELS
+    assert {label: output.count(label) for label in labels} == {label: labels.count(label) for label in labels}
     assert [row["name"] for row in await server.run("SELECT name FROM pools", empty)] == ["pool_1"]
 
 
 async def test_a_schema_of_a_newer_version_is_refused(server: Server, empty: str, tmp_path: Path) -> None:
     await migrate(server.dsn(empty), "central", "central")
-    await server.run("INSERT INTO schema_migrations (version, name, checksum) VALUES (999, 'future', 'x')", empty)
+    await server.run(
+        "INSERT INTO schema_migrations (version, name, checksum, needs) VALUES (999, 'future', 'x', 999)", empty
+    )
     with pytest.raises(SchemaUnknown, match=r"has the migration 0999_future, .* Upgrade Callsheet"):
         await open_databases(settings_for(server.dsn(empty), tmp_path))
 
 
+UNRELEASED = "was made by an unreleased build of Callsheet: it has another text of the migration"
+
+
+async def test_a_database_of_an_unreleased_build_is_refused_with_what_to_do(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
+    """Before 0.1.0 the first migrations were others, and there were more of them."""
+    older = [Migration(number, f"older_{number}", f"CREATE TABLE older_{number} (id int)") for number in range(1, 60)]
+    await migrate(server.dsn(empty), "central", "central", older)
+    with pytest.raises(SchemaUnknown, match=f"central {UNRELEASED} 0001_older_1. .* name an empty database in its DSN"):
+        await open_databases(settings_for(server.dsn(empty), tmp_path))
+    # The first builds did not record which code a migration needs.
+    await server.run("ALTER TABLE schema_migrations DROP COLUMN needs", empty)
+    with pytest.raises(SchemaUnknown, match=UNRELEASED):
+        await migrate(server.dsn(empty), "central", "central")
+    [finding] = [one for one in await examine(settings_for(server.dsn(empty), tmp_path)) if one.part == "database"]
+    assert finding.status == "problem"
+    assert UNRELEASED in finding.message
+
+
 async def test_a_migration_whose_text_has_changed_is_refused(server: Server, empty: str, tmp_path: Path) -> None:
     await migrate(server.dsn(empty), "central", "central")
-    await server.run("UPDATE schema_migrations SET checksum = 'other' WHERE version = 1", empty)
-    with pytest.raises(SchemaUnknown, match=f"migrated with another text of {CENTRAL_LABELS[0]}"):
+    last = CENTRAL_LABELS[-1]
+    await server.run(f"UPDATE schema_migrations SET checksum = 'other' WHERE version = {len(CENTRAL_LABELS)}", empty)
+    with pytest.raises(SchemaUnknown, match=f"{UNRELEASED} {last}"):
         await open_databases(settings_for(server.dsn(empty), tmp_path))
 
 
@@ -210,7 +233,7 @@ async def test_one_database_cannot_be_two_pools(server: Server, empty: str, tmp_
     [
         ("SELECT 1/0", "division by zero"),
         # The text itself runs through, and only recording it fails.
-        ("INSERT INTO schema_migrations (version, name, checksum) VALUES (2, '', '')", "duplicate key"),
+        ("INSERT INTO schema_migrations (version, name, checksum, needs) VALUES (2, '', '', 2)", "duplicate key"),
     ],
 )
 async def test_a_failing_migration_leaves_nothing_of_itself_and_the_next_run_goes_on(
@@ -226,29 +249,8 @@ async def test_a_failing_migration_leaves_nothing_of_itself_and_the_next_run_goe
     assert {"first", "second"} <= await server.tables(empty)
 
 
-async def test_admins_created_before_roles_existed_are_operators(server: Server, empty: str) -> None:
-    known = known_migrations("central")
-    roles = next(migration for migration in known if migration.name == "roles")
-    await migrate(server.dsn(empty), "central", "central", known[: roles.version - 1])
-    await server.run("INSERT INTO pools (name, database) VALUES ('pool_1', 'a')", empty)
-    await server.run(
-        "INSERT INTO tenants (id, slug, name, db_pool) VALUES (gen_random_uuid(), 'a', 'A', 'pool_1')", empty
-    )
-    await server.run(
-        "INSERT INTO users (id, tenant_id, email, password_hash, role) "
-        "SELECT gen_random_uuid(), id, role || '@a.example', '$argon2id$', role "
-        "FROM tenants, unnest('{user,admin}'::text[]) role",
-        empty,
-    )
-    await migrate(server.dsn(empty), "central", "central")
-    rows = await server.run("SELECT email, role FROM users ORDER BY email", empty)
-    assert [tuple(row) for row in rows] == [("admin@a.example", "operator"), ("user@a.example", "user")]
-
-
-async def test_files_uploaded_before_quotas_existed_are_counted(server: Server, empty: str) -> None:
-    known = known_migrations("pool")
-    usage = next(migration for migration in known if migration.name == "storage_usage")
-    await migrate(server.dsn(empty), "pool", "pool_1", known[: usage.version - 1])
+async def test_the_files_of_users_are_counted_by_triggers_and_counted_again(server: Server, empty: str) -> None:
+    await migrate(server.dsn(empty), "pool", "pool_1")
     tenant, ann, bob = (UUID(int=number) for number in (1, 2, 3))
     await server.run(f"INSERT INTO pool_tenants (tenant_id) VALUES ('{tenant}')", empty)
     for number, (user, size, deleted_at) in enumerate(
@@ -260,14 +262,13 @@ async def test_files_uploaded_before_quotas_existed_are_counted(server: Server, 
             f"'a', 'video/mp4', {size}, now(), {deleted_at})",
             empty,
         )
-    await migrate(server.dsn(empty), "pool", "pool_1")
     rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
     assert [tuple(row) for row in rows] == [(UUID(int=0), 3, 18), (ann, 2, 15), (bob, 1, 3)]
     await server.run("DELETE FROM files WHERE size = 5", empty)
     await server.run("UPDATE files SET deleted_at = NULL, size = 8 WHERE size = 7", empty)
     rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
     assert [tuple(row) for row in rows] == [(UUID(int=0), 3, 21), (ann, 2, 18), (bob, 1, 3)]
-    # A count that went wrong keeps nothing from being deleted, and is mended.
+    # A wrong count keeps nothing from being deleted, and is corrected.
     await server.run("UPDATE storage_usage SET files = 0, bytes = 0", empty)
     await server.run("DELETE FROM files WHERE size = 3", empty)
     await server.run(f"SELECT storage_recount('{tenant}')", empty)

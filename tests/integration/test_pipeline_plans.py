@@ -48,10 +48,12 @@ FILL = f"""
     INSERT INTO token_wallets (tenant_id, user_id, balance) VALUES ('{TENANT}', '{user_id(1)}', 1000000);
     INSERT INTO pipelines (tenant_id, id, user_id, slug, name)
     SELECT '{TENANT}', {numbered("dddddddd", "n")}, '{user_id(1)}', 'p-' || n, 'p' FROM generate_series(1, {RUNS}) n;
+    INSERT INTO step_documents (tenant_id, pipeline_id, digest, "values")
+    SELECT '{TENANT}', {numbered("dddddddd", "n")}, sha256('s'), '{{}}' FROM generate_series(1, {RUNS}) n;
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        max_children, top_k)
+        document, max_children, top_k)
     SELECT '{TENANT}', {numbered("ffffffff", "n * 4 + p")}, {numbered("dddddddd", "n")}, 1, p, 's', 's-' || p, 'w',
-        '{run_id(1)}', 5, 10
+        '{run_id(1)}', sha256('s'), 5, 10
     FROM generate_series(1, {RUNS}) n, generate_series(1, 4) p;
     INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, seed,
         target_leaves, budget, draws, candidates, status, ended_at)
@@ -119,7 +121,7 @@ NEW_JOB = {
     "active_limit": 5,
 }
 BEST = {"begun_parents", "candidates_by_elo"}
-BY_JOB = {"candidate_slots_job_id_tenant_id_key"}
+BY_JOB = {"one_slot_per_job"}
 # By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
 Case = tuple[Statement, Mapping[str, object], set[str], int]
 CASES: dict[str, Case] = {

@@ -11,10 +11,10 @@ from callsheet.wire.jobs import Job
 from tests.support.jobs.core import Core, Member, job_ids, open_core, report
 
 COPY = """
-INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
+INSERT INTO ai_job_dispatches (tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
     concurrency_identifier, priority, kind, deadline_at)
-SELECT tenant_id, gen_random_uuid(), 1, lane_id, workflow_id, stage, provider, concurrency_identifier, priority, kind,
-    deadline_at
+SELECT tenant_id, user_id, gen_random_uuid(), 1, lane_id, workflow_id, stage, provider, concurrency_identifier,
+    priority, kind, deadline_at
 FROM ai_job_dispatches, generate_series(1, $2) WHERE tenant_job_id = $1
 """
 

@@ -143,10 +143,10 @@ async def orphan(core: Core, job: Job, cycle: int = 1, job_id: UUID | None = Non
     stranger = job_id or uuid7()
     await core.rows(
         core.databases.central,
-        """INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
-               concurrency_identifier, priority, kind, deadline_at)
-           SELECT tenant_id, $2, $3, lane_id, workflow_id, stage, provider, concurrency_identifier, priority, kind,
-               deadline_at
+        """INSERT INTO ai_job_dispatches (tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id,
+               stage, provider, concurrency_identifier, priority, kind, deadline_at)
+           SELECT tenant_id, user_id, $2, $3, lane_id, workflow_id, stage, provider, concurrency_identifier, priority,
+               kind, deadline_at
            FROM ai_job_dispatches WHERE tenant_job_id = $1""",
         job.id,
         stranger,

@@ -76,7 +76,6 @@ READS_PAYLOADS = {
     "payload_of_job": "one job",
     "start_jobs": "jobs that are handed to a worker at this moment",
     "job_of_candidate": "one job, to be submitted again",
-    "jobs_to_describe": "a hundred jobs from before an upgrade, once, without large ones",
     "ancestors": "one job for each step of a pipeline",
     "steps_of_pipeline": "the steps of one pipeline, with their own payloads",
     "steps_of_versions": "as many bytes as a page may have",

@@ -12,20 +12,10 @@ import pytest
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tools.keep_statements import SOURCE, every_statement
+from tools.schema_page import owned_tables
 
-OWNS = re.compile(r"^-- owns: (.+)$", re.MULTILINE)
 WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE(?: TABLE)?|MERGE INTO)\s+(?:ONLY\s+)?([a-z_]+)")
 NO_WRITES = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\bFOR (?:NO KEY )?UPDATE\b|\bDO UPDATE\b")
-
-
-def owned() -> list[tuple[str, str]]:
-    """(table, room), as the files of statements say."""
-    return [
-        (table.strip(), file.relative_to(SOURCE).parts[0])
-        for file in sorted(SOURCE.rglob("*statements.sql"))
-        for line in OWNS.findall(file.read_text("utf-8"))
-        for table in line.split(",")
-    ]
 
 
 def written(text: str) -> set[str]:
@@ -41,7 +31,7 @@ def python_texts() -> Iterator[tuple[str, str]]:
 
 
 def foreign_writes(texts: Iterator[tuple[str, str]]) -> list[str]:
-    owners = dict(owned())
+    owners = dict(owned_tables())
     return [
         f"{name} writes {table}, which {owners[table]} owns"
         for name, text in texts
@@ -84,6 +74,6 @@ async def test_every_table_has_exactly_one_owner(postgres: EmbeddedPostgres, tem
         finally:
             await connection.close()
         existing |= {row["tablename"] for row in rows}
-    tables = [table for table, _ in owned()]
+    tables = [table for table, _ in owned_tables()]
     assert sorted(tables) == sorted(set(tables))
     assert set(tables) == existing

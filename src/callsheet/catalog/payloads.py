@@ -161,10 +161,6 @@ class Payloads:
         """The stored graph with its placeholders. Callers must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
-    async def find_graph(self, recipe: EffectRecipe) -> Graph | None:
-        """The stored graph; None if it is not in storage."""
-        return await self._graphs.find(recipe.graph_path)
-
     async def build(
         self,
         recipe: EffectRecipe,

@@ -10,7 +10,6 @@ from callsheet.catalog.deleted_assets import DeletedAssets
 from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.engines.live_engines import EngineRegister
-from callsheet.catalog.engines.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
 from callsheet.catalog.payloads import Payloads
@@ -35,13 +34,12 @@ class CatalogRoom:
     image_effects: ImageEffects
     assets: Assets
     payloads: Payloads
-    unchecked: UncheckedWorkflows
     deleted_assets: DeletedAssets
     engines: EngineRegister
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.unchecked, self.deleted_assets)
+        return (self.deleted_assets,)
 
 
 def open_catalog(
@@ -66,7 +64,6 @@ def open_catalog(
         image_effects=ImageEffects(databases, graphs, preview_urls),
         assets=Assets(databases, storage, largest_upload_bytes, require_space),
         payloads=Payloads(databases, graphs),
-        unchecked=UncheckedWorkflows(databases, graphs),
         deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
         engines=EngineRegister(databases),
     )

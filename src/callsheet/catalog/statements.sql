@@ -30,15 +30,6 @@ ORDER BY id DESC LIMIT :limit
 -- Another change of the workflow waits, and so does an effect that is checked against the workflow. Jobs do not wait.
 SELECT updated_at FROM workflows WHERE id = :id FOR NO KEY UPDATE
 
--- name: unchecked_workflows
--- Workflows with a graph and without requirements: an earlier release wrote them, which did not read requirements.
-SELECT id, slug, comfyui_workflow_path, properties, requirements, updated_at FROM workflows
-WHERE required IS NULL AND comfyui_workflow_path IS NOT NULL AND id > :after ORDER BY id LIMIT :limit
-
--- name: write_required
--- Nothing that a person set has changed, so updated_at stays.
-UPDATE workflows SET required = :required, models = :models WHERE id = :id
-
 -- name: update_workflow
 UPDATE workflows SET name = :name, description = :description, is_active = :is_active,
     comfyui_workflow_path = :comfyui_workflow_path, properties = :properties, output_node_id = :output_node_id,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.change.deletion import JobDeletion
-from callsheet.jobs.operate.description_backfill import DescriptionBackfill
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.reader import JobReader
 from callsheet.library.bulk import LibraryActions
@@ -29,11 +28,10 @@ class LibraryRoom:
     deletion: JobDeletion
     shares: Shares
     openings: Openings
-    description_backfill: DescriptionBackfill
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.openings, self.description_backfill)
+        return (self.openings,)
 
 
 def open_library(
@@ -51,5 +49,4 @@ def open_library(
         deletion=deletion,
         shares=Shares(databases, reader, media.files, settings, openings),
         openings=openings,
-        description_backfill=DescriptionBackfill(lambda: databases.pools, catalog),
     )

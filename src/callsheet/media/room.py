@@ -8,7 +8,6 @@ from callsheet.identity.accounts.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.free_space import FreeSpace
-from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.retention import Retention
@@ -33,7 +32,6 @@ class MediaRoom:
     preview_urls: PreviewUrls
     # None if the settings switch it off.
     preview_maker: PreviewMaker | None
-    preview_backfill: PreviewBackfill | None
     sweeper: MediaSweeper
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
@@ -43,7 +41,7 @@ class MediaRoom:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        optional = (self.retention, self.storage_sweeper, self.preview_maker, self.preview_backfill)
+        optional = (self.retention, self.storage_sweeper, self.preview_maker)
         return self.free_space, self.sweeper, *(loop for loop in optional if loop is not None)
 
 
@@ -70,7 +68,6 @@ def open_media(
         deletion=deletion,
         preview_urls=preview_urls,
         preview_maker=(PreviewMaker(lambda: databases.pools, storage, files.disk) if settings.media.previews else None),
-        preview_backfill=PreviewBackfill(lambda: databases.pools) if settings.media.previews else None,
         sweeper=MediaSweeper(lambda: databases.pools, storage, settings, owner),
         retention=None if days is None else Retention(lambda: databases.pools, deletion, days),
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,

@@ -71,7 +71,6 @@ class Failpoint(StrEnum):
     MEDIA_SWEEP_BEFORE_ROWS = "media.sweep_before_rows"
     PREVIEW_CLAIMED_BEFORE_OBJECTS = "preview.claimed_before_objects"
     PREVIEW_OBJECTS_BEFORE_ROW = "preview.objects_before_row"
-    BACKFILL_READ_BEFORE_WRITE = "backfill.read_before_write"
     CATALOG_BEFORE_ROW = "catalog.before_row"
     EFFECT_BEFORE_SUBMIT = "effect.before_submit"
     WEBHOOK_INTENT_BEFORE_ANSWER = "webhook.intent_before_answer"

@@ -59,10 +59,10 @@ async def fill_central(database: Database, rows: int) -> None:
             INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority)
             VALUES (1, 'production', 'self_hosted', 'saturated', 0), (2, 'production', 'self_hosted', 'limited', 2);
             INSERT INTO concurrency_limits VALUES ('saturated', 2), ('limited', 2);
-            INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage,
-                provider, concurrency_identifier, priority, kind, status, attempts, lease_token, lease_seq,
+            INSERT INTO ai_job_dispatches (tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id,
+                stage, provider, concurrency_identifier, priority, kind, status, attempts, lease_token, lease_seq,
                 lease_expires_at, worker_id, last_leased_at, not_before, deadline_at)
-            SELECT '{TENANT}', {numbered("aaaaaaaa", "n")}, 1, l.lane_id, l.workflow_id, l.stage, l.provider,
+            SELECT '{TENANT}', l.user_id, {numbered("aaaaaaaa", "n")}, 1, l.lane_id, l.workflow_id, l.stage, l.provider,
                 l.concurrency_identifier, l.priority, 'effect',
                 CASE WHEN held THEN 'leased' ELSE 'queued' END, held::int,
                 CASE WHEN held THEN {numbered("cccccccc", "n")} END, held::int,

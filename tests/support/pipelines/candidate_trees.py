@@ -48,11 +48,16 @@ class Tree:
                 "INSERT INTO pipelines (tenant_id, id, user_id, slug, name) VALUES ($1, $2, $3, $4, 'Pipeline')",
                 *(ann.tenant_id, pipeline_id, ann.user_id, f"tree-{next(_numbers)}"),
             )
+            await connection.execute(
+                """INSERT INTO step_documents (tenant_id, pipeline_id, digest, "values")
+                   VALUES ($1, $2, sha256('s'), '{}')""",
+                *(ann.tenant_id, pipeline_id),
+            )
             for position, (step_id, slug) in enumerate(zip(step_ids, steps, strict=True), start=1):
                 await connection.execute(
                     """INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow,
-                       effect_id, max_children, requires_approval)
-                       VALUES ($1, $2, $3, 1, $4, $5, $6, 'paint', $7, $8, $9)""",
+                       effect_id, document, max_children, requires_approval)
+                       VALUES ($1, $2, $3, 1, $4, $5, $6, 'paint', $7, sha256('s'), $8, $9)""",
                     *(ann.tenant_id, step_id, pipeline_id, position, slug.title(), slug, uuid7()),
                     *(columns["max_children"], columns["requires_approval"]),
                 )

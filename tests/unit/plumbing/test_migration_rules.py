@@ -1,15 +1,15 @@
-"""A migration can run while the previous release serves: the rules of docs/sql.md that a test can check."""
+"""The baseline is a schema to be read; each later migration can run while the previous release serves: the rules of
+docs/sql.md that a test can check.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from callsheet.plumbing.database.migrate import Migration, known_migrations
-from callsheet.plumbing.database.sql import DatabaseKind, commands
-from tests.support.database.migration_rules import broken_rules
+from callsheet.plumbing.database.sql import commands
+from tests.support.database.migration_rules import BASELINE, broken_baseline_rules, broken_rules
 
-# The last ones from before there were rules.
-LAST_WITHOUT_RULES: dict[DatabaseKind, int] = {"central": 31, "pool": 22}
 ANY = "-- needs code: any\n"
 OUTSIDE = "-- needs code: any\n-- outside a transaction\n"
 
@@ -17,10 +17,53 @@ OUTSIDE = "-- needs code: any\n-- outside a transaction\n"
 def test_new_migrations_keep_the_rules() -> None:
     broken = {
         (kind, migration.label): broken_rules(migration)
-        for kind, last in LAST_WITHOUT_RULES.items()
+        for kind, last in BASELINE.items()
         for migration in known_migrations(kind)[last:]
     }
     assert {label: rules for label, rules in broken.items() if rules} == {}
+
+
+def test_the_baseline_keeps_its_rules() -> None:
+    broken = {
+        (kind, migration.label): broken_baseline_rules(migration)
+        for kind, last in BASELINE.items()
+        for migration in known_migrations(kind)[:last]
+    }
+    assert len(broken) == sum(BASELINE.values())
+    assert {label: rules for label, rules in broken.items() if rules} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ALTER TABLE files ADD COLUMN color text", "belongs into the command that creates it"),
+        ("DROP INDEX files_by_age", "belongs into the command that creates it"),
+        ("CREATE OR REPLACE FUNCTION wallet_move() RETURNS void AS ''", "belongs into the command that creates it"),
+        ("CREATE FUNCTION wallet_move_2() RETURNS void AS ''", "wallet_move_2 has a number in its name"),
+        ("CREATE TABLE notes (id uuid PRIMARY KEY, color text CHECK (color <> ''))", "without a name (CHECK)"),
+        ("CREATE TABLE notes (id uuid, UNIQUE (id))", "without a name (UNIQUE)"),
+        ("CREATE TABLE notes (id uuid REFERENCES files (id))", "without a name (REFERENCES)"),
+        ("CREATE TABLE notes (id uuid, FOREIGN KEY (id) REFERENCES files (id))", "without a name (REFERENCES)"),
+    ],
+)
+def test_what_does_not_belong_into_a_baseline_is_found(text: str, reason: str) -> None:
+    [sentence] = broken_baseline_rules(Migration(1, "first", text))
+    assert reason in sentence
+
+
+def test_a_baseline_of_tables_with_named_constraints_is_accepted() -> None:
+    text = """
+        CREATE TABLE notes (
+            id    uuid PRIMARY KEY,
+            file  uuid,
+            CONSTRAINT one_note_per_file UNIQUE (file),
+            CONSTRAINT file_exists FOREIGN KEY (file) REFERENCES files (id) ON DELETE CASCADE,
+            CONSTRAINT file_is_not_the_note CHECK (file <> id)
+        );
+        COMMENT ON TABLE notes IS 'CHECK it, UNIQUE as it is.';
+        CREATE UNIQUE INDEX notes_by_file ON notes (file);
+    """
+    assert broken_baseline_rules(Migration(1, "notes", text)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +108,7 @@ def test_allowed_migration_forms_are_accepted(text: str) -> None:
         (ANY + "ALTER TABLE ai_jobs ADD UNIQUE (color)", "builds an index under a lock"),
         (ANY + "ALTER TABLE ai_jobs ALTER COLUMN color TYPE integer", "add a column"),
         (ANY + "ALTER TABLE ai_jobs ALTER COLUMN color SET NOT NULL", "NOT VALID"),
-        (ANY + "UPDATE ai_jobs SET color = 'red'", "write a backfill"),
+        (ANY + "UPDATE ai_jobs SET color = 'red'", "change them later, in small steps of a loop"),
         (ANY + "CREATE OR REPLACE FUNCTION wallet_move() RETURNS void AS ''", "a name of its own"),
         (ANY + "LOCK TABLE ai_jobs", "holds a table"),
     ],

@@ -53,7 +53,7 @@ event AS (
 
 -- part: video
 video AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
     FROM numbered_job
     WHERE video_id IS NOT NULL
@@ -171,7 +171,7 @@ WITH wanted_transition AS MATERIALIZED (
     FROM completed_job
     ORDER BY tenant_id, user_id, job_id
 ), {event_and_trace}, media AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
         'is_swept', is_swept)))
     FROM numbered_job
@@ -227,7 +227,7 @@ WITH wanted_transition AS MATERIALIZED (
     FROM ended_job
     ORDER BY tenant_id, user_id, job_id
 ), {event_and_trace}, media AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))
     FROM numbered_job
     WHERE video_id IS NOT NULL OR is_swept
@@ -276,7 +276,7 @@ WITH locked_job AS MATERIALIZED (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM retried_job
 ), video AS MATERIALIZED (
-    SELECT media_follow_2(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
     FROM retried_job
     WHERE video_id IS NOT NULL

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Maximum size of a job's search text: its index holds no more (migration 0020 of the pools).
+# Maximum size of a job's search text: its index holds no more (search_text_fits_an_index).
 MAX_SEARCH_BYTES = 2000
 MAX_PROMPT_LENGTH = 2000
 MAX_TITLE_LENGTH = 200
@@ -65,38 +64,6 @@ def texts_of(payload: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in _texts("", payload, 0):
         found.setdefault(name, text)
-    return found
-
-
-def texts_in(template: Mapping[str, Any], filled: Mapping[str, Any], placeholders: Iterable[str]) -> dict[str, str]:
-    """The texts that replaced placeholders in the inputs of a graph, by placeholder; the first of each is used."""
-    found: dict[str, str] = {}
-    split = re.compile("(" + "|".join(re.escape(each) for each in sorted(placeholders, key=len, reverse=True)) + ")")
-    for node_id, node in template.items():
-        inputs = filled.get(node_id, {}).get("inputs", {})
-        for name, text in node["inputs"].items():
-            value = inputs.get(name)
-            if isinstance(text, str) and isinstance(value, str):
-                for placeholder, part in _between(split.split(text), value):
-                    found.setdefault(placeholder, part)
-    return found
-
-
-def _between(parts: Sequence[str], value: str) -> list[tuple[str, str]]:
-    """The texts that replaced the placeholders of one value. `parts`: text, placeholder, text, and so on. The list
-    is empty if the value does not match, or matches in several ways.
-    """
-    found: list[tuple[str, str]] = []
-    if len(parts) == 1 or not value.startswith(parts[0]) or "" in parts[2:-1:2]:
-        return []
-    rest, last = value[len(parts[0]) :], len(parts) - 1
-    for place in range(1, last, 2):
-        text = parts[place + 1]
-        at = rest.find(text) if place + 1 < last else len(rest) - len(text) if rest.endswith(text) else -1
-        if at < 0:
-            return []
-        found.append((parts[place], rest[:at]))
-        rest = rest[at + len(text) :]
     return found
 
 

@@ -32,7 +32,7 @@ class NewTask:
 
 class Slot(Protocol):
     """A place in a run's tree, with the fields that a job needs; or a replay of such a job, which is not a job of the
-    run, but counts in its budget. The functions `slot_refusal_3` and `slot_take_2` of the pipelines room read the other
+    run, but counts in its budget. The functions `slot_refusal` and `slot_take` of the pipelines room read the other
     fields from its JSON, in the transaction that writes the job.
     """
 

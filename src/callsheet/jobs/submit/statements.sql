@@ -34,12 +34,12 @@ WITH new_job AS MATERIALIZED (
             = cardinality((job).input_file_ids) END AS has_files,
         CASE WHEN (job).video_id IS NULL THEN true
             ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
-        storage_has_room_2(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+        storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files, user_database_bytes) AS has_room,
         CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
             THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
-        CASE WHEN slot IS NOT NULL THEN slot_refusal_3(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
+        CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
     FROM new_job
 ), accepted_job AS (
     INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
@@ -72,10 +72,10 @@ WITH new_job AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
 ), reservation AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
-        CASE WHEN video_id IS NOT NULL THEN video_take_2(tenant_id, video_id, job_id, effect_id, status) END
+        CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, job_id, effect_id, status) END
     FROM accepted_job
 ), filled_slot AS MATERIALIZED (
-    SELECT slot_take_2(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
+    SELECT slot_take(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
     WHERE slot IS NOT NULL
 )
 SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,

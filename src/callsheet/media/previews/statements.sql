@@ -47,17 +47,3 @@ UPDATE file_previews p SET status = 'ready', due_at = NULL, width = :width, heig
     duration_seconds = :duration_seconds, has_clip = :has_clip
 WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' AND EXISTS (
     SELECT FROM files f WHERE f.tenant_id = p.tenant_id AND f.id = p.file_id AND f.deleted_at IS NULL)
-
--- name: make_files_due
--- Makes the next files, in the order of their key, due for previews; returns the last one, or no row if there are none.
--- They are due since their creation, so newer files come first.
-WITH next_files AS MATERIALIZED (
-    SELECT tenant_id, id, mime_type, path, status, created_at, deleted_at FROM files
-    WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
-), due_previews AS (
-    INSERT INTO file_previews (tenant_id, file_id, kind, due_at)
-    SELECT tenant_id, id, split_part(mime_type, '/', 1), created_at FROM next_files
-    WHERE status = 'ready' AND deleted_at IS NULL AND has_preview_2(mime_type, path)
-    ON CONFLICT (tenant_id, file_id) DO NOTHING
-)
-SELECT tenant_id, id FROM next_files ORDER BY tenant_id DESC, id DESC LIMIT 1

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.audit_log import AuditLog
-from callsheet.jobs.operate.fingerprint_backfill import FingerprintBackfill
 from callsheet.jobs.operate.operations import DispatchOperations
 from callsheet.jobs.room import JobsRoom
 from callsheet.operate.all_jobs.bulk_actions import BulkActions
@@ -25,11 +24,10 @@ class AllJobsRoom:
     errors: JobErrors
     bulk_actions: BulkActions
     bulk_loop: BulkActionLoop
-    fingerprint_backfill: FingerprintBackfill
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.bulk_loop, self.fingerprint_backfill)
+        return (self.bulk_loop,)
 
 
 def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> AllJobsRoom:
@@ -44,5 +42,4 @@ def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> All
         errors=JobErrors(databases, names),
         bulk_actions=BulkActions(databases.central, names, loop.wake),
         bulk_loop=loop,
-        fingerprint_backfill=FingerprintBackfill(lambda: databases.pools),
     )

@@ -31,12 +31,10 @@ WITH step AS MATERIALIZED (
     RETURNING digest
 ), new_step AS (
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        payload, document, needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k,
+        document, needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k,
         requires_approval)
-    SELECT :tenant_id, id, :pipeline_id, :version, position, name, slug, workflow, effect_id,
-        -- The row of an actor's step has a payload, and no effect.
-        CASE WHEN payload IS NOT NULL THEN '{}'::jsonb END, digest, needs_run_prompt, needs_parent_image_path,
-        needs_run_variables, max_children, top_k, requires_approval
+    SELECT :tenant_id, id, :pipeline_id, :version, position, name, slug, workflow, effect_id, digest,
+        needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval
     FROM step
 )
 UPDATE pipelines SET counted_bytes = counted_bytes + (SELECT count(*) FROM step) * :row_bytes::bigint + (

@@ -344,7 +344,7 @@ WITH claimed_candidate AS (
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL
     RETURNING tenant_id, job_id
 )
-SELECT media_follow_2(jsonb_agg(jsonb_build_object(
+SELECT media_follow(jsonb_agg(jsonb_build_object(
     'tenant_id', tenant_id, 'user_id', :user_id::uuid, 'job_id', job_id, 'outputs', :outputs::jsonb)))
 FROM claimed_candidate
 HAVING count(*) > 0

@@ -1,7 +1,7 @@
 """The scheduler: the loop that examines one active run after the other and starts its next job.
 
 It can run on any number of control planes at once. If another job of the run was started meanwhile, the choice was made
-from an old state, and the submit of the job refuses it (`slot_refusal_3`).
+from an old state, and the submit of the job refuses it (`slot_refusal`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """The slot that a new job takes, in the transaction that writes the job (`slot_take_2`)."""
+    """The slot that a new job takes, in the transaction that writes the job (`slot_take`)."""
 
     run_id: UUID
     step_id: UUID

@@ -4,7 +4,8 @@ There are two kinds of database, `central` and `pool`, and any number of pools. 
 and which database it is, so that a DSN given by mistake (a pool twice, central as a pool, a foreign database)
 is refused before anything is written.
 
-A migration runs while control planes serve, those of the previous release too. The rules that make this safe are in
+The first migrations are the schema of release 0.1.0, one file for each room that owns tables. A migration of a later
+release runs while control planes serve, those of the previous release too. The rules that make this safe are in
 docs/sql.md. Two of them are lines at the top of a migration: `-- needs code: any` and `-- outside a transaction`.
 """
 
@@ -39,18 +40,28 @@ PAUSE_SECONDS = 1.0
 LOCK_ATTEMPTS = 200
 
 BOOKKEEPING = """
-CREATE TABLE IF NOT EXISTS schema_migrations (
-    version    integer PRIMARY KEY,
-    name       text NOT NULL,
-    checksum   text NOT NULL,
-    needs      integer,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+CREATE TABLE schema_migrations (
+    version     integer PRIMARY KEY,
+    name        text NOT NULL,
+    checksum    text NOT NULL,
+    needs       integer NOT NULL,
+    applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE TABLE IF NOT EXISTS database_identity (
-    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
-    kind    text NOT NULL CHECK (kind IN ('central', 'pool')),
-    name    text NOT NULL
+COMMENT ON TABLE schema_migrations IS 'A migration that this database has.';
+COMMENT ON COLUMN schema_migrations.checksum IS 'SHA-256 of its text. A released migration is never changed.';
+COMMENT ON COLUMN schema_migrations.needs IS
+    'The last migration that code must know to work on this schema. 0: all earlier code works on it.';
+
+CREATE TABLE database_identity (
+    is_only  boolean PRIMARY KEY DEFAULT true,
+    kind     text NOT NULL,
+    name     text NOT NULL,
+    CONSTRAINT there_is_one_identity CHECK (is_only),
+    CONSTRAINT kind_is_known CHECK (kind IN ('central', 'pool'))
 );
+COMMENT ON TABLE database_identity IS
+    'Which database this is, in one row, so that a DSN that was given by mistake is refused.';
+COMMENT ON COLUMN database_identity.name IS '`central`, or the name of the pool.';
 """
 
 
@@ -211,8 +222,6 @@ async def _apply_apart(connection: asyncpg.Connection[asyncpg.Record], migration
 
 
 async def _record(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
-    # Databases of earlier releases lack the column.
-    await connection.execute("ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS needs integer")
     await connection.execute(
         "INSERT INTO schema_migrations (version, name, checksum, needs) VALUES ($1, $2, $3, $4)",
         migration.version,
@@ -242,12 +251,8 @@ async def _state(
         raise SchemaUnknown(
             f"That database is {identity['kind']} {identity['name']!r} already. It cannot be {kind} {name!r} too."
         )
-    # Databases of earlier releases lack the column `needs`; their migrations need the code that knows them.
-    rows = await connection.fetch(
-        "SELECT version, name, checksum, coalesce((to_jsonb(m) ->> 'needs')::integer, version) AS needs "
-        "FROM schema_migrations m ORDER BY version"
-    )
-    return _compare(name, known, rows)
+    # All columns: a database of an unreleased build may lack one, and must still be refused with a clear sentence.
+    return _compare(name, known, await connection.fetch("SELECT * FROM schema_migrations ORDER BY version"))
 
 
 def _compare(name: str, known: Sequence[Migration], rows: Sequence[asyncpg.Record]) -> SchemaState:
@@ -255,17 +260,19 @@ def _compare(name: str, known: Sequence[Migration], rows: Sequence[asyncpg.Recor
     for row in rows:
         migration = by_version.get(row["version"])
         label = f"{row['version']:04}_{row['name']}"
+        if migration is not None and migration.checksum != row["checksum"]:
+            # A released migration is never changed.
+            raise SchemaUnknown(
+                f"Database {name} was made by an unreleased build of Callsheet: it has another text of the migration "
+                f"{label}. It cannot be upgraded. Create a new one: name an empty database in its DSN, or, if "
+                "Callsheet runs PostgreSQL itself, start with another data directory (CALLSHEET_HOME)."
+            )
         if migration is None:
             if row["needs"] <= max(by_version, default=0):
                 continue
             raise SchemaUnknown(
                 f"Database {name} has the migration {label}, which this version of Callsheet cannot work with: a "
                 "newer version wrote it. Upgrade Callsheet; a schema never goes back."
-            )
-        if migration.checksum != row["checksum"]:
-            raise SchemaUnknown(
-                f"Database {name} was migrated with another text of {label}. Run the version of Callsheet that made "
-                "it, or restore a backup."
             )
     applied = {row["version"] for row in rows}
     pending = tuple(migration for migration in known if migration.version not in applied)

@@ -1,5 +1,5 @@
 -- database: pool
--- owns: backfills, pool_owner
+-- owns: pool_owner
 
 -- name: read_owner
 SELECT installation_id, central_system, central_database, central_name, central_started_at, renewed_at, pool_system,

@@ -1,0 +1,123 @@
+-- Money. These two tables are written only by the functions below.
+
+CREATE TABLE token_transactions (
+    id                       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant_id                uuid NOT NULL,
+    user_id                  uuid NOT NULL,
+    type                     text NOT NULL,
+    amount                   bigint NOT NULL,
+    job_id                   uuid,
+    charge_cycle             integer,
+    provider_transaction_id  text,
+    created_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
+    kept                     bigint NOT NULL DEFAULT 0,
+    CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
+    CONSTRAINT one_line_per_payment UNIQUE (tenant_id, provider_transaction_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT job_exists FOREIGN KEY (tenant_id, job_id) REFERENCES ai_jobs (tenant_id, id),
+    CONSTRAINT type_is_known CHECK (type IN ('PAYMENT_CREDIT', 'JOB_RESERVE', 'JOB_CONSUME', 'JOB_REFUND')),
+    CONSTRAINT only_payments_have_a_payment CHECK ((type = 'PAYMENT_CREDIT') = (provider_transaction_id IS NOT NULL)),
+    CONSTRAINT all_others_have_a_job CHECK ((type = 'PAYMENT_CREDIT') = (job_id IS NULL)),
+    CONSTRAINT job_has_a_charge_cycle CHECK ((job_id IS NULL) = (charge_cycle IS NULL)),
+    CONSTRAINT amount_fits_its_type CHECK (
+        CASE type WHEN 'PAYMENT_CREDIT' THEN amount > 0
+                  WHEN 'JOB_RESERVE' THEN amount <= 0
+                  WHEN 'JOB_CONSUME' THEN amount = 0
+                  ELSE amount >= 0 END),
+    CONSTRAINT only_refunds_keep CHECK (kept = 0 OR (kept > 0 AND type = 'JOB_REFUND'))
+);
+COMMENT ON TABLE token_transactions IS
+    'A line of the ledger: something that happened to a wallet. A balance is always the sum of its lines.';
+COMMENT ON COLUMN token_transactions.amount IS 'Tokens that the balance changed by.';
+COMMENT ON COLUMN token_transactions.provider_transaction_id IS
+    'What the payment provider calls the payment: it is credited once.';
+COMMENT ON COLUMN token_transactions.kept IS
+    'In a refund: tokens of the reserve that were not given back. The sum of reserve, refund and this is 0.';
+-- Consumed or refunded, never both.
+CREATE UNIQUE INDEX one_settlement_per_cycle ON token_transactions (tenant_id, job_id, charge_cycle)
+    WHERE type IN ('JOB_CONSUME', 'JOB_REFUND');
+CREATE INDEX transactions_of_user ON token_transactions (tenant_id, user_id, id DESC);
+
+-- Tokens that active jobs of this user hold. VOLATILE on purpose: called after the lock of the wallet, it sees what was
+-- committed meanwhile. Reserves and refunds take that lock, so the sum can only become smaller (a job completes) until
+-- the lock is released.
+CREATE FUNCTION wallet_held(the_tenant uuid, the_user uuid) RETURNS numeric LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(sum(cost), 0) FROM ai_jobs
+    WHERE tenant_id = the_tenant AND user_id = the_user AND completed_at IS NULL
+$$;
+
+-- What JOB_RESERVE took for this job and cycle, as a positive number: a refund gives back exactly that.
+CREATE FUNCTION wallet_reserved(the_tenant uuid, the_job uuid, the_cycle integer) RETURNS bigint
+    LANGUAGE sql STABLE AS $$
+    SELECT -amount FROM token_transactions
+    WHERE tenant_id = the_tenant AND job_id = the_job AND charge_cycle = the_cycle AND type = 'JOB_RESERVE'
+$$;
+
+-- What was given back for a job and cycle; 0 if nothing was.
+CREATE FUNCTION wallet_refunded(the_tenant uuid, the_job uuid, the_cycle integer) RETURNS bigint
+    LANGUAGE sql STABLE AS $$
+    SELECT coalesce(sum(amount), 0)::bigint FROM token_transactions
+    WHERE tenant_id = the_tenant AND job_id = the_job AND charge_cycle = the_cycle AND type = 'JOB_REFUND'
+$$;
+
+-- Credits and reserves: a line and the balance together. wallet_is_never_negative refuses an overdraft; a credit that
+-- leaves no room for what is held is refused as out of range.
+--
+-- A credit leaves room for what is held, so that no settlement can fail for arithmetic. A balance and what active jobs
+-- hold together change only by a credit (up) and by a consumed job (down): a reserve moves tokens from the balance to
+-- what is held, a refund moves them back. A credit is accepted only while balance + held + amount stays within 2^53, so
+-- balance + held <= 2^53 at all times, and a refund, which leaves balance <= balance + held, cannot exceed it either.
+-- 2^53 is also the largest number that every reader of JSON can hold; a bigint holds a thousand times as much.
+CREATE FUNCTION wallet_move(
+    the_tenant uuid, the_user uuid, the_type text, the_amount bigint,
+    the_job uuid, the_cycle integer, the_payment text
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    new_balance bigint;
+BEGIN
+    IF the_type = 'PAYMENT_CREDIT' THEN
+        -- Locked before what is held is counted, whether or not the caller did so.
+        SELECT balance INTO new_balance FROM token_wallets
+            WHERE tenant_id = the_tenant AND user_id = the_user FOR NO KEY UPDATE;
+        IF new_balance + wallet_held(the_tenant, the_user) + the_amount > 9007199254740992 THEN
+            RAISE EXCEPTION 'the wallet cannot take % more tokens', the_amount
+                USING ERRCODE = 'numeric_value_out_of_range';
+        END IF;
+    END IF;
+    IF the_amount <> 0 THEN
+        UPDATE token_wallets SET balance = balance + the_amount
+            WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
+    END IF;
+    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id)
+        VALUES (the_tenant, the_user, the_type, the_amount, the_job, the_cycle, the_payment);
+    RETURN new_balance;
+END $$;
+
+-- The tokens of several jobs are consumed, which were reserved before. No balance changes. One statement for all jobs:
+-- one by one, each job pays for the start and the end of a statement.
+CREATE FUNCTION wallet_consume(tenants uuid[], users uuid[], jobs uuid[], cycles integer[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle)
+        SELECT tenant_id, user_id, 'JOB_CONSUME', 0, job_id, charge_cycle
+        FROM unnest(tenants, users, jobs, cycles) AS consumed (tenant_id, user_id, job_id, charge_cycle);
+END $$;
+
+-- The one way a reserve goes back: whole, or without the share that was spent. It never exceeds the reserve, and the
+-- unique settlement of a cycle makes it happen once. A token that was spent in part goes back.
+CREATE FUNCTION wallet_refund(
+    the_tenant uuid, the_user uuid, the_job uuid, the_cycle integer, spent numeric
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    reserved bigint := wallet_reserved(the_tenant, the_job, the_cycle);
+    kept_tokens bigint := floor(reserved * least(1, greatest(0, spent)));
+    new_balance bigint;
+BEGIN
+    IF reserved <> kept_tokens THEN
+        UPDATE token_wallets SET balance = balance + reserved - kept_tokens
+            WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
+    END IF;
+    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, kept)
+        VALUES (the_tenant, the_user, 'JOB_REFUND', reserved - kept_tokens, the_job, the_cycle, kept_tokens);
+    RETURN new_balance;
+END $$;

@@ -1,2 +1,0 @@
--- needs code: any
-ALTER TABLE pipeline_runs VALIDATE CONSTRAINT only_ended_runs_are_deleted;
