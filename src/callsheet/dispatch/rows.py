@@ -44,15 +44,15 @@ class MovedRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """A lease with its poller, user queue and lane. If no job was leased, there is one row with nulls in these
+    """A lease with its lane, poller and user queue. If no job was leased, there is one row with nulls in these
     columns. Only one row has values in `found_queues`, `found_counts` and `found_next`.
     """
 
     lease: Lease | None
+    lane_id: int
     # Counted from 1.
     poller: int
     user_queue: int
-    lane_id: int
     # The number of pollers that are not drained.
     pollers: int
     found_queues: list[int] | None

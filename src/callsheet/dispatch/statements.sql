@@ -75,6 +75,14 @@ SELECT placed.lane_id, placed.workflow_id, placed.stage, placed.provider, placed
                     e.lane_user_id))) AS without_lane
 FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
+-- part: lease_of_dispatch
+dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, lease_token, lease_seq, lease_expires_at, lease_seconds,
+workflow_id, provider, kind, worker_id, attempts, run_limit_seconds, wedges, lane_id
+
+-- part: lease
+dispatch_id, tenant_id, job_id, charge_cycle, lease_token, lease_seq, lease_expires_at, lease_seconds,
+workflow_id, provider, kind, worker_id, attempts, run_limit_seconds, wedges, lane_id
+
 -- name: enqueue_leased
 -- Creates dispatches that are leased at once: they are never queued unless the lease is lost. A job with bounds is sent
 -- alone, after its bounds were locked and counted. A drained worker gets nothing.
@@ -108,19 +116,16 @@ WITH wanted_dispatch AS MATERIALIZED (
         WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
-    RETURNING dispatch_id, tenant_id, tenant_job_id, charge_cycle, lease_token, lease_seq, lease_expires_at,
-        lease_seconds, workflow_id, provider, kind, worker_id, attempts, run_limit_seconds, wedges, lane_id
+    RETURNING {lease_of_dispatch}
 )
-SELECT placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
-    placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
-    placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges, placed.lane_id,
+SELECT {lease},
     (SELECT count(*) FROM wanted_dispatch e
         WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
                     e.lane_user_id))) AS without_lane
-FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true
+FROM (SELECT 1) AS one LEFT JOIN new_dispatch ON true
 
 -- name: lanes_with_work
 -- The lanes with work on the routes that a worker may serve, each with its first row. A lease runs this only if it
@@ -206,9 +211,7 @@ WITH pollers AS MATERIALIZED (
             date_part('epoch', coalesce(:now, clock_timestamp()) - d.created_at))
     FROM assigned_dispatch
     WHERE d.ctid = assigned_dispatch.place_locked
-    RETURNING assigned_dispatch.poller, assigned_dispatch.user_queue, d.dispatch_id, d.lane_id, d.tenant_id,
-        d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id,
-        d.provider, d.kind, d.worker_id, d.attempts, d.run_limit_seconds, d.wedges
+    RETURNING {lease_of_dispatch}, poller, user_queue
 ), queue_totals AS MATERIALIZED (
     SELECT coalesce(array_agg(user_queue), '{}') AS queues, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
@@ -217,14 +220,11 @@ WITH pollers AS MATERIALIZED (
         GROUP BY user_queue
     ) each
 )
-SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
-    leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
-    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.poller, leased.user_queue,
-    leased.lane_id, pollers.count AS pollers, queue_totals.queues AS found_queues,
+SELECT {lease}, poller, user_queue, pollers.count AS pollers, queue_totals.queues AS found_queues,
     queue_totals.counts AS found_counts, queue_totals.next AS found_next
 FROM (SELECT cardinality(places) AS count, places[1] AS first FROM pollers) pollers
-LEFT JOIN leased_dispatch leased ON true
-LEFT JOIN queue_totals ON leased.poller IS NULL OR leased.poller = pollers.first
+LEFT JOIN leased_dispatch ON true
+LEFT JOIN queue_totals ON poller IS NULL OR poller = pollers.first
 
 -- part: after_locked_identifier
 (SELECT count(*) FROM locked_identifier) >= 0
