@@ -28,6 +28,20 @@ SELECT route.place, clock_timestamp() AS now,
 FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
     AS route (workflow_id, stage, provider, place)
 
+-- part: queued_rows_of_lane
+-- Rows of a lane are found by a comparison of pairs: see `take` in statements.sql.
+FROM ai_job_dispatches d
+WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+  AND d.status = 'queued' AND d.not_before IS NULL
+ORDER BY d.lane_id, d.dispatch_id
+
+-- part: is_not_skipped
+-- A lease skips the lanes of an identifier that is at its limit. For a job in one of them, they count.
+(lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
+
+-- part: runs_on_route
+d.workflow_id = route.workflow_id AND d.stage = route.stage AND d.provider = route.provider AND d.status <> 'queued'
+
 -- name: outlook
 -- The positions of any number of jobs: how many jobs would be leased before each if no new job arrived. Those are all
 -- jobs of a higher priority, and the jobs of the same priority that the rule of the queue (fairness.py) puts first. A
@@ -44,7 +58,8 @@ WITH wanted_job AS MATERIALIZED (
 ), dispatch AS MATERIALIZED (
     SELECT d.dispatch_id, d.tenant_id, d.user_id, d.job_id, d.charge_cycle, d.status, d.workflow_id, d.stage,
         d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at,
-        l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id
+        l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, CASE WHEN d.status = 'queued'
+            THEN dense_rank() OVER (ORDER BY d.workflow_id, d.stage, d.provider) END AS route_id
     FROM wanted_job w CROSS JOIN LATERAL (
         SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status,
             d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at,
@@ -54,34 +69,26 @@ WITH wanted_job AS MATERIALIZED (
         LIMIT 1
     ) d CROSS JOIN LATERAL (SELECT tenant_id, user_id FROM dispatch_lanes WHERE lane_id = d.lane_id LIMIT 1) l
 ), route AS MATERIALIZED (
-    SELECT DISTINCT workflow_id, stage, provider FROM dispatch WHERE status = 'queued'
+    SELECT DISTINCT route_id, workflow_id, stage, provider FROM dispatch WHERE route_id IS NOT NULL
 ), lane AS MATERIALIZED (
-    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
-        l.tenant_id, l.user_id, (
-            SELECT d.dispatch_id FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT 1
-        ) AS head_id, coalesce((SELECT t.weight FROM tenants t WHERE t.id = l.tenant_id), 1) AS weight,
+    SELECT route.route_id, lane.lane_id, lane.concurrency_identifier, lane.priority, lane.low_water, lane.tenant_id,
+        lane.user_id, (SELECT d.dispatch_id {queued_rows_of_lane} LIMIT 1) AS head_id,
+        coalesce((SELECT t.weight FROM tenants t WHERE t.id = lane.tenant_id), 1) AS weight,
         -- Jobs in flight on this route.
         (SELECT count(*) FROM ai_job_dispatches d
-         WHERE d.tenant_id = l.tenant_id AND d.user_id = l.user_id AND d.status <> 'queued'
-           AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,
+         WHERE d.tenant_id = lane.tenant_id AND d.user_id = lane.user_id AND {runs_on_route}) AS user_jobs,
         (SELECT count(*) FROM ai_job_dispatches d
-         WHERE d.tenant_id = l.tenant_id AND d.status <> 'queued'
-           AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS tenant_jobs,
-        l.concurrency_identifier = '' OR coalesce(
-            (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
+         WHERE d.tenant_id = lane.tenant_id AND {runs_on_route}) AS tenant_jobs,
+        lane.concurrency_identifier = '' OR coalesce(
+            (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = lane.concurrency_identifier)
             > (SELECT count(*) FROM ai_job_dispatches d
-               WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
+               WHERE d.concurrency_identifier = lane.concurrency_identifier AND d.concurrency_identifier <> ''
                  AND d.status <> 'queued'), true) AS is_open
     FROM route CROSS JOIN LATERAL (
-        SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
-            l.tenant_id, l.user_id
-        FROM dispatch_lanes l
+        SELECT lane_id, concurrency_identifier, priority, low_water, tenant_id, user_id FROM dispatch_lanes l
         WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
         ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
-    ) l
+    ) lane
 )
 SELECT dispatch.tenant_id, dispatch.job_id, dispatch.charge_cycle, dispatch.status, dispatch.workflow_id,
     dispatch.stage, dispatch.provider, dispatch.not_before, dispatch.last_leased_at, dispatch.run_started_at,
@@ -112,14 +119,9 @@ FROM dispatch LEFT JOIN LATERAL (
     -- Jobs of a higher priority.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
-            SELECT FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            SELECT {queued_rows_of_lane} LIMIT :most::bigint
         ) first
-        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
-          AND lane.provider = dispatch.provider AND lane.priority > dispatch.priority
-          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
+        WHERE lane.route_id = dispatch.route_id AND lane.priority > dispatch.priority AND {is_not_skipped}
         LIMIT :most::bigint
     ) counted
 ) higher CROSS JOIN LATERAL (
@@ -132,39 +134,31 @@ FROM dispatch LEFT JOIN LATERAL (
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
         ) first
-        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
-          AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+        WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
           AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id = dispatch.lane_user_id
-          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
         LIMIT :most::bigint
     ) counted
 ) own CROSS JOIN LATERAL (
     -- Jobs of its user and of its tenant in flight on this route.
     SELECT count(*) FILTER (WHERE d.user_id = dispatch.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
-    FROM ai_job_dispatches d
-    WHERE dispatch.status = 'queued' AND d.tenant_id = dispatch.lane_tenant_id AND d.status <> 'queued'
-      AND d.workflow_id = dispatch.workflow_id AND d.stage = dispatch.stage AND d.provider = dispatch.provider
+    FROM route JOIN ai_job_dispatches d ON {runs_on_route}
+    WHERE route.route_id = dispatch.route_id AND d.tenant_id = dispatch.lane_tenant_id
 ) running CROSS JOIN LATERAL (
     -- The first job of its user and of its tenant.
     SELECT min(lane.head_id) FILTER (WHERE lane.user_id = dispatch.lane_user_id) AS of_user,
         min(lane.head_id) AS of_tenant
     FROM lane
-    WHERE lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage AND lane.provider = dispatch.provider
-      AND lane.priority = dispatch.priority AND lane.tenant_id = dispatch.lane_tenant_id
+    WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority
+      AND lane.tenant_id = dispatch.lane_tenant_id
 ) heads CROSS JOIN LATERAL (
     -- Jobs of other users of its tenant: for each user, as many as the job's own user will have had at its turn.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
-            SELECT row_number() OVER (ORDER BY d.lane_id, d.dispatch_id) AS place FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id
+            SELECT row_number() OVER (ORDER BY d.lane_id, d.dispatch_id) AS place {queued_rows_of_lane}
             LIMIT greatest(0, least(:most::bigint, running.user_jobs + own.rows + 1 - lane.user_jobs))
         ) first
-        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
-          AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+        WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
           AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id <> dispatch.lane_user_id
-          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
           -- The last of these would be equal to the job.
           AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
         LIMIT :most::bigint
@@ -178,23 +172,16 @@ FROM dispatch LEFT JOIN LATERAL (
     SELECT count(*) AS rows FROM (
         SELECT FROM (
             SELECT lane.tenant_id, lane.weight, lane.tenant_jobs, min(lane.head_id) AS head_id FROM lane
-            WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
-              AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+            WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
               AND lane.tenant_id <> dispatch.lane_tenant_id
-              AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
             GROUP BY lane.tenant_id, lane.weight, lane.tenant_jobs
         ) tenant CROSS JOIN LATERAL (
             SELECT row_number() OVER () AS place FROM lane CROSS JOIN LATERAL (
-                SELECT FROM ai_job_dispatches d
-                WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-                  AND d.status = 'queued' AND d.not_before IS NULL
-                ORDER BY d.lane_id, d.dispatch_id
+                SELECT {queued_rows_of_lane}
                 LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
             ) first
-            WHERE lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
-              AND lane.provider = dispatch.provider
-              AND lane.priority = dispatch.priority AND lane.tenant_id = tenant.tenant_id
-              AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
+            WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
+              AND lane.tenant_id = tenant.tenant_id
             LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
         ) first
         WHERE first.place < turn.share * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant

@@ -197,13 +197,9 @@ WITH pollers AS MATERIALIZED (
         (SELECT places FROM pollers)[row_number() OVER (ORDER BY user_queue, place)] AS poller
     FROM locked_dispatch
 ), leased_dispatch AS (
-    UPDATE ai_job_dispatches d SET
-        status = 'leased',
-        worker_id = (:workers::text[])[assigned_dispatch.poller],
-        lease_token = (:tokens::uuid[])[assigned_dispatch.poller],
-        poll_id = (:poll_ids::text[])[assigned_dispatch.poller],
-        lease_seq = d.lease_seq + 1,
-        attempts = d.attempts + 1,
+    UPDATE ai_job_dispatches d SET status = 'leased', lease_seq = d.lease_seq + 1, attempts = d.attempts + 1,
+        worker_id = (:workers::text[])[poller], lease_token = (:tokens::uuid[])[poller],
+        poll_id = (:poll_ids::text[])[poller],
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
         leased_at = coalesce(d.leased_at, :now, clock_timestamp()),
         last_leased_at = coalesce(:now, clock_timestamp()),
