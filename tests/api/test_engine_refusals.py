@@ -60,7 +60,7 @@ async def report(worker_harness: WorkerHarness, worker: ScriptedWorker, environm
 @asynccontextmanager
 async def in_process(worker_harness: WorkerHarness, worker: ScriptedWorker) -> AsyncIterator[ScriptedWorker]:
     """The same worker, with requests that a test can pause."""
-    transport = httpx.ASGITransport(app=worker_harness.plane.asgi)
+    transport = httpx.ASGITransport(app=worker_harness.plane.http.asgi)
     async with httpx.AsyncClient(transport=transport, base_url=worker_harness.plane.settings.public_url) as client:
         yield ScriptedWorker(client, worker.worker_id, worker.token)
 

@@ -128,5 +128,5 @@ async def test_a_second_server_on_the_same_port_fails_and_takes_no_request_of_th
     """Both would listen: the system lets servers of one user share a port."""
     taken = f"Cannot listen on 127.0.0.1:{plane.settings.server.port}: Address already in use."
     with pytest.raises(AddressInUse, match=re.escape(taken)):
-        await HttpServer(plane.asgi, plane.settings.server).start()
+        await HttpServer(plane.http.asgi, plane.settings.server).start()
     assert (await client.get("/healthz")).status_code == 200

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from callsheet.app import control_plane as composition
 from callsheet.media.storage.s3 import S3Storage
-from callsheet.plumbing.http.problems import install_problem_handlers
+from callsheet.plumbing.http.application import unknown_path
+from callsheet.plumbing.http.sections import Sections
 from callsheet.settings import S3Settings
 from callsheet.web.files import STATIC
 from callsheet.web.policy import content_security_policy, is_other_name, origin_of
@@ -47,11 +47,9 @@ def built(tmp_path: Path) -> Path:
 @pytest.fixture
 async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
     """Of an API that has no other routes."""
-    api = FastAPI()
-    install_problem_handlers(api)
     web = open_web(f"{STORAGE}/bucket/", "http://callsheet", built)
     assert web is not None
-    api.router.default = web.before(api.router.default)
+    api = Sections([], {}, unknown_path(web))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://callsheet") as client:
         client.headers["accept-encoding"] = "identity"
         yield client

@@ -291,11 +291,28 @@ async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts
     await fleet_api.agent(agent.worker_id)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"reason": null}'])
+@pytest.mark.parametrize("content", [b"", b"{}", b"null", b'{"reason": null}'])
 async def test_deregistering_needs_no_body(fleet_api: FleetApi, content: bytes) -> None:
     agent = await fleet_api.agent()
     headers = agent.headers | ({"content-type": "application/json"} if content else {})
     assert (await fleet_api.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204
+
+
+async def test_a_body_is_described_to_callers_with_a_credential_only(fleet_api: FleetApi) -> None:
+    """Also on the routes that begin and end a session, and for every kind of wrong body."""
+    agent = await fleet_api.agent()
+    json = {"content-type": "application/json"}
+    for path, credential in (("register", fleet_api.secret), ("environment", agent.headers)):
+        for content, headers, status, code, field in (
+            (b"{", json, 400, "malformed_request", "body"),
+            (b"[]", json, 422, "invalid_request", "body"),
+            (b"{}", {"content-type": "text/plain"}, 415, "unsupported_media_type", "content-type"),
+        ):
+            url = f"/api/worker/{path}"
+            refused = await fleet_api.client.post(url, content=content, headers=headers)
+            assert_refused(refused, 401, "not_authenticated")
+            described = await fleet_api.client.post(url, content=content, headers={**headers, **credential})
+            assert_refused(described, status, code, field)
 
 
 async def test_only_a_worker_token_may_deregister_and_it_opens_no_other_route(fleet_api: FleetApi) -> None:

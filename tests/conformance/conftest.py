@@ -7,11 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
-from fastapi import FastAPI
 
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.plumbing.http.problems import install_problem_handlers
+from callsheet.plumbing.http.routing import build
 from callsheet.providers.context import Clients
 from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
@@ -49,10 +48,7 @@ async def local_storage(local_home: Path) -> AsyncIterator[LocalStorage]:
     port = free_port()
     storage = open_storage(Settings.model_validate({"home": local_home, "server": {"port": port}}), SECRET)
     assert isinstance(storage, LocalStorage)
-    app = FastAPI()
-    install_problem_handlers(app)
-    app.include_router(storage_router(storage))
-    async with serving(app, port):
+    async with serving(build(storage_router(storage).routes), port):
         yield storage
     await storage.close()
 

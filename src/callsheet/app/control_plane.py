@@ -8,15 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
 
 from callsheet.app.in_process.runner import TaskRunner
 from callsheet.app.rooms import all_routers, open_alerts_of, open_rooms, register_metrics
 from callsheet.catalog.room import CatalogRoom
-from callsheet.fleet.protocol.routes import shortcuts
 from callsheet.fleet.room import FleetRoom
+from callsheet.fleet.worker_api import WorkerApi
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.known_passwords import refuse_known_password
 from callsheet.identity.access.one_time_links import OneTimeLinks
@@ -32,7 +30,7 @@ from callsheet.plumbing.database.databases import CENTRAL, Databases, open_datab
 from callsheet.plumbing.database.notify import Listener, Notifier
 from callsheet.plumbing.database.pool_keeper import DatabaseRole
 from callsheet.plumbing.failpoints import arm_for_process
-from callsheet.plumbing.http.application import HttpSide
+from callsheet.plumbing.http.application import Application, HttpSide
 from callsheet.plumbing.http.server import HttpServer
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.providers.registry import ActorRegistry, open_registry
@@ -62,6 +60,7 @@ class ControlPlane:
     catalog: CatalogRoom
     jobs: JobsRoom
     fleet: FleetRoom
+    worker_api: WorkerApi
     webhooks: WebhooksRoom
     task_runner: TaskRunner | None
     tasks: TasksRoom
@@ -71,8 +70,7 @@ class ControlPlane:
     notifier: Notifier
     loops: LoopGroup
     draining: asyncio.Event
-    api: FastAPI
-    asgi: ASGIApp
+    http: Application
 
 
 @asynccontextmanager
@@ -107,7 +105,7 @@ async def running_control_plane(
     """A control plane that serves HTTP. When it stops, it takes no new requests and lets running ones finish."""
     async with open_control_plane(settings, providers) as plane:
         await refuse_known_password(plane.databases, settings)
-        server = HttpServer(plane.asgi, settings.server)
+        server = HttpServer(plane.http.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)
         # The runner starts after the server, because tasks upload their results to it.
@@ -131,7 +129,9 @@ def openapi_document(settings: Settings) -> dict[str, Any]:
     databases = Databases(settings, central, None, role=DatabaseRole(migrates=False, holds_leases=False))
     secret, owner = b"signs nothing", StorageOwner(databases)
     storage = open_storage(settings, secret, owner)
-    return _assemble(settings, secret, databases, storage, owner, open_registry(settings.providers)).api.openapi()
+    return _assemble(
+        settings, secret, databases, storage, owner, open_registry(settings.providers)
+    ).http.document.content()
 
 
 def _assemble(
@@ -152,7 +152,7 @@ def _assemble(
     register_metrics(registry, databases, rooms, alerts, loops)
     web = open_web(storage.url, settings.public_url) if settings.server.web_application else None
     routers = all_routers(rooms, alerts, settings, databases, providers, loops)
-    api, asgi = http.application(routers, shortcuts(rooms.protocol.router), rooms.check_caller, web)
+    application = http.application(routers, rooms.applications, rooms.check_caller, web)
     return ControlPlane(
         settings=settings,
         databases=databases,
@@ -164,6 +164,7 @@ def _assemble(
         catalog=rooms.catalog,
         jobs=rooms.jobs,
         fleet=rooms.fleet,
+        worker_api=rooms.worker_api,
         webhooks=rooms.webhooks,
         task_runner=rooms.task_runner,
         tasks=rooms.tasks,
@@ -173,6 +174,5 @@ def _assemble(
         notifier=notifier,
         loops=LoopGroup(loops, is_outage),
         draining=http.draining,
-        api=api,
-        asgi=asgi,
+        http=application,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from callsheet.app.in_process.room import open_task_runner
 from callsheet.app.in_process.runner import TaskRunner
@@ -16,13 +16,16 @@ from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.effects.routers import effects_routers
 from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.fleet.protocol.application import SECTION as WORKERS
+from callsheet.fleet.protocol.envelope import Envelope
 from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.registry.asg import AsgMetrics
 from callsheet.fleet.registry.credentials import Credentials
 from callsheet.fleet.registry.held_leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.routers import WORKERS, check_of_workers, fleet_routers
+from callsheet.fleet.routers import fleet_routers
+from callsheet.fleet.worker_api import WorkerApi
 from callsheet.identity.accounts.deletion import UserDeletion
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routers import identity_routers
@@ -52,6 +55,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener, Notifier
 from callsheet.plumbing.http.application import check_by_path
 from callsheet.plumbing.http.edge import CallerCheck
+from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.metrics import ProcessMetrics, ReconcilerMetrics
 from callsheet.providers.registry import ActorRegistry
 from callsheet.scaling.room import ScalingRoom, open_scaling
@@ -76,9 +80,9 @@ class Rooms:
     jobs: JobsRoom
     effect_jobs: EffectJobs
     fleet: FleetRoom
-    credentials: Credentials
     webhooks: WebhooksRoom
     protocol: WorkerProtocol
+    worker_api: WorkerApi
     # None if tasks are left to other machines.
     task_runner: TaskRunner | None
     tasks: TasksRoom
@@ -113,11 +117,16 @@ class Rooms:
             room.listen(listener)
 
     @property
+    def applications(self) -> Mapping[str, ASGIApp]:
+        """The sections of the URLs that have an application of their own."""
+        return {WORKERS: self.worker_api.app}
+
+    @property
     def check_caller(self) -> CallerCheck:
         """Decides whose large bodies are read: those of clients with the credentials that the path needs."""
         users = self.identity.authentication
         by_prefix = {
-            WORKERS: check_of_workers(self.fleet, self.credentials, users),
+            f"{WORKERS}/": self.worker_api.check_caller,
             CALLBACKS: check_of_callbacks(self.webhooks.callbacks),
         }
         return check_by_path(by_prefix, users.of_request)
@@ -156,6 +165,8 @@ def open_rooms(
         databases, storage, jobs, notifier.notify, settings, secret, providers.media, providers.services
     )
     protocol = open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate)
+    credentials = Credentials(fleet.fleet_tokens, settings, secret, identity.attempts)
+    envelope = Envelope(settings.fleet.answer_envelope)
     runner = open_task_runner(settings, fleet, protocol, providers)
     tasks = open_tasks(databases, jobs, effect_jobs, providers, settings.tasks, runner, webhooks.gate)
     return Rooms(
@@ -166,9 +177,9 @@ def open_rooms(
         jobs=jobs,
         effect_jobs=effect_jobs,
         fleet=fleet,
-        credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         webhooks=webhooks,
         protocol=protocol,
+        worker_api=WorkerApi(fleet, protocol, credentials, identity.authentication, envelope),
         task_runner=runner,
         tasks=tasks,
         pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines, tasks.for_runs, registry),
@@ -208,19 +219,15 @@ def all_routers(
     databases: Databases,
     providers: ActorRegistry,
     loops: Sequence[Loop],
-) -> list[APIRouter]:
-    """All routers. The first router that has the path gets the request. Workers send most requests, so their routers
-    come first.
-    """
+) -> list[Router]:
+    """All routers, in the order of the API document."""
     identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication
     api = open_jobs_api(databases, jobs, identity, media, rooms.fleet.capacity.of, rooms.webhooks.gate, settings.jobs)
     work = JobsAndRunsOfUser(databases, rooms.pipelines.runs, jobs.cancellation)
     deletion = UserDeletion(databases, identity.management, work)
     overview = _overview(rooms, databases, loops)
     return [
-        *fleet_routers(
-            rooms.fleet, rooms.protocol, rooms.credentials, overview, api.presenter.why_queued, users, settings.fleet
-        ),
+        *fleet_routers(rooms.fleet, rooms.worker_api, overview, api.presenter.why_queued, users),
         *webhook_routers(rooms.webhooks, users),
         *media_routers(media, identity),
         *identity_routers(identity, settings, media.usage.of, deletion),

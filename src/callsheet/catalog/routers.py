@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.routes import (
     WaitsOf,
@@ -14,9 +12,10 @@ from callsheet.catalog.routes import (
     workflow_editing_router,
 )
 from callsheet.identity.access.authentication import Authentication
+from callsheet.plumbing.http.routing import Router
 
 
-def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_of: WaitsOf) -> list[APIRouter]:
+def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_of: WaitsOf) -> list[Router]:
     return [
         effect_router(catalog, waits_of, authentication),
         admin_workflow_router(catalog, authentication),

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 
 from callsheet.catalog.effects import EffectOffer
 from callsheet.catalog.proposing.proposal_view import proposal_of, readable_graph
@@ -42,7 +42,7 @@ WaitsOf = Callable[[Principal, Sequence[tuple[int, str, str]]], Awaitable[Mappin
 OFF = EffectWait(code="off", message="This effect currently accepts no jobs.")
 
 
-def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> APIRouter:
+def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> Router:
     router = Router(prefix="/api/effects", tags=["effects"])
 
     async def shown(principal: Principal, offers: Sequence[EffectOffer]) -> list[Effect]:
@@ -71,7 +71,7 @@ def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authe
     return router
 
 
-def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
         prefix="/api/admin/workflows",
@@ -129,7 +129,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     return router
 
 
-def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication) -> Router:
     """The additional routes for an editor of workflows."""
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
@@ -162,7 +162,7 @@ def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication
     return router
 
 
-def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
         prefix="/api/admin/effects", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
@@ -200,7 +200,7 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
     return router
 
 
-def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
         prefix="/api/admin/assets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]

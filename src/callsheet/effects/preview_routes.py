@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter
-
 from callsheet.catalog.effect_previews import Example, stored_example
 from callsheet.catalog.room import CatalogRoom
 from callsheet.effects.previews import JobExamples
@@ -22,7 +20,7 @@ from callsheet.wire.forms import Slug
 
 def effect_preview_router(
     catalog: CatalogRoom, examples: JobExamples, storage: Storage, authentication: Authentication
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api/admin/effects/{effect}/preview", tags=["admin"])
     manage = authentication.may(Permission.MANAGE_CATALOG)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.catalog.room import CatalogRoom
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.effects.preview_routes import effect_preview_router
@@ -14,6 +12,7 @@ from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.media.room import MediaRoom
+from callsheet.plumbing.http.routing import Router
 
 
 def effects_routers(
@@ -23,7 +22,7 @@ def effects_routers(
     jobs: JobsRoom,
     presenter: Presenter,
     identity: IdentityRoom,
-) -> list[APIRouter]:
+) -> list[Router]:
     authentication = identity.authentication
     return [
         effect_job_router(effect_jobs, presenter, authentication),

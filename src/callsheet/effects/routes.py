@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.authentication import Authentication
@@ -14,7 +14,7 @@ from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.jobs import Job
 
 
-def effect_job_router(effect_jobs: EffectJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
+def effect_job_router(effect_jobs: EffectJobs, presenter: Presenter, authentication: Authentication) -> Router:
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.post("", status_code=201, responses=or_earlier(Job))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from callsheet.catalog.payloads import FIELD
 from callsheet.catalog.room import CatalogRoom
@@ -30,7 +30,7 @@ def workflow_test_router(
     presenter: Presenter,
     audit: AuditLog,
     authentication: Authentication,
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api/admin/workflows", tags=["admin"])
     manage = authentication.may(Permission.MANAGE_CATALOG)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -15,7 +15,7 @@ from callsheet.wire.base import Moment, OptionalLine, Page
 from callsheet.wire.operate.audit import AuditEntry, AuditFilter
 
 
-def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
+def audit_router(log: AuditLog, authentication: Authentication) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_AUDIT_LOG)])
 
     @router.get("/audit-logs")

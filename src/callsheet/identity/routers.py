@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.identity.accounts.deletion import UserDeletion
 from callsheet.identity.accounts.management_routes import (
     tenant_management_router,
@@ -15,12 +13,13 @@ from callsheet.identity.links.link_pages import link_page_router
 from callsheet.identity.links.link_routes import admin_link_router, link_router
 from callsheet.identity.room import IdentityRoom
 from callsheet.identity.routes import StorageOf, account_router, key_router, session_list_router, session_router
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 
 
 def identity_routers(
     identity: IdentityRoom, settings: Settings, storage_of: StorageOf, deletion: UserDeletion
-) -> list[APIRouter]:
+) -> list[Router]:
     authentication = identity.authentication
     return [
         session_router(identity.sessions, identity.one_time_links, authentication, settings, storage_of),

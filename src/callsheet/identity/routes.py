@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from callsheet.identity.access.authentication import COOKIE, Authentication, require
 from callsheet.identity.access.keys import Keys
@@ -53,7 +53,7 @@ def session_router(
     authentication: Authentication,
     settings: Settings,
     storage_of: StorageOf,
-) -> APIRouter:
+) -> Router:
     """The routes of sessions. `storage_of`: the storage use of a user, which a higher room counts."""
     router = Router(tags=["identity"])
 
@@ -124,7 +124,7 @@ def session_router(
 
 
 def _add_demo_entry(
-    router: APIRouter, sessions: Sessions, links: OneTimeLinks, authentication: Authentication, signed_in: SignedIn
+    router: Router, sessions: Sessions, links: OneTimeLinks, authentication: Authentication, signed_in: SignedIn
 ) -> None:
     @router.get(DEMO_PATH)
     async def offered_account(request: Request) -> DemoAccount:
@@ -157,7 +157,7 @@ async def _offered(links: OneTimeLinks, request: Request) -> str | None:
     return await asyncio.to_thread(links.offered_to, request.cookies.get(DEMO_COOKIE), Caller.of(request))
 
 
-def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:
+def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> Router:
     router = Router(prefix="/api/sessions", tags=["identity"])
 
     def forget_cookie(response: Response) -> None:
@@ -196,7 +196,7 @@ def session_list_router(sessions: Sessions, authentication: Authentication, sett
     return router
 
 
-def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
+def key_router(keys: Keys, authentication: Authentication) -> Router:
     router = Router(prefix="/api/keys", tags=["identity"])
 
     @router.get("")
@@ -223,7 +223,7 @@ def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
     return router
 
 
-def account_router(accounts: Accounts, authentication: Authentication) -> APIRouter:
+def account_router(accounts: Accounts, authentication: Authentication) -> Router:
     see_tenants = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage_tenants = authentication.may(Permission.MANAGE_TENANTS)
     see_users = authentication.may_in_tenant(Permission.SEE_USERS)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter
-
 from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.operate.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
@@ -22,6 +20,7 @@ from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.stream.streams import Streams, stream_router, stream_token_router
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import JobSettings
 
 
@@ -56,7 +55,7 @@ def open_jobs_api(
     )
 
 
-def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[APIRouter]:
+def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[Router]:
     authentication = identity.authentication
     return [
         # The stream router comes before the router of jobs, which would read `stream` as a job id.
@@ -69,7 +68,7 @@ def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: I
     ]
 
 
-def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[APIRouter]:
+def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[Router]:
     audit, authentication = identity.audit, identity.authentication
     of_jobs = JobOperations(
         lambda: databases.pools, jobs.routing, jobs.overview, jobs.cancellation, jobs.retries, api.presenter, audit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
@@ -22,7 +22,7 @@ from callsheet.wire.jobs import Job, JobEvent, JobStatus
 SQL = statements("callsheet.jobs.show")
 
 
-def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> APIRouter:
+def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> Router:
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("")

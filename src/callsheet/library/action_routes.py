@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.responses import StreamingResponse
 
 from callsheet.identity.access.authentication import Authentication
@@ -24,9 +24,7 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def library_action_router(
-    bulk: LibraryActions, downloads: LibraryDownloads, authentication: Authentication
-) -> APIRouter:
+def library_action_router(bulk: LibraryActions, downloads: LibraryDownloads, authentication: Authentication) -> Router:
     router = Router(prefix="/api/library", tags=["library"])
 
     @router.post("/cancel")
@@ -60,7 +58,7 @@ def library_action_router(
     return router
 
 
-def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
+def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> Router:
     # The path matches only ids: `DELETE /api/ai-jobs/stream` must return that the method is not allowed.
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from fastapi.responses import StreamingResponse
 
 from callsheet.identity.access.authentication import Authentication
@@ -43,7 +43,7 @@ _READ: dict[int | str, dict[str, Any]] = {
 }
 
 
-def share_link_router(shares: Shares, authentication: Authentication) -> APIRouter:
+def share_link_router(shares: Shares, authentication: Authentication) -> Router:
     router = Router(prefix="/api", tags=["sharing"])
 
     @router.post("/ai-jobs/{job_id}/shares", status_code=201)
@@ -81,7 +81,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
     return router
 
 
-def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
+def shared_result_router(shares: Shares, storage: Storage) -> Router:
     """Routes of public links. They need no account: the token is enough."""
     router = Router(prefix="/api/shares", tags=["sharing"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.access.authentication import Authentication
@@ -24,7 +24,7 @@ Kind = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 MAX_VALUES = 50
 
 
-def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> APIRouter:
+def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> Router:
     router = Router(prefix="/api/library", tags=["library"])
 
     async def filters_of(

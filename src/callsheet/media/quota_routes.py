@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -20,7 +18,7 @@ from callsheet.wire.operate.quotas import ChangeQuotas, TenantQuotas
 NO_TENANT = "There is no such tenant."
 
 
-def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authentication) -> APIRouter:
+def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
     router = Router(prefix="/api/admin/tenants/{tenant_id}/quotas", tags=["admin"])

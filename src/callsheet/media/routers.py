@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.media.awaited import AwaitedUploads
@@ -13,9 +11,10 @@ from callsheet.media.room import MediaRoom
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage
 from callsheet.media.storage.routes import storage_router
+from callsheet.plumbing.http.routing import Router
 
 
-def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[APIRouter]:
+def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[Router]:
     authentication, storage = identity.authentication, media.files.storage
     awaited = AwaitedUploads(TenantRouting(media.files.databases))
     return [

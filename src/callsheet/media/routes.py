@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from callsheet.identity.access.authentication import Authentication
@@ -26,7 +26,7 @@ _PREVIEW: dict[int | str, dict[str, Any]] = {
 }
 
 
-def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
+def video_router(room: MediaRoom, authentication: Authentication) -> Router:
     # The path matches only ids: `GET /api/videos/uploads` must return that the method is not allowed.
     router = Router(prefix="/api/videos", tags=["videos"])
 
@@ -87,7 +87,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     return router
 
 
-def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
+def file_router(room: MediaRoom, authentication: Authentication) -> Router:
     router = Router(prefix="/api/files", tags=["files"])
 
     @router.get("/{file_id}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.pipelines.design.design_routes import design_router
@@ -15,9 +13,10 @@ from callsheet.pipelines.judge.candidate_routes import (
 )
 from callsheet.pipelines.room import PipelinesRoom
 from callsheet.pipelines.routes import pipeline_router, run_router
+from callsheet.plumbing.http.routing import Router
 
 
-def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: Authentication) -> list[APIRouter]:
+def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: Authentication) -> list[Router]:
     guidance, design = room.guidance, room.design
     return [
         design_router(design.workflows, design.starting_points, design.versions, design.previews, authentication),

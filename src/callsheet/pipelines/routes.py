@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
@@ -39,7 +39,7 @@ DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> APIRouter:
+def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> Router:
     router = Router(prefix="/api/pipelines", tags=["pipelines"])
 
     @router.post("", status_code=201, responses=DRY_RUN_RESPONSE)
@@ -108,7 +108,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
     return router
 
 
-def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authentication: Authentication) -> APIRouter:
+def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authentication: Authentication) -> Router:
     router = Router(prefix="/api/runs", tags=["pipelines"])
 
     @router.get("")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from callsheet.fleet.operate.admin_routes import FleetId
 from callsheet.identity.access.authentication import Authentication
@@ -13,7 +13,7 @@ from callsheet.scaling.policy import MAX_SECONDS
 from callsheet.wire.fleet import FleetMetric
 
 
-def metric_router(metrics: FleetMetrics, authentication: Authentication) -> APIRouter:
+def metric_router(metrics: FleetMetrics, authentication: Authentication) -> Router:
     router = Router(
         prefix="/api/admin/fleets/{fleet_id}/scaling",
         tags=["admin"],

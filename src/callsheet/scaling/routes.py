@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.fleet.operate.admin_routes import NUMBER_CURSOR, FleetId
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -16,7 +14,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.operate.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
 
 
-def scaling_driver_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:
+def scaling_driver_router(rules: ScalingRules, authentication: Authentication) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
     @router.get("/scaling-drivers")
@@ -27,7 +25,7 @@ def scaling_driver_router(rules: ScalingRules, authentication: Authentication) -
     return router
 
 
-def scaling_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:
+def scaling_router(rules: ScalingRules, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_FLEET)
     router = Router(
         prefix="/api/admin/fleets/{fleet_id}/scaling",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
@@ -26,7 +26,7 @@ from callsheet.wire.generation import (
 from callsheet.wire.jobs import Job
 
 
-def generation_router(generation: GenerationJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
+def generation_router(generation: GenerationJobs, presenter: Presenter, authentication: Authentication) -> Router:
     router = Router(prefix="/api/generate", tags=["generation"])
 
     async def respond(principal: Principal, kind: Kind, body: KeyedRequest, response: Response) -> Job:
@@ -89,7 +89,7 @@ def generation_router(generation: GenerationJobs, presenter: Presenter, authenti
     return router
 
 
-def product_router(products: Products, authentication: Authentication) -> APIRouter:
+def product_router(products: Products, authentication: Authentication) -> Router:
     router = Router(prefix="/api/products", tags=["generation"])
 
     @router.get("")

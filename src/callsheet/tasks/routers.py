@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.routers import JobsApi
+from callsheet.plumbing.http.routing import Router
 from callsheet.providers.media import MediaProvider
 from callsheet.tasks.generation_routes import generation_router, product_router
 from callsheet.tasks.reader import TaskReader
@@ -22,7 +21,7 @@ def task_routers(
     jobs_api: JobsApi,
     providers: Mapping[str, MediaProvider],
     authentication: Authentication,
-) -> list[APIRouter]:
+) -> list[Router]:
     reader = TaskReader(jobs_api.reader, jobs_api.presenter)
     return [
         task_router(tasks.submission, reader, jobs.cancellation, jobs.retries, jobs_api.streams, authentication),

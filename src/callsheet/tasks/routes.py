@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from callsheet.identity.access.authentication import Authentication, StreamUser
 from callsheet.identity.access.principal import Principal
@@ -47,7 +47,7 @@ def task_router(
     retries: Retries,
     streams: Streams,
     authentication: Authentication,
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api/task", tags=["tasks"])
 
     @router.post("", status_code=201, responses=or_earlier(Task))
@@ -115,7 +115,7 @@ def task_router(
 
 
 def _add_cancel_and_retry(
-    router: APIRouter,
+    router: Router,
     reader: TaskReader,
     cancellation: Cancellation,
     retries: Retries,
@@ -136,7 +136,7 @@ def _add_cancel_and_retry(
         return await reader.of_job(principal, job)
 
 
-def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> APIRouter:
+def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> Router:
     router = Router(prefix="/api", tags=["tasks"], dependencies=[Depends(authentication.user)])
 
     @router.get("/actors")

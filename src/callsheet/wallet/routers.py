@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from fastapi import APIRouter
-
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.wallet.room import WalletRoom
 from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
 
 
 def wallet_routers(
     databases: Databases, wallet: WalletRoom, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
-) -> list[APIRouter]:
+) -> list[Router]:
     """All routes of the wallet room. `changed`: called with tenant and user after a commit, so that streams show the
     new balance.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -30,7 +30,7 @@ NO_USER = "There is no such user."
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 
 
-def wallet_router(databases: Databases, authentication: Authentication) -> APIRouter:
+def wallet_router(databases: Databases, authentication: Authentication) -> Router:
     router = Router(prefix="/api/wallet", tags=["wallet"])
 
     @router.get("")
@@ -66,7 +66,7 @@ def admin_wallet_router(
     audit: AuditLog,
     authentication: Authentication,
     changed: Callable[[UUID, UUID], None],
-) -> APIRouter:
+) -> Router:
     """The routes for admins. `changed`: called with tenant and user after a commit, so that streams show the new
     balance.
     """
@@ -132,7 +132,7 @@ def payment_of(body: Credit, idempotency_key: str | None) -> str:
     return f"credit-{idempotency_key}"
 
 
-def ledger_audit_router(audits: LedgerAudits, authentication: Authentication) -> APIRouter:
+def ledger_audit_router(audits: LedgerAudits, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_WALLETS)
     run = authentication.may(Permission.AUDIT_LEDGER)
     router = Router(prefix="/api/admin/ledger-audits", tags=["admin"], dependencies=[see])

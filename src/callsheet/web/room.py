@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.web.files import INDEX, STATIC, StaticFile, read_files
 from callsheet.web.negotiation import accepts_html, chosen_encoding, matches_etag
@@ -53,23 +52,12 @@ class WebApplication:
             return None
         file = self._files.get(path)
         if file is not None and path != INDEX:
+            request.scope["route"] = _Route()
             return _response(request, file, {"cache-control": IMMUTABLE if file.is_immutable else "no-cache"})
         if _is_below(path, NEVER_A_PAGE) or not accepts_html(request.headers.get("accept", "")):
             return None
+        request.scope["route"] = _Route()
         return self.page(request)
-
-    def before(self, not_found: ASGIApp) -> ASGIApp:
-        """The app that a router calls if no route fits, instead of `not_found`."""
-
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            response = self.response(Request(scope)) if scope["type"] == "http" else None
-            if response is None:
-                await not_found(scope, receive, send)
-                return
-            scope["route"] = _Route()
-            await response(scope, receive, send)
-
-        return serve
 
 
 def open_web(storage_url: str, public_url: str, directory: Path = STATIC) -> WebApplication | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.plumbing.http.edge import CallerCheck
+from callsheet.plumbing.http.routing import Router
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.room import WebhooksRoom
 from callsheet.webhooks.routes import admin_provider_router, callback_router
@@ -14,7 +14,7 @@ from callsheet.webhooks.routes import admin_provider_router, callback_router
 CALLBACKS = "/api/webhooks/"
 
 
-def webhook_routers(webhooks: WebhooksRoom, authentication: Authentication) -> list[APIRouter]:
+def webhook_routers(webhooks: WebhooksRoom, authentication: Authentication) -> list[Router]:
     return [callback_router(webhooks.callbacks), admin_provider_router(webhooks.operations, authentication)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from callsheet.identity.access.authentication import Authentication
@@ -16,7 +16,7 @@ from callsheet.wire.errors import MalformedRequest
 from callsheet.wire.operate.providers import Provider, Providers
 
 
-def callback_router(callbacks: Callbacks) -> APIRouter:
+def callback_router(callbacks: Callbacks) -> Router:
     router = Router(prefix=PATH, tags=["webhooks"])
 
     @router.post("/{provider}/{callback_id}", status_code=204)
@@ -32,7 +32,7 @@ def callback_router(callbacks: Callbacks) -> APIRouter:
     return router
 
 
-def admin_provider_router(operations: ProviderOperations, authentication: Authentication) -> APIRouter:
+def admin_provider_router(operations: ProviderOperations, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_FLEET)
     router = Router(
         prefix="/api/admin/providers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]

@@ -18,7 +18,6 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from fastapi import FastAPI
 
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.tenant_pools import TenantRouting
@@ -28,7 +27,7 @@ from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import LocalStorage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.plumbing.http.problems import install_problem_handlers
+from callsheet.plumbing.http.routing import build
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
@@ -63,10 +62,9 @@ class MediaHarness:
 
     async def send(self, created: CreatedUpload, content: bytes = CLIP) -> httpx.Response:
         """Sends the bytes to the URL of the upload. The route runs in this task, so that it stops at failpoints."""
-        app, storage = FastAPI(), self.room.files.storage
+        storage = self.room.files.storage
         assert isinstance(storage, LocalStorage)
-        install_problem_handlers(app)
-        app.include_router(storage_router(storage, AwaitedUploads(TenantRouting(self.core.databases))))
+        app = build(storage_router(storage, AwaitedUploads(TenantRouting(self.core.databases))).routes)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False)) as client:
             return await client.put(created.upload.url, content=content, headers=created.upload.headers)
 

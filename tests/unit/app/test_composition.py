@@ -23,11 +23,12 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ): "The simulator does what the lease statement does: it finds the oldest job of a queue.",
     ("callsheet_demo/clip.py", "video.width"): "A stream of PyAV.",
     ("callsheet_demo/clip.py", "video.height"): "A stream of PyAV.",
-    ("plumbing/http/application.py", "api.router.default"): "FastAPI has no argument for it.",
 }
 
 # Attributes of classes: those that methods set, and the fields of dataclasses.
 ATTRIBUTE = re.compile(r"^ +self\.(\w+)(?:: .*)? [-+|&]?= |^    (\w+): ", re.MULTILINE)
+# Their keys are not attributes.
+TYPED_DICT = re.compile(r"^class \w+\(TypedDict.*?(?=^\S)", re.MULTILINE | re.DOTALL)
 # Parsing every module takes three seconds; few have such a line.
 MAY_ASSIGN = re.compile(
     r"^ *(?!self\.\w+\b[^.,]| )[\w.()\[\], ]*[\w)\]]\.\w+[^=(!<>\n]*= |setattr\(|\bdel ", re.MULTILINE
@@ -83,7 +84,7 @@ def late_assignments(modules: Mapping[Path, str]) -> list[Assignment]:
     """Attributes that a class of another room has, and none of the module's own room, are that room's to set."""
     attributes: dict[str, set[str]] = defaultdict(set)
     for path, text in modules.items():
-        attributes[path.parts[0]].update(a or b for a, b in ATTRIBUTE.findall(text))
+        attributes[path.parts[0]].update(a or b for a, b in ATTRIBUTE.findall(TYPED_DICT.sub("", text)))
     found = []
     for path, text in modules.items():
         if not MAY_ASSIGN.search(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 
 from callsheet.fleet.fleets.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets.fleets import Fleets
@@ -43,7 +43,7 @@ FleetId = Annotated[int, Path(ge=1, le=2**62)]
 FleetTokenId = Annotated[int, Path(ge=1, le=2**62)]
 
 
-def admin_worker_router(workers: Workers, authentication: Authentication) -> APIRouter:
+def admin_worker_router(workers: Workers, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_FLEET)
     router = Router(
         prefix="/api/admin/workers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
@@ -114,7 +114,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
     return router
 
 
-def worker_log_router(workers: Workers, authentication: Authentication) -> APIRouter:
+def worker_log_router(workers: Workers, authentication: Authentication) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
     @router.get("/worker-sessions")
@@ -139,7 +139,7 @@ def worker_log_router(workers: Workers, authentication: Authentication) -> APIRo
     return router
 
 
-def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRouter:
+def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_FLEET)
     router = Router(prefix="/api/admin/fleets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
@@ -198,7 +198,7 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
     return router
 
 
-def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> APIRouter:
+def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_FLEET)
     router = Router(
         prefix="/api/admin/fleets/{fleet_id}/tokens",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from fastapi import APIRouter
-
 from callsheet.dispatch.facts import JobCycle
 from callsheet.fleet.operate.metrics import FleetOverview, QueueHead
 from callsheet.identity.access.authentication import Authentication
@@ -18,7 +16,7 @@ from callsheet.wire.operate.operations import Metrics, WorkflowMetrics
 WhyQueued = Callable[[Sequence[JobCycle]], Awaitable[Mapping[JobCycle, WhyWaiting]]]
 
 
-def overview_router(overview: FleetOverview, why_queued: WhyQueued, authentication: Authentication) -> APIRouter:
+def overview_router(overview: FleetOverview, why_queued: WhyQueued, authentication: Authentication) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_QUEUE)])
 
     @router.get("/metrics")

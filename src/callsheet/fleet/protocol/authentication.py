@@ -7,9 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import structlog
-from fastapi import Request, Security
-from fastapi.security import HTTPBearer
-from fastapi.security.http import HTTPAuthorizationCredentials
+from starlette.requests import Request
 
 from callsheet.fleet.protocol.presence import Presence
 from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
@@ -24,10 +22,6 @@ SQL = statements("callsheet.fleet.protocol")
 
 # The old token of a rotation becomes invalid with the first use of the new token, or after this time.
 ROTATION_SECONDS = 600
-
-worker_bearer = HTTPBearer(
-    auto_error=False, scheme_name="WorkerToken", description="The token that the worker got when it registered."
-)
 
 
 class _TokenLookup(NamedTuple):
@@ -71,7 +65,7 @@ REMOVED: Final = _RemovedWorker()
 
 
 class WorkerAuthentication:
-    """Authenticates workers. `Depends(authentication.worker)` on a route returns its worker, or refuses the request."""
+    """Authenticates workers by their tokens."""
 
     def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
@@ -97,9 +91,7 @@ class WorkerAuthentication:
         structlog.contextvars.bind_contextvars(worker_id=principal.worker_id)
         return principal
 
-    async def worker(
-        self, request: Request, _: HTTPAuthorizationCredentials | None = Security(worker_bearer)
-    ) -> WorkerPrincipal:
+    async def of_request(self, request: Request) -> WorkerPrincipal:
         return await self.of(request.headers.get("authorization"))
 
     async def set_concurrency(self, worker: WorkerPrincipal, max_concurrency: int) -> None:

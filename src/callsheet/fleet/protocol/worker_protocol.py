@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
 from callsheet.catalog.engines.models_to_load import Warmth
@@ -12,11 +11,9 @@ from callsheet.catalog.graph_store import GraphStore
 from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
 from callsheet.fleet.protocol.deliveries import Deliveries
 from callsheet.fleet.protocol.engine_refusals import EngineRefusals
-from callsheet.fleet.protocol.envelope import Envelope
 from callsheet.fleet.protocol.outputs import OutputInspection
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
-from callsheet.fleet.protocol.routes import protocol_router
 from callsheet.fleet.protocol.spare_work import SpareWork
 from callsheet.fleet.room import FleetRoom
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
@@ -30,9 +27,8 @@ from callsheet.toolbox.loops import Loop
 
 @dataclass(frozen=True, slots=True)
 class WorkerProtocol:
-    """The routes of the protocol, and the objects that in-process workers call directly."""
+    """What requests of workers call, and in-process workers directly."""
 
-    router: APIRouter
     polls: WorkerPolls
     reports: WorkerReports
     deliveries: Deliveries
@@ -82,5 +78,4 @@ def open_protocol(
         disk=settings.storage.backend,
         gate=gate,
     )
-    router = protocol_router(fleet.authentication, polls, reports, Envelope(settings.fleet.answer_envelope))
-    return WorkerProtocol(router, polls, reports, deliveries, uploads)
+    return WorkerProtocol(polls, reports, deliveries, uploads)

@@ -9,8 +9,7 @@ from typing import Any
 
 import structlog
 from fastapi import Depends, Query, Request, Security
-from fastapi.security import APIKeyCookie, HTTPBearer
-from fastapi.security.http import HTTPAuthorizationCredentials
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from callsheet.identity.access.keys import KeyUsage, hash_secret
 from callsheet.identity.access.permissions import Permission, Scope, key_scope_for, scope_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -30,7 +30,7 @@ from callsheet.wire.identity import (
 
 def user_management_router(
     management: UserManagement, deletion: UserDeletion, authentication: Authentication
-) -> APIRouter:
+) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
     router = Router(prefix="/api/admin/users/{user_id}", tags=["admin"])
@@ -71,7 +71,7 @@ def user_management_router(
     return router
 
 
-def user_credential_router(management: UserManagement, authentication: Authentication) -> APIRouter:
+def user_credential_router(management: UserManagement, authentication: Authentication) -> Router:
     """Keys and sessions of a user."""
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
@@ -115,9 +115,7 @@ def user_credential_router(management: UserManagement, authentication: Authentic
     return router
 
 
-def tenant_management_router(
-    accounts: Accounts, management: UserManagement, authentication: Authentication
-) -> APIRouter:
+def tenant_management_router(accounts: Accounts, management: UserManagement, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
     router = Router(prefix="/api/admin/tenants/{tenant_id}", tags=["admin"])

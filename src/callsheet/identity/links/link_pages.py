@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from html import escape
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
@@ -55,7 +55,7 @@ NAME_FIELD = """<label for="name">Your name (optional)</label>
 <input id="name" name="name" autocomplete="name" maxlength="200">"""
 
 
-def link_page_router(links: AccountLinks) -> APIRouter:
+def link_page_router(links: AccountLinks) -> Router:
     router = Router(include_in_schema=False)
     invitation, reset = _InvitationPage(links.invitations), _ResetPage(links.resets)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 
 from callsheet.identity.access.authentication import COOKIE, Authentication
 from callsheet.identity.access.permissions import Permission
@@ -37,7 +37,7 @@ NO_MAIL = (
 )
 
 
-def link_router(links: AccountLinks, authentication: Authentication) -> APIRouter:
+def link_router(links: AccountLinks, authentication: Authentication) -> Router:
     invitations, resets = links.invitations, links.resets
     router = Router(prefix="/api", tags=["identity"])
 
@@ -74,7 +74,7 @@ def link_router(links: AccountLinks, authentication: Authentication) -> APIRoute
     return router
 
 
-def admin_link_router(links: AccountLinks, authentication: Authentication) -> APIRouter:
+def admin_link_router(links: AccountLinks, authentication: Authentication) -> Router:
     invitations, resets = links.invitations, links.resets
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)

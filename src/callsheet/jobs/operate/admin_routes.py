@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 
 from callsheet.dispatch.overview import Overview
 from callsheet.identity.access.authentication import Authentication
@@ -46,7 +46,7 @@ NO_USER = "There is no such user."
 
 def ready_job_router(
     room: JobsRoom, presenter: Presenter, accounts: Accounts, audit: AuditLog, authentication: Authentication
-) -> APIRouter:
+) -> Router:
     submit = authentication.may(Permission.SUBMIT_FOR_USERS)
     router = Router(prefix="/api/admin", tags=["admin"])
 
@@ -90,7 +90,7 @@ def ready_job_router(
     return router
 
 
-def admin_job_router(operations: JobOperations, accounts: Accounts, authentication: Authentication) -> APIRouter:
+def admin_job_router(operations: JobOperations, accounts: Accounts, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
     router = Router(prefix="/api/admin", tags=["admin"])
@@ -160,7 +160,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
     return router
 
 
-def job_by_id_router(operations: JobOperations, authentication: Authentication) -> APIRouter:
+def job_by_id_router(operations: JobOperations, authentication: Authentication) -> Router:
     """Routes that find a job by its id alone, for callers that do not know the tenant."""
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
@@ -198,7 +198,7 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
     return router
 
 
-def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> APIRouter:
+def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_QUEUE)
     manage = authentication.may(Permission.MANAGE_QUEUE)
     router = Router(prefix="/api/admin", tags=["admin"])

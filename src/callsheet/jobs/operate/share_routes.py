@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter
-
 from callsheet.dispatch.tenant_weights import TenantShares
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -15,7 +13,7 @@ from callsheet.plumbing.http.routing import Router
 from callsheet.wire.operate.tenant_weights import ChangeShare, TenantShare
 
 
-def share_router(shares: TenantShares, authentication: Authentication) -> APIRouter:
+def share_router(shares: TenantShares, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
     router = Router(prefix="/api/admin/tenants/{tenant_id}/share", tags=["admin"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -14,7 +12,7 @@ from callsheet.wire.operate.waterfall import Waterfall
 from callsheet.wire.tasks import JobOrTaskId
 
 
-def waterfall_router(history: JobHistory, operations: JobOperations, authentication: Authentication) -> APIRouter:
+def waterfall_router(history: JobHistory, operations: JobOperations, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     router = Router(prefix="/api/admin/jobs", tags=["admin"])
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from pydantic import WithJsonSchema
 
 from callsheet.identity.access.authentication import Authentication, StreamUser
@@ -143,7 +143,7 @@ class Streams:
         return EventStream(_seated(self._seats, principal.user_id, _encoded(items, task_id)))
 
 
-def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
+def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> Router:
     """The routes of streams. This router must be included before the router of jobs, which would read `stream` as a
     job id.
     """
@@ -174,7 +174,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
     return router
 
 
-def stream_token_router(reader: JobReader, authentication: Authentication) -> APIRouter:
+def stream_token_router(reader: JobReader, authentication: Authentication) -> Router:
     router = Router(prefix="/api/stream-tokens", tags=["jobs"])
 
     @router.post("", status_code=201)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from callsheet.media.previews.maker import CONTENT_TYPES
@@ -25,7 +25,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
+def preview_router(storage: Storage, urls: PreviewUrls) -> Router:
     router = Router(tags=["files"])
 
     @router.get(PATH + "{key:path}", response_class=Response, responses=_ANSWERS)

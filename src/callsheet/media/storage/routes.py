@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -44,7 +44,7 @@ class ObjectResponse(StreamingResponse):
             self._opened.close()
 
 
-def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> APIRouter:
+def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> Router:
     router = Router(tags=["storage"])
     path = PATH + "{key:path}"
 

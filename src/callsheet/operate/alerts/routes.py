@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -15,7 +13,7 @@ from callsheet.plumbing.http.routing import Router
 from callsheet.wire.operate.operations import AlertRecipients, Alerts
 
 
-def alerts_router(keeper: AlertKeeper, authentication: Authentication) -> APIRouter:
+def alerts_router(keeper: AlertKeeper, authentication: Authentication) -> Router:
     manage = authentication.may(Permission.MANAGE_QUEUE)
     router = Router(prefix="/api/admin", tags=["admin"])
 

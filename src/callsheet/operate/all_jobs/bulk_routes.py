@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter
-
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -16,7 +14,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.operate.all_jobs import BulkAction, StartBulkAction
 
 
-def bulk_action_router(actions: BulkActions, authentication: Authentication) -> APIRouter:
+def bulk_action_router(actions: BulkActions, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_JOBS)
     manage = authentication.may(Permission.MANAGE_JOBS)
     router = Router(prefix="/api/admin/bulk-actions", tags=["admin"])

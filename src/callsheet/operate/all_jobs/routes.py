@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -69,7 +69,7 @@ async def filter_of(
     )
 
 
-def all_jobs_router(jobs: AllJobs, names: Names, authentication: Authentication) -> APIRouter:
+def all_jobs_router(jobs: AllJobs, names: Names, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_JOBS)
     router = Router(prefix="/api/admin", tags=["admin"])
 
@@ -97,7 +97,7 @@ def all_jobs_router(jobs: AllJobs, names: Names, authentication: Authentication)
     return router
 
 
-def job_errors_router(errors: JobErrors, authentication: Authentication) -> APIRouter:
+def job_errors_router(errors: JobErrors, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_JOBS)
     router = Router(prefix="/api/admin", tags=["admin"])
 

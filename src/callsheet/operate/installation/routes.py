@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -21,7 +21,7 @@ from callsheet.settings.effective import EffectiveSetting, effective_settings
 from callsheet.wire.operate.administration import Health, Pools, Setting, SettingList, TenantFigureList
 
 
-def tenant_figure_router(figures: TenantFigureReader, authentication: Authentication) -> APIRouter:
+def tenant_figure_router(figures: TenantFigureReader, authentication: Authentication) -> Router:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     router = Router(prefix="/api/admin", tags=["admin"])
 
@@ -41,7 +41,7 @@ def tenant_figure_router(figures: TenantFigureReader, authentication: Authentica
 
 def installation_router(
     settings: Settings, databases: Databases, checks: HealthChecks, authentication: Authentication
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_INSTALLATION)])
     # The settings are read when the process starts, because a later change of a file has no effect on it.
     in_force = [_setting(each) for each in effective_settings(settings)]

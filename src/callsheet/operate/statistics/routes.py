@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
@@ -16,7 +16,7 @@ from callsheet.wire.operate.providers import ProviderSpending
 from callsheet.wire.operate.statistics import Statistics, TimeRange, Utilisation
 
 
-def statistics_router(series: Series, spend: Spend, authentication: Authentication) -> APIRouter:
+def statistics_router(series: Series, spend: Spend, authentication: Authentication) -> Router:
     router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/statistics", dependencies=[authentication.may(Permission.SEE_QUEUE)])

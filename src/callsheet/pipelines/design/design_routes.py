@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
@@ -28,7 +28,7 @@ def design_router(
     versions: Versions,
     previews: RunPreviews,
     authentication: Authentication,
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api", tags=["pipelines"])
 
     @router.get("/pipeline-workflows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 from starlette.responses import StreamingResponse
 
 from callsheet.identity.access.authentication import Authentication
@@ -54,7 +54,7 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Authentication) -> APIRouter:
+def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Authentication) -> Router:
     """The candidates of a run."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
@@ -109,7 +109,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
     return router
 
 
-def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> APIRouter:
+def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> Router:
     """Routes with which users guide a run: votes and approvals."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
@@ -178,7 +178,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     return router
 
 
-def run_view_router(views: RunViews, authentication: Authentication) -> APIRouter:
+def run_view_router(views: RunViews, authentication: Authentication) -> Router:
     """Views that help a person to decide about a run."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
@@ -207,7 +207,7 @@ def candidate_router(
     views: RunViews,
     presenter: Presenter,
     authentication: Authentication,
-) -> APIRouter:
+) -> Router:
     router = Router(prefix="/api/candidates/{candidate_id}", tags=["pipelines"])
 
     @router.get("")

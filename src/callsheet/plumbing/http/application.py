@@ -1,4 +1,4 @@
-"""The HTTP side of a control plane: the FastAPI application, and the layers around it that each request passes."""
+"""The HTTP side of a control plane: the applications of its sections, and the layers that each request passes first."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from callsheet import __version__
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.api_document import ApiDocument
 from callsheet.plumbing.http.connections import ConnectionLimit, RequestsInProgress
-from callsheet.plumbing.http.docs_page import install_docs_page
+from callsheet.plumbing.http.docs_page import docs_router
 from callsheet.plumbing.http.edge import CallerCheck, Edge
-from callsheet.plumbing.http.fast_routes import Direct, Shortcut
 from callsheet.plumbing.http.front_page import front_page_router
 from callsheet.plumbing.http.health import health_router, is_ready
-from callsheet.plumbing.http.openapi_texts import describe_operations
 from callsheet.plumbing.http.own_addresses import OwnAddresses
-from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, install_problem_handlers
+from callsheet.plumbing.http.problems import UnknownPath, no_such_path
+from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.http.sections import Sections
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import Settings
 
@@ -31,12 +30,12 @@ class WebPages(Protocol):
     """The web application: its page, and its files at paths that no router has."""
 
     def page(self, request: Request) -> Response: ...
-    def before(self, not_found: ASGIApp) -> ASGIApp: ...
+    def response(self, request: Request) -> Response | None: ...
 
 
 class Application(NamedTuple):
-    api: FastAPI
-    # `api` with all layers that each request passes first. The server runs this.
+    document: ApiDocument
+    # All routes, with all layers that each request passes first. The server runs this.
     asgi: ASGIApp
 
 
@@ -51,25 +50,25 @@ class HttpSide:
         self.draining = asyncio.Event()
 
     def application(
-        self, routers: Iterable[APIRouter], direct: Mapping[str, Direct], check: CallerCheck, web: WebPages | None
+        self, routers: Iterable[Router], sections: Mapping[str, ASGIApp], check: CallerCheck, web: WebPages | None
     ) -> Application:
-        """Builds the application. `direct`: the busiest routes, which skip the framework. `check` is called before a
+        """Builds the application. `sections`: sections with an application of their own. `check` is called before a
         large body is read.
         """
-        api = _application([*self._own_routers(web), *routers])
-        if web is not None:
-            api.router.default = web.before(api.router.default)
+        declared = [route for router in (*self._own_routers(web), *routers) for route in router.routes]
+        document = ApiDocument(declared)
+        routes = [*docs_router(document).routes, *declared]
         edge = Edge(
-            Shortcut(api, direct),
+            Sections(routes, sections, unknown_path(web)),
             self._settings.server,
             HttpMetrics(self._registry),
             check,
             self._in_progress,
             OwnAddresses(self._settings),
         )
-        return Application(api, edge)
+        return Application(document, edge)
 
-    def _own_routers(self, web: WebPages | None) -> list[APIRouter]:
+    def _own_routers(self, web: WebPages | None) -> list[Router]:
         async def ready() -> bool:
             return await is_ready(self._databases, self.draining)
 
@@ -77,6 +76,18 @@ class HttpSide:
             front_page_router(self._settings.public_url, ready, None if web is None else web.page),
             health_router(self._databases, self.draining, self._registry, self._settings.server),
         ]
+
+
+def unknown_path(web: WebPages | None) -> UnknownPath:
+    """Responds with the web application to paths without a route, where it has a page or a file."""
+    if web is None:
+        return no_such_path
+
+    def respond(request: Request) -> Response:
+        page = web.response(request)
+        return no_such_path(request) if page is None else page
+
+    return respond
 
 
 def check_by_path(by_prefix: Mapping[str, CallerCheck], otherwise: CallerCheck) -> CallerCheck:
@@ -88,22 +99,3 @@ def check_by_path(by_prefix: Mapping[str, CallerCheck], otherwise: CallerCheck) 
         return await next(found, otherwise)(request)
 
     return check_caller
-
-
-def _application(routers: Iterable[APIRouter]) -> FastAPI:
-    app = FastAPI(
-        title="Callsheet",
-        version=__version__,
-        description="A control plane for generative-media jobs.",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
-        responses=PROBLEM_RESPONSES,
-    )
-    install_problem_handlers(app)
-    install_docs_page(app)
-    for router in routers:
-        app.include_router(router)
-    describe_operations(app)
-    return app

@@ -1,14 +1,17 @@
-"""`/docs`, served by this process: a self-hosted control plane may have no access to a CDN."""
+"""`/docs` and `/openapi.json`, with all parts: a self-hosted control plane may have no access to a CDN."""
 
 from __future__ import annotations
 
 from importlib import resources
 
-from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from callsheet.plumbing.http.api_document import ApiDocument
+from callsheet.plumbing.http.routing import Router
+
+DOCUMENT = "/openapi.json"
 ASSETS = "/docs/assets"
 # The page starts with one inline script and shows its logo as a data: image.
 CONTENT_SECURITY_POLICY = (
@@ -17,18 +20,26 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-def install_docs_page(app: FastAPI) -> None:
+def docs_router(document: ApiDocument) -> Router:
+    router = Router(include_in_schema=False)
     directory = resources.files("fastapi_offline").joinpath("static")
-    app.mount(ASSETS, StaticFiles(directory=str(directory)), name="docs assets")
+    router.mount(ASSETS, StaticFiles(directory=str(directory)))
 
-    @app.get("/docs", include_in_schema=False)
+    @router.get("/docs")
     async def docs() -> HTMLResponse:
         page = get_swagger_ui_html(
-            openapi_url=app.openapi_url or "",
-            title=f"{app.title} API",
+            openapi_url=DOCUMENT,
+            title="Callsheet API",
             swagger_js_url=f"{ASSETS}/swagger-ui-bundle.js",
             swagger_css_url=f"{ASSETS}/swagger-ui.css",
             swagger_favicon_url=f"{ASSETS}/favicon.png",
         )
         page.headers["content-security-policy"] = CONTENT_SECURITY_POLICY
         return page
+
+    @router.head(DOCUMENT)
+    @router.get(DOCUMENT)
+    async def openapi() -> Response:
+        return Response(document.text, media_type="application/json")
+
+    return router

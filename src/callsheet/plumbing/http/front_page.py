@@ -14,7 +14,7 @@ from importlib import resources
 from string import Template
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from callsheet import __version__
@@ -68,7 +68,7 @@ class FrontPage(ResponseModel):
 
 def front_page_router(
     public_url: str, is_ready: Callable[[], Awaitable[bool]], application: Callable[[Request], Response] | None = None
-) -> APIRouter:
+) -> Router:
     """The routes of the front page. `application`: the page of the web application, which browsers get instead of
     this module's page.
     """

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 from typing import Literal
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
@@ -35,7 +35,7 @@ class Readiness(ResponseModel):
 
 def health_router(
     databases: Databases, draining: asyncio.Event, registry: CollectorRegistry, settings: ServerSettings
-) -> APIRouter:
+) -> Router:
     """The routes. `draining` is set when the process stops: `/readyz` then fails, so that load balancers send
     nothing more.
     """

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
-from fastapi import FastAPI
-
 TEXTS: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
     resources.files("callsheet.plumbing.http").joinpath("openapi_texts.toml").read_text(encoding="utf-8")
 )
@@ -21,18 +19,10 @@ FORMAT_EXAMPLES: Final[Mapping[str, str]] = {
 }
 
 
-def describe_operations(app: FastAPI) -> None:
-    describe = app.openapi
-
-    def describe_in_words() -> dict[str, Any]:
-        # FastAPI creates the document once and then returns the same object.
-        document = describe()
-        for methods in document["paths"].values():
-            for operation in methods.values():
-                _describe(operation, document["components"]["schemas"])
-        return document
-
-    app.openapi = describe_in_words  # type: ignore[method-assign]
+def describe_operations(document: dict[str, Any]) -> None:
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            _describe(operation, document["components"]["schemas"])
 
 
 def _describe(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:

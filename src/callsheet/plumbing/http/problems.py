@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -40,6 +40,9 @@ log = get_logger(__name__)
 MAX_ERRORS = 50
 MAX_FIELD_LENGTH = 200
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+# Responds to a request for a path without a route.
+UnknownPath = Callable[[Request], Response]
 
 UNAVAILABLE = (*DATABASE_AWAY, DatabaseError)
 POOL_RETRY_SECONDS = 5
@@ -133,7 +136,17 @@ def _headers(refusal: Refusal) -> dict[str, str]:
     return {}
 
 
-def install_problem_handlers(app: FastAPI) -> None:
+def no_such_path(request: Request) -> Response:
+    return problem_response(NotFound(), request_id_of(request))
+
+
+def install_problem_handlers(app: FastAPI, unknown: UnknownPath = no_such_path) -> None:
+    """`unknown` responds to paths without a route."""
+
+    async def on_unknown_path(request: Request, error: Exception) -> Response:
+        return unknown(request)
+
+    app.add_exception_handler(HTTPStatus.NOT_FOUND, on_unknown_path)
     app.add_exception_handler(Refusal, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -141,7 +154,6 @@ def install_problem_handlers(app: FastAPI) -> None:
         app.add_exception_handler(error, _on_database_away)
     # Starlette returns this and raises the error again, up to the edge, which logs it.
     app.add_exception_handler(Exception, _on_unexpected)
-    _document_problems(app)
 
 
 def request_id_of(request: Request) -> str | None:
@@ -231,8 +243,6 @@ def _refusal_of_status(error: HTTPException) -> Refusal:
     if isinstance(error.__cause__, Refusal):
         return error.__cause__  # This is raised while the body is read; FastAPI wraps every error from there.
     match error.status_code:
-        case HTTPStatus.NOT_FOUND:
-            return NotFound()
         case HTTPStatus.METHOD_NOT_ALLOWED:
             return MethodNotAllowed()
         case HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
@@ -254,18 +264,11 @@ def _unreadable(cause: BaseException | None) -> str:
             return "The body could not be read."
 
 
-def _document_problems(app: FastAPI) -> None:
-    # As `model` of the responses, it would also be documented as application/json.
-    describe = app.openapi
-
-    def describe_with_problems() -> dict[str, Any]:
-        document = describe()
-        schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        parts = schema.pop("$defs")
-        document.setdefault("components", {}).setdefault("schemas", {}).update(parts, Problem=schema)
-        return document
-
-    app.openapi = describe_with_problems  # type: ignore[method-assign]
+def document_problems(document: dict[str, Any]) -> None:
+    """Adds the schema of problems. As `model` of the responses, it would also be documented as application/json."""
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts = schema.pop("$defs")
+    document.setdefault("components", {}).setdefault("schemas", {}).update(parts, Problem=schema)
 
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
