@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from callsheet.pipelines.design.definitions import ROW_BYTES
+from callsheet.pipelines.run.runs import StartedRun
 from callsheet.wire.errors import IdempotencyKeyReused, NotFound, TooManyActiveRuns, WrongState
 from callsheet.wire.operate.quotas import ChangeQuotas
-from callsheet.wire.pipelines.pipelines import CreateRun, Pipeline, Run, UpdatePipeline
+from callsheet.wire.pipelines.pipelines import CreateRun, Pipeline, UpdatePipeline
 from tests.support.jobs.race import Race
 from tests.support.jobs.race_control import open_transaction, start_blocked
 from tests.support.media.media_harness import open_media_harness, principal_of
@@ -35,7 +36,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
         yield one, two
 
 
-async def begin(pipelines: PipelineHarness, pipeline: Pipeline, **changes: Any) -> tuple[Run, bool]:
+async def begin(pipelines: PipelineHarness, pipeline: Pipeline, **changes: Any) -> StartedRun:
     request = {"name": "A run", "prompt": "a gym", "budget": 100, **changes}
     return await pipelines.room.runs.start(
         principal_of(pipelines.ann), pipeline.slug, CreateRun.model_validate(request)
@@ -70,7 +71,7 @@ async def test_the_later_of_two_different_requests_with_one_key_is_refused(race:
     pipeline = await planes[0].pipeline("base")
     requests = [{"idempotency_key": "once", "budget": budget} for budget in (10, 20)]
     responses = await at_once(race, planes, pipeline, *requests)
-    assert [type(response) for response in responses] == [tuple, IdempotencyKeyReused]
+    assert [type(response) for response in responses] == [StartedRun, IdempotencyKeyReused]
     with pytest.raises(IdempotencyKeyReused):
         await begin(planes[1], await planes[0].pipeline("other"), **requests[0])
     assert await runs_of(planes[0]) == 1
@@ -83,7 +84,7 @@ async def test_the_second_of_two_concurrent_runs_above_the_limit_is_refused(race
     await planes[0].room.runs.pause(ann, paused.id)
     await begin(planes[0], pipeline)
     responses = await at_once(race, planes, pipeline, {}, {})
-    assert [type(response) for response in responses] == [tuple, TooManyActiveRuns]
+    assert [type(response) for response in responses] == [StartedRun, TooManyActiveRuns]
     # One that was paused is one too many as well, until there is room.
     with pytest.raises(TooManyActiveRuns):
         await planes[1].room.runs.resume(ann, paused.id)

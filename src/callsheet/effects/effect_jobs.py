@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -52,15 +52,7 @@ class EffectJobs:
     async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> SubmittedJob:
         check_shape(principal, wanted)
         check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
-        # The hash covers the request as sent, not the built job: the effect may have changed since the first attempt.
-        request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
-        owner = principal.tenant_id, principal.user_id
-        if wanted.idempotency_key is not None:
-            earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
-            if earlier is not None:
-                return earlier
-        prepared = await self.prepare(principal, wanted)
-        return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
+        return await self._submission.once(principal, wanted, partial(self.prepare, principal, wanted))
 
     async def check(self, wanted: SubmitEffectJob) -> int:
         """Checks the parts of the request that do not depend on the user or the file. Returns the price."""

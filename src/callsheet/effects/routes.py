@@ -8,7 +8,7 @@ from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.presenter import Presenter
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.jobs import Job
@@ -29,8 +29,7 @@ def effect_job_router(effect_jobs: EffectJobs, presenter: Presenter, authenticat
         A repeated request with the same `idempotency_key`, or the same header Idempotency-Key, returns the same
         job with 200 and `Idempotent-Replayed: true`.
         """
-        submitted = await effect_jobs.submit(principal, with_key(body, idempotency_key))
-        mark_replayed(response, submitted.replayed)
+        submitted = replayed(response, await effect_jobs.submit(principal, with_key(body, idempotency_key)))
         return await presenter.one(principal.tenant_id, submitted.job)
 
     return router

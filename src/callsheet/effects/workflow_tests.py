@@ -15,8 +15,9 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.quotas import check_payload
 from callsheet.identity.audit_log import AuditLog, actor_of
 from callsheet.jobs.show.presenter import Presenter
+from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.forms import WorkflowSlug
 from callsheet.wire.jobs import Job
@@ -37,16 +38,12 @@ def workflow_test_router(
     async def submitted_by(principal: Principal, workflow: WorkflowSlug, body: WorkflowTest) -> SubmittedJob:
         refuse_both(body)
         check_payload(await submission.quotas.of(principal.tenant_id), FIELD, body.input_payload)
-        key = body.idempotency_key
-        request = {"test": workflow, **body.model_dump(mode="json", exclude={"idempotency_key"})}
-        if key is not None:
-            earlier = await submission.earlier(principal.tenant_id, principal.user_id, key, request)
-            if earlier is not None:
-                return earlier
-        recipe = await catalog.tests.recipe(workflow, body)
-        new = await effect_jobs.build(principal, body, recipe)
-        actor = actor_of(principal)
-        return await submission.submit(replace(new, actor=actor, request=request, idempotency_key=key))
+
+        async def prepare() -> NewJob:
+            recipe = await catalog.tests.recipe(workflow, body)
+            return replace(await effect_jobs.build(principal, body, recipe), actor=actor_of(principal))
+
+        return await submission.once(principal, body, prepare, also={"test": workflow})
 
     @router.post("/{workflow}/test-runs", status_code=201, responses=or_earlier(Job))
     async def test_workflow(
@@ -57,8 +54,7 @@ def workflow_test_router(
         principal: Principal = manage,
     ) -> Job:
         """Runs a workflow, or an unsaved change of it, as a job of yours that costs nothing."""
-        submitted = await submitted_by(principal, workflow, with_key(body, idempotency_key))
-        mark_replayed(response, submitted.replayed)
+        submitted = replayed(response, await submitted_by(principal, workflow, with_key(body, idempotency_key)))
         if not submitted.replayed:
             job_id = submitted.job.id
             actor, tenant_id = actor_of(principal), principal.tenant_id

@@ -14,7 +14,7 @@ from callsheet.pipelines.judge.gallery import Gallery
 from callsheet.pipelines.run.deletion import RunDeletion
 from callsheet.pipelines.run.runs import Runs
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.pipelines.design import ListedPipeline
@@ -90,9 +90,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         principal: Principal = Depends(authentication.user),
     ) -> Run:
         """Starts a run. It continues by itself until it is done, stopped, or blocked with a reason."""
-        run, was_there = await runs.start(principal, pipeline, with_key(body, idempotency_key))
-        mark_replayed(response, was_there)
-        return run
+        return replayed(response, await runs.start(principal, pipeline, with_key(body, idempotency_key))).run
 
     @router.get("/{pipeline}/runs")
     async def list_runs_of_pipeline(

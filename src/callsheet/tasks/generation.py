@@ -9,6 +9,7 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.views import job_view
+from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.plumbing.database.databases import Databases
 from callsheet.tasks.plans import Plans, TaskRequest
@@ -57,24 +58,20 @@ class GenerationJobs:
         """Submits a job. A synchronous kind returns when the job has ended, or after the timeout with the unfinished
         job.
         """
-        request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
-        key = body.idempotency_key
-        if key is not None:
-            earlier = await self._submission.earlier(principal.tenant_id, principal.user_id, key, request)
-            if earlier is not None:
-                return await self._after_wait(principal, kind, earlier)
-        product = await self._product(principal, getattr(body, "product_id", None))
-        wanted = TaskRequest(
-            kind=kind.name,
-            actor=kind.name,
-            payload=actor_payload(body, product),
-            request=request,
-            idempotency_key=key,
+        running: Running = None
+
+        async def prepare() -> NewJob:
+            product = await self._product(principal, getattr(body, "product_id", None))
+            return await self._plans.job(principal, TaskRequest(kind.name, kind.name, actor_payload(body, product)))
+
+        async def submit(new: NewJob) -> SubmittedJob:
+            nonlocal running
+            submitted, running = await self._synchronous.submit(new)
+            return submitted
+
+        submitted = await self._submission.once(
+            principal, body, prepare, also={"type": kind.name}, submit=submit if kind.synchronous else None
         )
-        new = await self._plans.job(principal, wanted)
-        if not kind.synchronous:
-            return await self._submission.submit(new)
-        submitted, running = await self._synchronous.submit(new)
         return await self._after_wait(principal, kind, submitted, running)
 
     async def _product(self, principal: Principal, product_id: UUID | None) -> Product | None:
@@ -86,7 +83,7 @@ class GenerationJobs:
         return found
 
     async def _after_wait(
-        self, principal: Principal, kind: Kind, submitted: SubmittedJob, running: Running = None
+        self, principal: Principal, kind: Kind, submitted: SubmittedJob, running: Running
     ) -> SubmittedJob:
         if not kind.synchronous or submitted.job.status not in ACTIVE:
             return submitted

@@ -10,7 +10,7 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, GenerationJobs, Kind
 from callsheet.tasks.products import Products
@@ -30,8 +30,7 @@ def generation_router(generation: GenerationJobs, presenter: Presenter, authenti
     router = Router(prefix="/api/generate", tags=["generation"])
 
     async def respond(principal: Principal, kind: Kind, body: KeyedRequest, response: Response) -> Job:
-        submitted = await generation.submit(principal, kind, body)
-        mark_replayed(response, submitted.replayed)
+        submitted = replayed(response, await generation.submit(principal, kind, body))
         return await presenter.one(principal.tenant_id, submitted.job)
 
     @router.post("/copy", status_code=201, responses=or_earlier(Job))

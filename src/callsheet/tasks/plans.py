@@ -39,13 +39,10 @@ class TaskRequest:
     kind: str
     actor: str
     payload: Mapping[str, Any]
-    # Two requests with the same idempotency key must have the same value.
-    request: Mapping[str, Any]
     queue_name: str = "default"
     priority: int = 0
     # None for the default.
     max_attempts: int | None = None
-    idempotency_key: str | None = None
 
 
 class Plans:
@@ -82,8 +79,6 @@ class Plans:
             new,
             kind=wanted.kind,
             max_attempts=new.max_attempts if wanted.max_attempts is None else wanted.max_attempts,
-            request=wanted.request,
-            idempotency_key=wanted.idempotency_key,
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
 

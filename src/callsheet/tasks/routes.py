@@ -15,7 +15,7 @@ from callsheet.jobs.change.retry import Retries
 from callsheet.jobs.stream.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.event_stream import EventStream
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
@@ -62,8 +62,7 @@ def task_router(
         A repeated request with the same `idempotency_key`, or the same header Idempotency-Key, returns the same
         task with 200 and `Idempotent-Replayed: true`.
         """
-        submitted = await submission.submit(principal, with_key(body, idempotency_key))
-        mark_replayed(response, submitted.replayed)
+        submitted = replayed(response, await submission.submit(principal, with_key(body, idempotency_key)))
         return await reader.of_job(principal, submitted.job)
 
     @router.get("")

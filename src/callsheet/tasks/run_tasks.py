@@ -47,7 +47,7 @@ class RunTasks:
         """A job that can be submitted, at the current price."""
         try:
             name, queue_name = _named(workflow)
-            wanted = TaskRequest(PIPELINE, name, payload, request={}, queue_name=queue_name)
+            wanted = TaskRequest(PIPELINE, name, payload, queue_name=queue_name)
             return await self._plans.job(owner, wanted)
         except InvalidRequest as refusal:
             raise _by_field_of_step(refusal) from None

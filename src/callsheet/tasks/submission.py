@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.quotas import check_payload
 from callsheet.jobs.submit.priorities import check_priority
@@ -21,13 +23,9 @@ class TaskSubmission:
     async def submit(self, principal: Principal, request: SubmitTask) -> SubmittedJob:
         wanted = task_request(principal, request)
         check_payload(await self._submission.quotas.of(principal.tenant_id), "payload", wanted.payload)
-        if wanted.idempotency_key is not None:
-            earlier = await self._submission.earlier(
-                principal.tenant_id, principal.user_id, wanted.idempotency_key, wanted.request
-            )
-            if earlier is not None:
-                return earlier
-        return await self._submission.submit(await self._plans.job(principal, wanted))
+        # The two names of the field with the actor mean the same request.
+        actor = {"actor": wanted.actor, "task_type": None}
+        return await self._submission.once(principal, request, partial(self._plans.job, principal, wanted), also=actor)
 
 
 def one_actor(actor: str | None, task_type: str | None) -> str | None:
@@ -45,14 +43,11 @@ def task_request(principal: Principal, request: SubmitTask) -> TaskRequest:
     if actor is None:
         raise InvalidRequest.field("actor", "Send the name of the actor.")
     check_priority(principal, request.priority)
-    asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
     return TaskRequest(
         kind=KIND,
         actor=actor,
         payload=request.payload,
-        request={**asked, "actor": actor},
         queue_name=request.queue_name,
         priority=request.priority,
         max_attempts=request.max_retries + 1,
-        idempotency_key=request.idempotency_key,
     )

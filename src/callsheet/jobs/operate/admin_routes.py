@@ -20,7 +20,7 @@ from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.views import job_for, page_for
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -64,25 +64,23 @@ def ready_job_router(
             raise InvalidRequest.field("user_id", NO_USER)
         workflow = await room.queue.workflow(body.workflow)
         actor = actor_of(principal)
-        submitted = await room.submission.submit(
-            NewJob(
-                tenant_id=owner.tenant_id,
-                user_id=body.user_id,
-                kind=body.kind,
-                workflow_id=workflow.id,
-                payload=body.payload,
-                cost=body.cost,
-                priority=body.priority,
-                run_limit_seconds=workflow.run_limit_seconds,
-                lease_seconds=workflow.lease_seconds,
-                max_attempts=workflow.max_attempts,
-                idempotency_key=body.idempotency_key,
-                description=JobDescription(workflow.name or workflow.slug),
-                actor=actor,
-            )
+        new = NewJob(
+            tenant_id=owner.tenant_id,
+            user_id=body.user_id,
+            kind=body.kind,
+            workflow_id=workflow.id,
+            payload=body.payload,
+            cost=body.cost,
+            priority=body.priority,
+            run_limit_seconds=workflow.run_limit_seconds,
+            lease_seconds=workflow.lease_seconds,
+            max_attempts=workflow.max_attempts,
+            idempotency_key=body.idempotency_key,
+            description=JobDescription(workflow.name or workflow.slug),
+            actor=actor,
         )
+        submitted = replayed(response, await room.submission.submit(new))
         job = submitted.job
-        mark_replayed(response, submitted.replayed)
         if not submitted.replayed:
             await audit.add(actor, "job.submit", "job", job.id, owner.tenant_id, user_id=body.user_id, cost=body.cost)
         return await presenter.one(owner.tenant_id, job)

@@ -49,11 +49,14 @@ class Slot(Protocol):
 
 
 class SlotRefused(Exception):
-    """The place is taken or can no longer be filled; `reason` is a code for the loop that chose the place."""
+    """The place is taken or can no longer be filled; `reason` is a code for the loop that chose the place, and `cost`
+    is what the job would cost.
+    """
 
-    def __init__(self, reason: str):
+    def __init__(self, reason: str, cost: int):
         super().__init__(reason)
         self.reason = reason
+        self.cost = cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ If the statement writes nothing, a second query finds the reason. The relay then
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from callsheet.identity.access.principal import Owner
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import Journal
@@ -29,6 +30,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import KeyedRequest
 from callsheet.wire.errors import (
     FieldProblem,
     IdempotencyKeyReused,
@@ -135,12 +137,30 @@ class Submission:
         await hit(Failpoint.SUBMIT_BEFORE_RELAY)
         return AcceptedJob(new, job_id, *self._attempts_and_lease(new), row.accepted_at, row.deadline_at)
 
-    async def earlier(
-        self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
-    ) -> SubmittedJob | None:
-        """The earlier job with this key. Called before a new job is built."""
-        pool = await self._routing.pool_of_tenant(tenant_id)
-        return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
+    async def once(
+        self,
+        owner: Owner,
+        body: KeyedRequest,
+        prepare: Callable[[], Awaitable[NewJob]],
+        *,
+        also: Mapping[str, Any] | None = None,
+        submit: Callable[[NewJob], Awaitable[SubmittedJob]] | None = None,
+    ) -> SubmittedJob:
+        """Submits the job that `prepare` builds, unless an earlier request with the same idempotency key did.
+
+        Two requests with the same key must have the same body and the same `also`, which is what the request says
+        outside of its body. They may build different jobs: an effect may have changed in between. `submit`: how the job
+        is submitted, if not by this object.
+        """
+        request = body.model_dump(mode="json", exclude={"idempotency_key"}) | dict(also or {})
+        key = body.idempotency_key
+        if key is not None:
+            pool = await self._routing.pool_of_tenant(owner.tenant_id)
+            earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, hash_of(request))
+            if earlier is not None:
+                return earlier
+        new = replace(await prepare(), request=request, idempotency_key=key)
+        return await (submit or self.submit)(new)
 
     async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
         batcher = self._batchers.get(pool.name)
@@ -205,7 +225,7 @@ class Submission:
             if earlier is not None:
                 return earlier
         if row.slot_refusal is not None:
-            raise SlotRefused(row.slot_refusal)
+            raise SlotRefused(row.slot_refusal, new.cost)
         if not row.has_files:
             raise InvalidRequest.field(
                 "input_file_id", "A file of this job was deleted while the job was submitted. Send another file."

@@ -19,7 +19,7 @@ from callsheet.pipelines.judge.lineage import Lineages
 from callsheet.pipelines.judge.votes import Votes
 from callsheet.pipelines.run.views import RunViews
 from callsheet.plumbing.database.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
-from callsheet.plumbing.http.idempotency import IdempotencyKey, mark_replayed, or_earlier, with_key
+from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job
@@ -248,8 +248,7 @@ def candidate_router(
         """Makes the candidate again as a separate job: the same graph, values, seed and parent. The tree
         of the run does not change. The job counts in the budget of the run.
         """
-        submitted = await lineages.replay(principal, candidate_id, with_key(body, idempotency_key))
-        mark_replayed(response, submitted.replayed)
+        submitted = replayed(response, await lineages.replay(principal, candidate_id, with_key(body, idempotency_key)))
         return await presenter.one(principal.tenant_id, submitted.job)
 
     return router

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from callsheet.jobs.submit.new_jobs import NewJob, SlotRefused
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.jobs.submit.task_files import REPLAY, without_files
 from callsheet.pipelines.judge.gallery import Gallery
-from callsheet.pipelines.rows import StepRow
+from callsheet.pipelines.rows import CandidateRow, StepRow
 from callsheet.pipelines.run.slots import ReplaySlot
 from callsheet.pipelines.run.step_jobs import sentence
 from callsheet.pipelines.run.task_steps import CandidateJob, TaskSteps
@@ -91,30 +92,27 @@ class Lineages:
         not change. The job counts in the budget of the run.
         """
         row = await self._gallery.candidate(principal, candidate_id)
-        request = {"replay": str(candidate_id)}
-        if wanted.idempotency_key is not None:
-            owner = principal.tenant_id, principal.user_id
-            earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
-            if earlier is not None:
-                return earlier
+        try:
+            return await self._submission.once(
+                principal, wanted, partial(self._job, principal, row), also={"replay": str(candidate_id)}
+            )
+        except SlotRefused as refused:
+            run = await self._gallery.run(principal, row.run_id)
+            raise WrongState(
+                f"The replay costs {counted(refused.cost, 'token')}, but the run has spent {run.spent} of its budget "
+                f"of {counted(run.budget, 'token')}. Raise the budget with PATCH /api/runs/{run.id}, then replay the "
+                "candidate again."
+            ) from None
+
+    async def _job(self, principal: Principal, candidate: CandidateRow) -> NewJob:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             job = await SQL["job_of_candidate"].row(
-                connection, CandidateJob, tenant_id=principal.tenant_id, job_id=row.job_id
+                connection, CandidateJob, tenant_id=principal.tenant_id, job_id=candidate.job_id
             )
         assert job is not None, "The rows of jobs are never deleted, and a candidate refers to its job."
         new = await (self._of_effect(principal, job) if job.effect_id else self._of_actor(principal, job))
-        slot = ReplaySlot(row.run_id, row.position)
-        new = replace(new, request=request, idempotency_key=wanted.idempotency_key, slot=slot)
-        try:
-            return await self._submission.submit(new)
-        except SlotRefused:
-            run = await self._gallery.run(principal, row.run_id)
-            raise WrongState(
-                f"The replay costs {counted(new.cost, 'token')}, but the run has spent {run.spent} of its budget of "
-                f"{counted(run.budget, 'token')}. Raise the budget with PATCH /api/runs/{run.id}, then replay the "
-                "candidate again."
-            ) from None
+        return replace(new, slot=ReplaySlot(candidate.run_id, candidate.position))
 
     async def _of_actor(self, principal: Principal, job: CandidateJob) -> NewJob:
         try:

@@ -87,6 +87,12 @@ class RunProgress(NamedTuple):
     leaves: int
 
 
+class StartedRun(NamedTuple):
+    run: Run
+    # Whether an earlier request with the same idempotency key started it.
+    replayed: bool
+
+
 class Runs:
     def __init__(
         self,
@@ -106,16 +112,16 @@ class Runs:
         self._wake = wake
 
     async def create(self, principal: Principal, pipeline: str, request: CreateRun) -> Run:
-        return (await self.start(principal, pipeline, request))[0]
+        return (await self.start(principal, pipeline, request)).run
 
-    async def start(self, principal: Principal, pipeline: str, request: CreateRun) -> tuple[Run, bool]:
-        """The run, and whether an earlier request with the same idempotency key started it."""
+    async def start(self, principal: Principal, pipeline: str, request: CreateRun) -> StartedRun:
+        """The run; an earlier request with the same idempotency key may have started it."""
         found = await self._pipelines.get(principal, pipeline)
         key = _Key.of(found.id, request)
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await self._view(connection, earlier), True
+                return StartedRun(await self._view(connection, earlier), replayed=True)
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
             raise InvalidRequest.field(
                 "concurrency", f"The value must be at most {self._settings.jobs_per_run} here (pipelines.jobs_per_run)."
@@ -129,7 +135,7 @@ class Runs:
             await DESIGN_SQL["lock_wallet"].value(connection, **_user(principal))
             # The same request may have committed meanwhile, because it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await self._view(connection, earlier), True
+                return StartedRun(await self._view(connection, earlier), replayed=True)
             await self._require_fewer_active_runs(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
@@ -160,7 +166,7 @@ class Runs:
             await check_database(connection, principal, limits)
             shown = await self._view(connection, row)
         self._wake()
-        return shown, False
+        return StartedRun(shown, replayed=False)
 
     async def _require_fewer_active_runs(self, connection: Connection, principal: Owner) -> None:
         """Checks the limit of active runs. The wallet is locked, so runs that a user starts at the same time are

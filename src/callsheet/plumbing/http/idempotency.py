@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import Header, Response
 
@@ -14,6 +14,14 @@ IdempotencyKey = Annotated[
     Header(description="Identifies the request: a repeated request with the same key is carried out only once."),
 ]
 Request = TypeVar("Request", bound=KeyedRequest)
+
+
+class Replayable(Protocol):
+    @property
+    def replayed(self) -> bool: ...
+
+
+Result = TypeVar("Result", bound=Replayable)
 DIFFERENT = (
     "This field and the header Idempotency-Key have different values. Send only one of them, or the same value in both."
 )
@@ -34,8 +42,9 @@ def with_key(body: Request, header: str | None) -> Request:
     return body.model_copy(update={"idempotency_key": header})
 
 
-def mark_replayed(response: Response, replayed: bool) -> None:
-    """Makes the response one to a repeated request, if it is: nothing was created."""
-    if replayed:
+def replayed(response: Response, result: Result) -> Result:
+    """The result. If an earlier request with the same key created it, the response says so."""
+    if result.replayed:
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
+    return result
