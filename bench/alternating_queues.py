@@ -43,9 +43,9 @@ async def take_turns(
     queues: Mapping[str, Drainable],
     seconds: float,
     clock: Callable[[], float] = time.process_time,
-    least_jobs: int = WARM_UP_JOBS,
+    min_jobs: int = WARM_UP_JOBS,
 ) -> dict[str, Rate]:
-    """Runs the queues in turns. `clock`: the measured processor time. `least_jobs`: minimum number of jobs in a
+    """Runs the queues in turns. `clock`: the measured processor time. `min_jobs`: minimum number of jobs in a
     slice, for any duration.
     """
     slice_seconds = min(SLICE_SECONDS, seconds / len(queues))
@@ -57,11 +57,11 @@ async def take_turns(
         await _drain(queue, WARM_UP_JOBS, Rate(), clock)
         warm = Rate()
         await _drain(queue, WARM_UP_JOBS, warm, clock)
-        sizes[name] = min(MAX_JOBS, max(least_jobs, round(warm.per_second * slice_seconds)))
+        sizes[name] = min(MAX_JOBS, max(min_jobs, round(warm.per_second * slice_seconds)))
     for _ in range(rounds):
         for name, queue in queues.items():
             await _drain(queue, sizes[name], rates[name], clock)
-            sizes[name] = min(MAX_JOBS, max(least_jobs, round(rates[name].slices[-1] * slice_seconds)))
+            sizes[name] = min(MAX_JOBS, max(min_jobs, round(rates[name].slices[-1] * slice_seconds)))
     return rates
 
 

@@ -119,8 +119,8 @@ class Pair:
         await self.enqueue(entries=json.dumps([{**job, "job_id": job["id"], **placed} for job in jobs]))
         await self.queue(
             **_columns(submitted, actor="relay"),
-            least_lease_seqs=[0] * len(submitted),
-            most_lease_seqs=[0] * len(submitted),
+            min_lease_seqs=[0] * len(submitted),
+            max_lease_seqs=[0] * len(submitted),
             reasons=[None] * len(submitted),
             reported_reasons=[None] * len(submitted),
             traces=[None] * len(submitted),
@@ -172,8 +172,8 @@ def _completion(lease: asyncpg.Record, order: Order) -> dict[str, Any]:
         "tenant_id": str(lease["tenant_id"]),
         "job_id": str(lease["job_id"]),
         "charge_cycle": 1,
-        "least_lease_seq": lease["lease_seq"],
-        "most_lease_seq": lease["lease_seq"],
+        "min_lease_seq": lease["lease_seq"],
+        "max_lease_seq": lease["lease_seq"],
         "actor": "worker:bare",
         "request_id": REQUEST_ID,
         "result": order.result,

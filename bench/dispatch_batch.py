@@ -18,17 +18,17 @@ PEER_BATCH = 100
 BARE_AT_ONCE = 20
 # Ten for each tenant. On a busy machine a slice would have so few that learning who waits would be most of their cost.
 MIN_JOBS = 10_000
-short = {"least_jobs": 100}
+short = {"min_jobs": 100}
 
 
-async def run(seconds: float, least_jobs: int = MIN_JOBS) -> list[Result]:
+async def run(seconds: float, min_jobs: int = MIN_JOBS) -> list[Result]:
     async with (
         open_bench_installation(loops=("lane_keeper",)) as installation,
         bare_queue(installation, at_once=BARE_AT_ONCE) as bare,
         pgqueuer(installation, PEER_BATCH) as peer,
     ):
         queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(installation, CALLERS), "peer": peer}
-        rates = await take_turns(queues, seconds, processor_clock(installation), least_jobs)
+        rates = await take_turns(queues, seconds, processor_clock(installation), min_jobs)
     return [
         Result(
             name=name,

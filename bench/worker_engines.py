@@ -26,7 +26,7 @@ from callsheet.plumbing.http.server import free_address
 
 name = "worker.engines"
 seconds = 60.0
-short = {"most": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02, "storage_seconds": 0.02}
+short = {"max_engines": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02, "storage_seconds": 0.02}
 MAX_ENGINES = 4
 JOBS_EACH = 6
 # One engine keeps the GPU 25 % busy. ComfyUI did so on an H200 with a sampler of the size of Stable Diffusion 1.5.
@@ -64,14 +64,14 @@ class Measured:
 
 async def run(
     seconds: float,
-    most: int = MAX_ENGINES,
+    max_engines: int = MAX_ENGINES,
     jobs_each: int = JOBS_EACH,
     own_seconds: float = OWN_SECONDS,
     gpu_seconds: float = GPU_SECONDS,
     storage_seconds: float = STORAGE_SECONDS,
 ) -> list[Result]:
     load = Load(own_seconds, gpu_seconds)
-    ours: dict[int, list[Measured]] = {number: [] for number in range(1, most + 1)}
+    ours: dict[int, list[Measured]] = {number: [] for number in range(1, max_engines + 1)}
     bare: dict[int, list[float]] = {number: [] for number in ours}
     port, storage = [(await free_address(HOST, 0))[1] for _ in range(2)]
     async with AsyncExitStack() as undo:
@@ -81,7 +81,7 @@ async def run(
         gpu.touch()
         engines = [
             await undo.enter_async_context(lightbox(product.home, f"engine-{number}", {"BENCH_GPU": str(gpu)}))
-            for number in range(1, most + 1)
+            for number in range(1, max_engines + 1)
         ]
         watches = [await undo.enter_async_context(watching(each)) for each in engines]
         await product.offer(EFFECT, load.graph({"load": TRIVIAL["load"]}))
@@ -92,7 +92,9 @@ async def run(
     per_second = {number: statistics.median(each.per_second for each in found) for number, found in ours.items()}
     results = [
         Result(
-            name=name, value=max(per_second.values()) / per_second[1], unit=f"times one engine, up to {most} engines"
+            name=name,
+            value=max(per_second.values()) / per_second[1],
+            unit=f"times one engine, up to {max_engines} engines",
         )
     ]
     for number, found in ours.items():

@@ -435,24 +435,24 @@ def _kind(annotation: object) -> str:
 
 
 def _bounds(metadata: Sequence[object]) -> str:
-    least = most = unit = above = ""
+    minimum = maximum = unit = above = ""
     for bound in metadata:
         match bound:
             case Ge():
-                least = f"{bound.ge:,}"
+                minimum = f"{bound.ge:,}"
             case Gt():
                 above = f"above {bound.gt:,}"
             case Le():
-                most = f"{bound.le:,}"
+                maximum = f"{bound.le:,}"
             case MinLen() if bound.min_length > 1:
-                least, unit = f"of {bound.min_length}", " characters"
+                minimum, unit = f"of {bound.min_length}", " characters"
             case MaxLen():
-                most, unit = f"{bound.max_length}", " characters"
-    if least and most:
-        return f"{least} to {most}{unit}"
-    if least:
-        return f"{least}{unit} or more"
-    return " ".join(filter(None, (above, f"up to {most}{unit}" if most else "")))
+                maximum, unit = f"{bound.max_length}", " characters"
+    if minimum and maximum:
+        return f"{minimum} to {maximum}{unit}"
+    if minimum:
+        return f"{minimum}{unit} or more"
+    return " ".join(filter(None, (above, f"up to {maximum}{unit}" if maximum else "")))
 
 
 def _refusals(refusal: type[Refusal]) -> Iterator[type[Refusal]]:

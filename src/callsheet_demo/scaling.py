@@ -97,8 +97,8 @@ async def run_scaling_demo(settings: Settings, leave: bool) -> None:
         show = asyncio.create_task(_show(plane, client, fleet))
         moments = await _unless(stop, show)
         if moments is not None and leave:
-            most = max(moment.workers for moment in moments)
-            print_json({"status": "ready", "jobs": JOBS, "most_workers": most, "timeline": [*map(asdict, moments)]})
+            peak = max(moment.workers for moment in moments)
+            print_json({"status": "ready", "jobs": JOBS, "peak_workers": peak, "timeline": [*map(asdict, moments)]})
         elif moments is not None:
             err.print(f"\nThe fleet follows its queue at {settings.public_url}. Give it more to do:\n")
             folder = settings.home / "demo"

@@ -97,7 +97,7 @@ def _row(each: SimulationReport, *, has_cost: bool) -> list[str]:
         f"{each.spot_hours / each.worker_hours:.0%}" if each.worker_hours else "",
         f"{each.idle_share:.0%}",
         *([f"{each.cost:,.2f}"] if has_cost else []),
-        str(each.most_workers),
+        str(each.peak_workers),
         f"{each.scale_outs + each.scale_ins:,}",
     ]
 

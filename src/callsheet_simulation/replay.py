@@ -47,7 +47,7 @@ class ReplayOutcome:
     # Paid time of workers from order to end, by `is_spot`; and the part of it before they took jobs.
     paid_seconds: dict[bool, float] = field(default_factory=dict)
     starting_seconds: float = 0.0
-    most_workers: int = 0
+    peak_workers: int = 0
     ordered_workers: int = 0
     scale_outs: int = 0
     scale_ins: int = 0
@@ -127,7 +127,7 @@ class TraceReplay:
             fleet.pay(machine, self._now)
         outcome.seconds = self._now
         outcome.paid_seconds, outcome.starting_seconds = fleet.paid_seconds, fleet.starting_seconds
-        outcome.most_workers, outcome.ordered_workers = fleet.most, fleet.ordered
+        outcome.peak_workers, outcome.ordered_workers = fleet.peak, fleet.ordered
         return outcome
 
     # Jobs

@@ -62,7 +62,7 @@ class SimulationReport:
     cost: float | None
     cost_per_1000_jobs: float | None
     mean_workers: float
-    most_workers: int
+    peak_workers: int
     ordered_workers: int
     # Decisions that changed the size of the fleet, and how often the direction changed between two decisions.
     scale_outs: int
@@ -94,7 +94,7 @@ def report(
         cost=cost,
         cost_per_1000_jobs=None if cost is None else cost / jobs * 1000,
         mean_workers=paid / outcome.seconds if outcome.seconds else 0.0,
-        most_workers=outcome.most_workers,
+        peak_workers=outcome.peak_workers,
         ordered_workers=outcome.ordered_workers,
         scale_outs=outcome.scale_outs,
         scale_ins=outcome.scale_ins,

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 
 from callsheet.scaling.memory import unseen_slots
 from callsheet.scaling.policy import PolicyWorker
-from callsheet.wire.worker.protocol import most_leases
+from callsheet.wire.worker.protocol import max_leases
 
 
 class SimulatedMachine:
@@ -130,7 +130,7 @@ class SimulatedFleet:
     def __init__(self, slots: int, *, prefetch: bool, seed: int = 1):
         self._slots = slots
         self._seed = seed
-        self._most_held = most_leases(slots, prefetch=prefetch)
+        self._max_held = max_leases(slots, prefetch=prefetch)
         # In the order in which they were ordered.
         self.machines: dict[SimulatedMachine, None] = {}
         self.starting: dict[SimulatedMachine, None] = {}
@@ -138,7 +138,7 @@ class SimulatedFleet:
         self.free: OrderedDict[SimulatedMachine, None] = OrderedDict()
         self.fetching = FullWorkers()
         self.ordered = 0
-        self.most = 0
+        self.peak = 0
         # Time from order to end, by `is_spot`; and the part of it from order to start.
         self.paid_seconds = {False: 0.0, True: 0.0}
         self.starting_seconds = 0.0
@@ -151,7 +151,7 @@ class SimulatedFleet:
         self.ordered += 1
         machine = SimulatedMachine(self.ordered, self._slots, now, is_spot=have >= on_demand)
         self.machines[machine] = self.starting[machine] = None
-        self.most = max(self.most, len(self.machines))
+        self.peak = max(self.peak, len(self.machines))
         return machine
 
     def start(self, machine: SimulatedMachine, now: float) -> None:
@@ -184,7 +184,7 @@ class SimulatedFleet:
             return
         if len(machine.running) < machine.slots:
             self.free[machine] = None
-        elif len(machine.running) + len(machine.ahead) < self._most_held:
+        elif len(machine.running) + len(machine.ahead) < self._max_held:
             newest_job = next(reversed(machine.running))
             self.fetching.add(machine, turn_of(self._seed, machine.number, newest_job, len(machine.ahead)))
 

@@ -246,7 +246,7 @@ async def test_a_user_may_make_a_hundred_links_per_hour(ann: MediaApi) -> None:
 
 @pytest.mark.thorough
 async def test_the_operator_limits_the_life_of_links_and_switches_them_off(started: Started) -> None:
-    async with started(sharing={"link_days": 3, "longest_link_days": 5}) as (plane, _), MediaApi.opened(plane) as ann:
+    async with started(sharing={"link_days": 3, "max_link_days": 5}) as (plane, _), MediaApi.opened(plane) as ann:
         job_id = await finished(ann, MADE)
         link = await shared(ann, job_id)
         life = datetime.fromisoformat(link["expires_at"]) - datetime.fromisoformat(link["created_at"])

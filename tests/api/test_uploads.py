@@ -144,11 +144,11 @@ async def test_all_exceeded_limits_are_named_at_once(local_media_api: MediaApi) 
 
 
 async def test_the_limits_come_from_the_settings(strict_plane: ControlPlane) -> None:
-    most = strict_plane.settings.storage.max_upload_bytes
+    maximum = strict_plane.settings.storage.max_upload_bytes
     async with MediaApi.opened(strict_plane) as media_api:
-        assert_refused(await media_api.create(size=most + 1, mime_type="image/png"), 422, "invalid_request", "size")
+        assert_refused(await media_api.create(size=maximum + 1, mime_type="image/png"), 422, "invalid_request", "size")
         for mime_type, status in (("image/png", 201), ("audio/x", 201), ("image/jpeg", 422), ("video/webm", 422)):
-            assert (await media_api.create(size=most, mime_type=mime_type)).status_code == status
+            assert (await media_api.create(size=maximum, mime_type=mime_type)).status_code == status
 
 
 async def test_the_number_of_pending_uploads_of_a_user_has_a_limit_also_for_concurrent_requests(

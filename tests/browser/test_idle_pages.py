@@ -54,9 +54,9 @@ class Asked:
         return Counter(self.urls[before:])
 
 
-def excess(found: Mapping[str, Counter[str]], most: float) -> dict[str, dict[str, int]]:
+def excess(found: Mapping[str, Counter[str]], max_per_second: float) -> dict[str, dict[str, int]]:
     """The pages that asked more often than `most` in a second, with what they asked for."""
-    return {name: dict(counts) for name, counts in found.items() if counts.total() > most * SECONDS}
+    return {name: dict(counts) for name, counts in found.items() if counts.total() > max_per_second * SECONDS}
 
 
 @dataclass

@@ -499,13 +499,13 @@ class RaiseLowWater(Operation):
 
 @dataclass(frozen=True)
 class SetLimit(Operation):
-    most: int
+    max_concurrent: int
 
     async def run(self, core: Core, world: World) -> object:
-        return await core.room.overview.set_limit(IDENTIFIER, self.most, "test")
+        return await core.room.overview.set_limit(IDENTIFIER, self.max_concurrent, "test")
 
     def predict(self, state: State, world: World, response: object) -> None:
-        state.limits[IDENTIFIER] = self.most
+        state.limits[IDENTIFIER] = self.max_concurrent
 
 
 def _user(member: Member) -> UserKey:

@@ -164,7 +164,7 @@ async def test_a_huge_output_is_written_in_chunks(engine_setup: EngineSetup, tmp
     if engine_setup.is_recorded:
         engine_setup.recorded.content = bytes(range(256)) * 65_536
         [output, *_] = await engine_setup.run("SaveImage_batch3")
-        least = 16 * MEGABYTE
+        min_size = 16 * MEGABYTE
     else:
         # Noise, which no encoder makes smaller.
         image = tmp_path / "noise.png"
@@ -173,16 +173,16 @@ async def test_a_huge_output_is_written_in_chunks(engine_setup: EngineSetup, tmp
         reference = await engine_setup.engine.upload(image, "noise.png", "run-1")
         graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
         [output] = await engine_setup.engine.run(new_run(graph), engine_setup.seen)
-        least = 5 * MEGABYTE
+        min_size = 5 * MEGABYTE
     tracemalloc.start()
     try:
         got = await engine_setup.engine.fetch(output, tmp_path / "huge")
-        _, most = tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert got.size >= least
+    assert got.size >= min_size
     assert (tmp_path / "huge").stat().st_size == got.size
-    assert most < 4 * MEGABYTE
+    assert peak < 4 * MEGABYTE
 
 
 @pytest.mark.few_forms

@@ -100,10 +100,10 @@ async def full_databases(
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_list_touches_few_blocks(full_databases: Databases, case: str) -> None:
-    statement, values, most = CASES[case]
+    statement, values, max_buffers = CASES[case]
     seen = await explain_once(full_databases.central, statement, values)
     assert seen.rows > 0
-    assert seen.buffers <= most
+    assert seen.buffers <= max_buffers
     assert not seen.scanned & BIG
 
 

@@ -87,9 +87,9 @@ def values_of(wanted: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ["list_jobs", "total_jobs", "last_looked_at"])
 async def test_a_list_touches_few_blocks(full_pool: Database, case: str, name: str) -> None:
-    wanted, most = CASES[case]
+    wanted, max_buffers = CASES[case]
     seen = await explain_once(full_pool, SQL[name], values_of(wanted))
-    assert seen.buffers <= most
+    assert seen.buffers <= max_buffers
     assert not seen.scanned
 
 
@@ -101,14 +101,14 @@ async def test_finding_the_jobs_of_a_bulk_action_touches_few_blocks(full_pool: D
 
 
 @pytest.mark.parametrize(
-    ("name", "most"),
+    ("name", "max_buffers"),
     [("open_jobs", 20 * 8), ("is_changed", 10), ("write_outcome", 30), ("read_scan", 5)],
 )
-async def test_a_batch_of_a_bulk_action_touches_few_blocks(full_pool: Database, name: str, most: int) -> None:
+async def test_a_batch_of_a_bulk_action_touches_few_blocks(full_pool: Database, name: str, max_buffers: int) -> None:
     names = {"bulk_action_id": UUID(int=1), "tenant_id": TENANT, "job_id": job_id(100)}
     values = {**names, "actor": "bulk_action:1", "limit": 20, "outcome": "done", "code": None, "message": None}
     seen = await explain_once(full_pool, BULK_POOL_SQL[name], values)
-    assert seen.buffers <= most
+    assert seen.buffers <= max_buffers
 
 
 async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> None:

@@ -217,7 +217,7 @@ async def test_a_worker_that_never_registers_is_ended_and_replaced(
     await scaling.look()
     await scaling.look()
     assert ("end", "gpu-1") in scaling.cloud.calls
-    assert scaling.cloud.most == 1, "never above the maximum, not even for a moment"
+    assert scaling.cloud.peak == 1, "never above the maximum, not even for a moment"
     assert [name for name in scaling.cloud.of(fleet.id) if name != "gpu-1"]
 
 
@@ -316,7 +316,7 @@ async def test_a_driver_that_timed_out_after_it_acted_is_not_asked_for_more(
     scaling.cloud.fault = fails("want", "after")
     for _ in range(3):
         await scaling.look()
-    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.most) == (2, 2)
+    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.peak) == (2, 2)
     await scaling.register(fleet)
     await scaling.rows("DELETE FROM ai_job_dispatches")
     scaling.cloud.fault = fails("end", "after")

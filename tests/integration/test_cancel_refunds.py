@@ -154,13 +154,13 @@ async def test_no_share_makes_a_refund_larger_than_the_reserve(core: Core, ann: 
 
 
 async def test_g2_reserve_refund_and_kept_tokens_add_up_to_zero(core: Core) -> None:
-    most = 2**53
-    for cost in (0, 1, 2, 3, 7, 10**6 + 1, most - 1, most):
+    maximum = 2**53
+    for cost in (0, 1, 2, 3, 7, 10**6 + 1, maximum - 1, maximum):
         for percent in (0.0, 1e-12, 1 / 3, 33.3, 50.0, 99.999999, 100.0):
-            member = await core.member(tokens=most)
+            member = await core.member(tokens=maximum)
             started = await running(core, member, percent, cost=cost)
             await cancel(core, member, started.lease.job_id)
             [_, (_, refunded, kept)] = await lines(core, member, started.lease.job_id)
             assert (refunded + kept, 0 <= kept <= cost) == (cost, True)
-            assert await core.balance(member) == most - kept
+            assert await core.balance(member) == maximum - kept
     await core.check()

@@ -94,9 +94,13 @@ CASES: dict[str, Case] = {
     "vote_on_pair": ({**PAIR, **USER}, {"one_vote_per_pair"}, 15),
     "lock_pair": ({**OF_RUN, "candidate_ids": TWO}, set(), 40),
     "list_votes": ({**OF_RUN, "before": None, "limit": 51}, {"votes_of_run"}, 120),
-    "reject_branch": ({**OF_RUN, **USER, "candidate_id": candidate(4), "most": 2000}, {"children_of_candidate"}, 250),
+    "reject_branch": (
+        {**OF_RUN, **USER, "candidate_id": candidate(4), "max_rows": 2000},
+        {"children_of_candidate"},
+        250,
+    ),
     "reject_branch, a piece": (
-        {**OF_RUN, **USER, "candidate_id": candidate(4), "most": 2},
+        {**OF_RUN, **USER, "candidate_id": candidate(4), "max_rows": 2},
         {"children_of_candidate"},
         150,
     ),
@@ -123,7 +127,7 @@ CASES: dict[str, Case] = {
         80,
     ),
     "runs_in_numbers": (
-        {"window_seconds": 3600, "most": 1000, "most_settled": 2000, "most_open": 2000},
+        {"window_seconds": 3600, "max_rows": 1000, "max_settled": 2000, "max_open": 2000},
         {"settled_slots"},
         2500,
     ),
@@ -134,10 +138,14 @@ CASES: dict[str, Case] = {
         {"candidates_by_elo"},
         60,
     ),
-    "judged_pairs": ({**OF_RUN, **USER, "position": None, "most": 100}, {"votes_of_run"}, 1000),
-    "branch_size": ({"tenant_id": TENANT, "candidate_id": candidate(4), "most": 100}, {"children_of_candidate"}, 100),
+    "judged_pairs": ({**OF_RUN, **USER, "position": None, "max_rows": 100}, {"votes_of_run"}, 1000),
+    "branch_size": (
+        {"tenant_id": TENANT, "candidate_id": candidate(4), "max_rows": 100},
+        {"children_of_candidate"},
+        100,
+    ),
     "branch_jobs": ({**OF_RUN, "candidate_id": candidate(4)}, {"open_slots"}, 200),
-    "gates_of_run": ({**OF_RUN, "most": 100}, {"eligible_parents"}, 800),
+    "gates_of_run": ({**OF_RUN, "max_rows": 100}, {"eligible_parents"}, 800),
     "spending_bounds": ({**OF_RUN, **USER}, {"open_slots"}, 40),
     # These two read all rows of the run, and of no other run.
     "active_of_steps": (OF_RUN, set(), 3 * ROWS),
@@ -200,9 +208,9 @@ async def _measure(connection: Connection) -> dict[str, Seen]:
 async def test_g11_statements_about_candidates_of_a_run_use_an_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:
-    _, indexes, most = CASES[name]
+    _, indexes, max_buffers = CASES[name]
     assert seen[name, when].scanned & BIG == set()
     assert indexes <= seen[name, when].indexes
-    assert seen[name, when].buffers <= most
+    assert seen[name, when].buffers <= max_buffers
     if name not in ("jobs_of_rejected", "lock_pair", "forget_kill", "kill_under_way", "list_rejected"):
         assert seen[name, when].rows > 0

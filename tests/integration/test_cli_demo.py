@@ -310,7 +310,7 @@ def test_a_fleet_without_workers_grows_to_three_agents_and_shrinks_to_none(scale
     printed = summary(result)
     timeline = printed["timeline"]
     assert (printed["status"], printed["jobs"]) == ("ready", 10)
-    assert 1 <= printed["most_workers"] <= 3
+    assert 1 <= printed["peak_workers"] <= 3
     first, last = timeline[0], timeline[-1]
     assert (first["workers"], first["done"]) == (0, 0)
     assert (last["workers"], last["coming"], last["draining"], last["leaving"], last["done"]) == (0, 0, 0, 0, 10)

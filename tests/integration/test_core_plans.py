@@ -57,20 +57,30 @@ class Case:
     text: str
     arguments: list[object]
     indexes: frozenset[str]
-    most: int
+    max_buffers: int
 
 
-def central_case(name: str, indexes: set[str], most: int, **values: object) -> Case:
+def central_case(name: str, indexes: set[str], max_buffers: int, **values: object) -> Case:
     statement = DISPATCH[name]
     return Case(
-        "central", statement.text, [values[parameter] for parameter in statement.parameters], frozenset(indexes), most
+        "central",
+        statement.text,
+        [values[parameter] for parameter in statement.parameters],
+        frozenset(indexes),
+        max_buffers,
     )
 
 
-def pool_case(name: str, indexes: set[str], most: int, room: Mapping[str, Statement] = JOBS, **values: object) -> Case:
+def pool_case(
+    name: str, indexes: set[str], max_buffers: int, room: Mapping[str, Statement] = JOBS, **values: object
+) -> Case:
     statement = room[name]
     return Case(
-        "pool", statement.text, [values[parameter] for parameter in statement.parameters], frozenset(indexes), most
+        "pool",
+        statement.text,
+        [values[parameter] for parameter in statement.parameters],
+        frozenset(indexes),
+        max_buffers,
     )
 
 
@@ -108,8 +118,8 @@ def columns(number: int) -> dict[str, list[object]]:
 
 def queue_case(transition: Transition, number: int) -> Case:
     leases = {
-        "least_lease_seqs": [0],
-        "most_lease_seqs": [ANY_LEASE],
+        "min_lease_seqs": [0],
+        "max_lease_seqs": [ANY_LEASE],
         "reasons": [None],
         "reported_reasons": [None],
         "traces": "{NULL}",
@@ -125,7 +135,7 @@ def start_case(transition: Transition, number: int) -> Case:
 
 def end_case(name: str, transition: Transition, number: int, indexes: set[str], **values: object) -> Case:
     entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", "result": {}}
-    entry |= {"least_lease_seq": 0, "most_lease_seq": ANY_LEASE, "trace": {"nodes": []}}
+    entry |= {"min_lease_seq": 0, "max_lease_seq": ANY_LEASE, "trace": {"nodes": []}}
     return transition_case(name, {"ai_jobs_pkey", *indexes}, requests=[entry], **statuses_of(transition), **values)
 
 
@@ -431,7 +441,7 @@ async def test_g11_a_statement_finds_its_rows_by_their_index(full_database: Full
         seen = full_database.seen[rows, when, name]
         assert seen.scanned & BIG_TABLES == set()
         assert case.indexes <= seen.indexes
-        assert seen.buffers <= case.most
+        assert seen.buffers <= case.max_buffers
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -113,14 +113,14 @@ async def figures(core: Core) -> Figures:
     )
 
 
-async def assert_right(core: Core, least_minutes: int) -> None:
+async def assert_right(core: Core, min_minutes: int) -> None:
     """A real minute may end during the test, so that there is one sample more; then it is in every figure."""
     found = await figures(core)
     assert found.finished == dict.fromkeys(RANGES, (3, 1))
     # The sum of held tokens is left out of a minute if it took too long in the one before.
     assert {sample[:-1] for sample in found.samples} == {(2, 1, 1, 0, 2, 1)}
     assert {sample[-1] for sample in found.samples} <= {12, None}
-    assert found.sampled_minutes >= least_minutes
+    assert found.sampled_minutes >= min_minutes
     assert found.worker_minutes == found.sampled_minutes
     # The seconds between two samples are measured with the clock.
     assert found.busy_minutes == pytest.approx(found.sampled_minutes / 2, abs=0.01)

@@ -58,7 +58,7 @@ def hashes(*numbers: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Case:
     arguments: dict[str, object]
-    most: int
+    max_buffers: int
 
 
 def entry(place: int) -> dict[str, object]:
@@ -113,7 +113,7 @@ CASES = {
     # Of the autoscaler, for one fleet of forty with fifty workers: it looks at all workers, and at no more of the queue
     # than it counts.
     "workers_of_scaled": Case({"alive_seconds": 90, "autoscaler": "autoscaler"}, 4000),
-    "waiting_routes": Case({"most": 100}, 16_000),
+    "waiting_routes": Case({"max_rows": 100}, 16_000),
     "free_slots_elsewhere": Case(
         {"workflow_ids": [1], "stages": ["production"], "providers": ["self_hosted"], "alive_seconds": 90}, 16_000
     ),
@@ -145,14 +145,14 @@ CASES = {
             "alive_seconds": 90,
             "default_stage": "production",
             "limit": 51,
-            "most_leases": 3,
+            "max_leases": 3,
         },
         1500,
     ),
     "workers_of_workflow": Case({"workflow_id": 1, "alive_seconds": 90, "limit": 50}, 8000),
     # Fifty live workers and five workflows, and no more of the queue than is counted.
-    "workflows_of_fleet": Case({"fleet_id": 1, "alive_seconds": 90, "most": 100, "most_groups": 5}, 8000),
-    "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
+    "workflows_of_fleet": Case({"fleet_id": 1, "alive_seconds": 90, "max_rows": 100, "max_groups": 5}, 8000),
+    "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "max_rows": 100}, 2500),
 }
 STATEMENTS = {
     **{name: statement for name, statement in FLEET_SQL.items() if name in CASES},
@@ -245,4 +245,4 @@ def test_g11_a_statement_of_the_fleet_finds_its_rows_by_their_index(
 ) -> None:
     one = seen[when, name]
     assert one.scanned & BIG == set()
-    assert one.buffers <= CASES[name].most
+    assert one.buffers <= CASES[name].max_buffers

@@ -133,10 +133,10 @@ async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(plane
         # Two pools, two priorities, two identifiers: the limit is over all lanes of one.
         identifier = "" if number % 5 == 4 else "model-x"
         await core.submit((ann, bob)[number % 2], priority=number % 3, concurrency_identifier=identifier, cost=1)
-    held, most, done = 0, 0, 0
+    held, peak, done = 0, 0, 0
 
     async def work(plane: Core, worker: str) -> None:
-        nonlocal held, most, done
+        nonlocal held, peak, done
         while done < 20:
             started = await plane.lease(worker)
             if started is None:
@@ -144,13 +144,13 @@ async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(plane
                 continue
             row = (await plane.rows(plane.databases.central, LIVE))[0]
             held += 1
-            most = max(most, row["count"])
+            peak = max(peak, row["count"])
             await plane.complete(started)
             done += 1
 
     async with asyncio.timeout(PATIENCE_SECONDS):
         await asyncio.gather(*(work(planes[number % 2], f"worker-{number}") for number in range(20)))
-    assert (held, most) == (20, 3)
+    assert (held, peak) == (20, 3)
     await core.check_drained()
 
 

@@ -137,7 +137,7 @@ async def _measure(connection: Connection) -> dict[str, Seen]:
 # Statements beside the lists, with the indexes they must use and the most blocks they may touch.
 USER: dict[str, object] = {"tenant_id": TENANT, "user_id": user_id(1)}
 OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
-    "shared_job": (SQL["shared_job"], {**USER, "job_id": job_id(1), "most": 20}, set(), 60),
+    "shared_job": (SQL["shared_job"], {**USER, "job_id": job_id(1), "max_rows": 20}, set(), 60),
     "outputs_of_jobs": (SQL["outputs_of_jobs"], {**USER, "job_ids": [job_id(1)]}, set(), 60),
     "list_holds": (WALLET["list_holds"], {**USER, "before": None, "limit": 21}, {"jobs_active_of_user"}, 100),
     "list_transactions": (
@@ -162,11 +162,11 @@ OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
 def test_the_statements_beside_the_lists_read_by_key(
     seen: Mapping[tuple[str, str], Seen], name: str, when: str
 ) -> None:
-    _, _, indexes, most = OTHERS[name]
+    _, _, indexes, max_buffers = OTHERS[name]
     found = seen[name, when]
     assert indexes <= found.indexes
     assert not found.scanned & {"ai_jobs", "job_descriptions", "files", "token_transactions"}
-    assert found.buffers <= most
+    assert found.buffers <= max_buffers
 
 
 async def test_a_token_is_found_by_its_hash_however_many_links_there_are(databases: Databases) -> None:
@@ -198,8 +198,8 @@ LIST_TEXTS = {case: SQL[name].text for case, (name, *_) in CASES.items()}
 
 @pytest.mark.parametrize(("case", "when"), pairs(LIST_TEXTS, WHENS))
 def test_a_list_reads_its_indexes_and_few_blocks(seen: Mapping[tuple[str, str], Seen], case: str, when: str) -> None:
-    _, _, _, indexes, most = CASES[case]
+    _, _, _, indexes, max_buffers = CASES[case]
     found = seen[case, when]
     assert indexes <= found.indexes
     assert not found.scanned & {"ai_jobs", "job_descriptions", "files"}
-    assert found.buffers <= most
+    assert found.buffers <= max_buffers

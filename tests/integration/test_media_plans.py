@@ -83,7 +83,7 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
     one = {**tenant, "user_id": user_id(2 + 200 // 10 % 999), "video_id": video(200)}
     page: dict[str, object] = {**user, "before": None, "status": None, "limit": 21}
     new: dict[str, object] = {**user, "file_id": upload(ROWS * 2), "disk": "local", "path": "new", "name": "new.mp4"}
-    new |= {"mime_type": "video/mp4", "size": 7, "sha256": None, "keep_seconds": 60, "most": 100}
+    new |= {"mime_type": "video/mp4", "size": 7, "sha256": None, "keep_seconds": 60, "max_rows": 100}
     sweep = {"now": datetime.now(UTC) + timedelta(days=30), "disk": "local", "limit": 20}
     old = {"now": None, "days": 3600, "limit": 20}
     return {
@@ -149,7 +149,7 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
         "preview_of_video": ("preview_of_video", one, {"ai_jobs_pkey"}, 20),
         "outputs_of_jobs": (
             "outputs_of_jobs",
-            {**tenant, "job_ids": [job_id(200), job_id(201)], "output_bytes": 1024, "most_bytes": 2**22},
+            {**tenant, "job_ids": [job_id(200), job_id(201)], "output_bytes": 1024, "max_bytes": 2**22},
             {"ai_jobs_pkey"},
             30,
         ),
@@ -256,7 +256,7 @@ async def fill(pool: Database) -> None:
 async def test_g11_a_statement_of_the_media_room_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:
-    _, _, indexes, most = cases()[name]
+    _, _, indexes, max_buffers = cases()[name]
     assert seen[name, when].scanned & set(TABLES) == set()
     assert indexes <= seen[name, when].indexes
-    assert seen[name, when].buffers <= most
+    assert seen[name, when].buffers <= max_buffers

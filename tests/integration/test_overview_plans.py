@@ -55,14 +55,14 @@ SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing'
 INSERT INTO retention_marks
 SELECT 'job_events', completed_at, id FROM ai_jobs WHERE completed_at IS NOT NULL ORDER BY completed_at, id LIMIT 1;
 """
-OUTLOOK = {"most": 1001, "running_per_tenant": None, "running_per_user": None}
+OUTLOOK = {"max_rows": 1001, "running_per_tenant": None, "running_per_user": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     statement: Statement
     values: dict[str, object]
-    most: int
+    max_buffers: int
     # Whether what it reads is bounded by a limit that the small crowd does not reach.
     grows_to_its_limit: bool = False
 
@@ -115,12 +115,12 @@ def cases(rows: int) -> Mapping[str, Case]:
                 "tenant_id": TENANT,
                 "user_id": user_id(1),
                 "is_fair": False,
-                "most": 200,
+                "max_rows": 200,
             },
             2500,
             grows_to_its_limit=True,
         ),
-        "window_of_queue": Case(OVERVIEW["window_of_queue"], {"before": None, "most": 1000}, 300),
+        "window_of_queue": Case(OVERVIEW["window_of_queue"], {"before": None, "max_rows": 1000}, 300),
         "list_queue": Case(OVERVIEW["list_queue"], {**anything, "from_id": rows - 500}, 3000),
         "list_queue, nothing matches": Case(
             OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "from_id": rows - 500}, 3000
@@ -130,7 +130,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "list_held": Case(OVERVIEW["list_held"], anything, HELD + 500, grows_to_its_limit=True),
         "list_held_by_worker": Case(OVERVIEW["list_held_by_worker"], {**anything, "worker_id": "worker-7"}, 200),
-        "window_of_history": Case(OVERVIEW["window_of_history"], {"before": None, "most": 1000}, 300),
+        "window_of_history": Case(OVERVIEW["window_of_history"], {"before": None, "max_rows": 1000}, 300),
         "list_finished": Case(OVERVIEW["list_finished"], {**anything, "worker_id": None, "from_id": rows - 1000}, 3000),
         "get_open": Case(OVERVIEW["get_open"], {"dispatch_id": 5}, 20),
         "get_finished": Case(OVERVIEW["get_finished"], {"dispatch_id": 5}, 20),
@@ -147,10 +147,10 @@ def cases(rows: int) -> Mapping[str, Case]:
         "open_dispatches": Case(OVERVIEW["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
         "list_limits": Case(OVERVIEW["list_limits"], {"after": None, "limit": 51}, 400),
         "queue_heads": Case(FLEET["queue_heads"], {}, 3000),
-        "queue_depth": Case(FLEET["queue_depth"], {"most": 1000}, 250_000, grows_to_its_limit=True),
+        "queue_depth": Case(FLEET["queue_depth"], {"max_rows": 1000}, 250_000, grows_to_its_limit=True),
         # The rows of held jobs; there are as many in a small and in a large queue.
         "workers_of_workflows": Case(FLEET["workers_of_workflows"], {"alive_seconds": 90}, HELD + 500),
-        "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
+        "finished_lately": Case(FLEET["finished_lately"], {"max_rows": 1000}, 300),
         "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
         "engine_killers": Case(ALERT_FACTS["engine_killers"], {"limit": 20}, 100),
     }
@@ -191,7 +191,9 @@ def cases(rows: int) -> Mapping[str, Case]:
             # One row by its key; and where its page is full, a new entry in each of the job's indexes.
             80,
         ),
-        "window_of_tenant": Case(JOBS["window_of_tenant"], {"tenant_id": TENANT, "before": None, "most": 1000}, 1500),
+        "window_of_tenant": Case(
+            JOBS["window_of_tenant"], {"tenant_id": TENANT, "before": None, "max_rows": 1000}, 1500
+        ),
         "list_jobs_of_tenant": Case(
             JOBS["list_jobs_of_tenant"],
             {"tenant_id": TENANT, "user_id": None, "status": None, "before": None, "limit": 51, "from_id": job_id(1)},
@@ -300,7 +302,7 @@ def test_g11_statements_of_the_overview_use_an_index(full_database: FullDatabase
     for rows in (SMALL, full_database.rows):
         seen = full_database.seen[rows][when, name]
         assert seen.scanned & BIG == set()
-        assert seen.buffers <= cases(rows)[name].most
+        assert seen.buffers <= cases(rows)[name].max_buffers
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LIMITED])

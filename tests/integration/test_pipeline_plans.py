@@ -134,13 +134,13 @@ CASES: dict[str, Case] = {
     "read_steps, the best only": (PIPELINES["read_steps"], {**RUN, **VERSION, "best_only": True}, BEST, 200),
     "count_active_up_to": (
         PIPELINES["count_active_up_to"],
-        {**RUN, "position": 4, "most": 10},
+        {**RUN, "position": 4, "max_rows": 10},
         {"candidates_by_elo"},
         30,
     ),
     "eligible_parents": (
         PIPELINES["eligible_parents"],
-        {**RUN, "position": 3, "most": 501},
+        {**RUN, "position": 3, "max_rows": 501},
         {"eligible_parents"},
         2 * ELIGIBLE,
     ),
@@ -216,12 +216,12 @@ CASES: dict[str, Case] = {
     ),
     "progress_of_runs": (
         PIPELINES["progress_of_runs"],
-        {"tenant_id": TENANT, "run_ids": [run_id(number) for number in range(1, 21)], "most": 10_000},
+        {"tenant_id": TENANT, "run_ids": [run_id(number) for number in range(1, 21)], "max_rows": 10_000},
         {"candidates_by_elo"},
         300,
     ),
     "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
-    "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "most": 100}, {"active_runs_of_user"}, 120),
+    "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "max_rows": 100}, {"active_runs_of_user"}, 120),
     "list_active_runs": (PIPELINES["list_active_runs"], OWN, {"active_runs_of_user"}, RUNS),
     # A run with one candidate, beside the big run.
     "forgive_branches": (PIPELINES["forgive_branches"], {"tenant_id": TENANT, "run_id": run_id(3)}, set(), 20),
@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
             "pipeline_id": VERSION["pipeline_id"],
             "oldest": 1,
             "newest": 20,
-            "most_bytes": 4 * 2**20,
+            "max_bytes": 4 * 2**20,
         },
         set(),
         20,
@@ -319,7 +319,7 @@ async def _fill(database: Database) -> None:
 async def test_g11_a_statement_for_runs_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:
-    _, _, indexes, most = CASES[name]
+    _, _, indexes, max_buffers = CASES[name]
     assert seen[name, when].scanned & BIG == set()
     assert indexes <= seen[name, when].indexes
-    assert seen[name, when].buffers <= most
+    assert seen[name, when].buffers <= max_buffers

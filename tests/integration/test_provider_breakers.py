@@ -20,7 +20,7 @@ from tests.support.providers.replicate_server import ReplicateServer, Scenario
 async def call_harness(
     core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
 ) -> AsyncIterator[CallHarness]:
-    options = {"breaker_failures": 2, "breaker_pause_seconds": 30, "breaker_longest_pause_seconds": 50}
+    options = {"breaker_failures": 2, "breaker_pause_seconds": 30, "breaker_max_pause_seconds": 50}
     async with open_call_harness(core, ann, tmp_path, replicate, **options) as call_harness:
         yield call_harness
 

@@ -34,7 +34,7 @@ PROVIDER = "replicate"
 @dataclass(frozen=True, slots=True)
 class Case:
     arguments: dict[str, object]
-    most: int
+    max_buffers: int
 
 
 def digest(number: int) -> str:
@@ -175,4 +175,4 @@ def test_g11_a_statement_about_calls_finds_its_rows_by_their_index(
 ) -> None:
     one = seen[when, name]
     assert one.scanned & BIG == set()
-    assert one.buffers <= CASES[name].most
+    assert one.buffers <= CASES[name].max_buffers

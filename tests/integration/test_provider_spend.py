@@ -197,10 +197,10 @@ async def test_g11_counting_reads_only_recently_ended_jobs(full: Databases) -> N
     now = datetime.now(UTC)
     values = {"since": now - timedelta(hours=1), "until": now, "step_seconds": STEP_SECONDS}
     # The index of the history names ranges of 32 pages; the whole history has 900 pages here.
-    for database, steps, most in ((full.central, CALLS, 400), (await full.pool("pool_1"), TOKENS, 500)):
+    for database, steps, max_buffers in ((full.central, CALLS, 400), (await full.pool("pool_1"), TOKENS, 500)):
         seen = await explain_once(database, steps.count_steps, values)
         assert not seen.scanned & BIG
-        assert seen.buffers <= most
+        assert seen.buffers <= max_buffers
         progress = await explain_once(database, steps.read_progress, {})
         assert progress.buffers <= 20
         old = await explain_once(database, steps.delete_old_steps, {"before": now - timedelta(days=31)})
@@ -210,7 +210,7 @@ async def test_g11_counting_reads_only_recently_ended_jobs(full: Databases) -> N
 @pytest.mark.thorough
 async def test_g11_reading_a_month_reads_only_its_own_rows(full: Databases) -> None:
     # 4,320 steps of each provider; neither jobs nor dispatches.
-    most = 4320 * PROVIDERS // 60
+    max_buffers = 4320 * PROVIDERS // 60
     for database, sql, name in (
         (full.central, CENTRAL_SQL, "read_calls"),
         (await full.pool("pool_1"), POOL_SQL, "read_tokens"),
@@ -218,4 +218,4 @@ async def test_g11_reading_a_month_reads_only_its_own_rows(full: Databases) -> N
         seen = await explain_once(database, sql[name], {"days": DAYS})
         assert seen.rows == PROVIDERS
         assert not seen.scanned & BIG
-        assert seen.buffers <= most
+        assert seen.buffers <= max_buffers

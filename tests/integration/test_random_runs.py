@@ -123,6 +123,6 @@ async def test_a_run_with_random_job_outcomes_stays_exact_and_ends_with_a_reason
     assert (ended.reason is RunReason.NOTHING_LEFT) <= (bool(places) and len(leaves) < ended.target_leaves)
     # What one gained another lost.
     assert sum(row["elo"] for row in rows) == 1000 * len(rows)
-    for position, most in places.items():
+    for position, maximum in places.items():
         parents = [row for row in rows if row["position"] == position and row["status"] == "active"]
-        assert sum(row["child_count"] > 0 for row in parents) <= most
+        assert sum(row["child_count"] > 0 for row in parents) <= maximum

@@ -38,7 +38,7 @@ async def leave_all(scaling: ScalingHarness, fleet: Fleet) -> None:
 
 async def test_no_worker_is_ordered_that_could_not_register(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     """fleet.max_workers is the limit of all fleets together."""
-    scaling.autoscaler = an_autoscaler(core.databases, scaling.cloud, most_workers=4)
+    scaling.autoscaler = an_autoscaler(core.databases, scaling.cloud, max_workers=4)
     large = await scaling.fleet("large", maximum=6)
     await core.add_workflow("by-hand")
     await join(scaling.room, "by-hand", "by-hand")

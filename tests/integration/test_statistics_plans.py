@@ -69,7 +69,7 @@ BIG = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "finished_jobs_by_tim
 class Case:
     statement: Statement
     values: dict[str, object]
-    most: int
+    max_buffers: int
     # Whether it reads open jobs, up to a limit. A small queue is scanned, and of a large one the index is read.
     reads_queue: bool = False
 
@@ -92,7 +92,7 @@ def counting() -> dict[str, Case]:
             STATISTICS["combine_finished"], {**window, "step_seconds": 3600, "shorter_seconds": 600}, 2500
         ),
         "sample_queues": Case(
-            STATISTICS["sample_queues"], {"now": now() + timedelta(minutes=2), "most": MAX_QUEUED}, 30_000, True
+            STATISTICS["sample_queues"], {"now": now() + timedelta(minutes=2), "max_rows": MAX_QUEUED}, 30_000, True
         ),
         "sample_fleet": Case(
             STATISTICS["sample_fleet"],
@@ -118,12 +118,12 @@ def deleting() -> dict[str, Case]:
     for step, kept in old.items():
         values = {"step_seconds": step, "before": now() - kept}
         # The key has the workflow before the time: one search for each workflow.
-        for name, most in (
+        for name, max_buffers in (
             ("delete_old_counts", 600),
             ("delete_old_queue_samples", 600),
             ("delete_old_fleet_samples", 50),
         ):
-            cases[f"{name} of {step} s"] = Case(STATISTICS[name], values, most)
+            cases[f"{name} of {step} s"] = Case(STATISTICS[name], values, max_buffers)
     return cases
 
 
@@ -204,7 +204,7 @@ def test_g11_statements_of_the_statistics_read_no_table_as_a_whole(full_database
     for rows in (SMALL, full_database.rows):
         seen = full_database.seen[rows][name]
         assert seen.scanned & BIG == set()
-        assert seen.buffers <= cases()[name].most
+        assert seen.buffers <= cases()[name].max_buffers
 
 
 @pytest.mark.parametrize("name", [name for name, case in cases().items() if not case.reads_queue])

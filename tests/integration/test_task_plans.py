@@ -149,7 +149,7 @@ async def _fill(database: Database) -> None:
 async def test_g11_a_statement_for_tasks_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:
-    _, _, indexes, most = {**POOL_CASES, **CENTRAL_CASES}[name]
+    _, _, indexes, max_buffers = {**POOL_CASES, **CENTRAL_CASES}[name]
     assert seen[name, when].scanned & BIG == set()
     assert indexes <= seen[name, when].indexes
-    assert seen[name, when].buffers <= most
+    assert seen[name, when].buffers <= max_buffers

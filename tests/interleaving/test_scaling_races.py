@@ -114,7 +114,7 @@ async def test_the_next_autoscaler_executes_a_decision_once_after_a_crash(
             await second.tick(NOW)
     finally:
         await second.stop()
-    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.most) == (2, 2)
+    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.peak) == (2, 2)
     assert await scaling.causes(fleet) == [("first_job", 2), ("at_maximum", 2)], "decided once"
 
 
@@ -149,7 +149,7 @@ async def test_an_autoscaler_with_an_old_view_orders_nothing_above_the_maximum(
         await scaling.look()
     finally:
         await second.stop()
-    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.most) == (2, 2)
+    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.peak) == (2, 2)
 
 
 async def test_a_lease_under_way_keeps_its_worker_from_being_retired(scaling: ScalingHarness, race: Race) -> None:

@@ -62,12 +62,12 @@ async def test_twenty_loops_never_exceed_the_limit_and_finish_every_job(race: Ra
     await race.one.room.overview.declare_limit("gpu", LIMIT)
     for _ in range(TASKS):
         await race.one.submit(race.ann, concurrency_identifier="gpu", cost=1, max_attempts=99)
-    random, out, most, done = Random(6), 0, 0, 0
+    random, out, peak, done = Random(6), 0, 0, 0
 
     async def run(core: Core, started: StartedLease) -> None:
-        nonlocal out, most, done
+        nonlocal out, peak, done
         out += 1
-        most = max(most, out)
+        peak = max(peak, out)
         await asyncio.sleep(0)
         out -= 1
         if random.random() < 0.1:
@@ -91,7 +91,7 @@ async def test_twenty_loops_never_exceed_the_limit_and_finish_every_job(race: Ra
     async with asyncio.timeout(120):
         await asyncio.gather(*(loop(number, core) for number, core in enumerate(planes(race))))
     assert (done, len(born)) == (TASKS + 10, 10)
-    assert 1 <= most <= LIMIT
+    assert 1 <= peak <= LIMIT
     await race.one.check_drained()
 
 

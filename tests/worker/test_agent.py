@@ -287,8 +287,8 @@ async def test_the_next_jobs_files_are_fetched_while_the_engine_works_and_never_
     agent_harness.engine.release.set()
     for job_id in jobs:
         await agent_harness.ends(person, job_id)
-    most = await agent_harness.worker_harness.central("SELECT count(*) FROM worker_audit_logs WHERE event = 'leased'")
-    assert most[0]["count"] == 4
+    leased = await agent_harness.worker_harness.central("SELECT count(*) FROM worker_audit_logs WHERE event = 'leased'")
+    assert leased[0]["count"] == 4
 
 
 @pytest.mark.thorough

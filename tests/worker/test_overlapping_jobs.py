@@ -55,16 +55,16 @@ async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_nex
 @asynccontextmanager
 async def counted(agent_harness: AgentHarness) -> AsyncIterator[dict[str, int]]:
     """The most leases that each worker held at any one moment; filled at the end."""
-    most: dict[str, int] = {}
+    peaks: dict[str, int] = {}
     central = agent_harness.worker_harness.plane.databases.central
     async with central.connection() as connection:
         await connection.execute(WATCH)
     try:
-        yield most
+        yield peaks
         for row in await agent_harness.worker_harness.central(
             "SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"
         ):
-            most[row["worker_id"]] = row["live"]
+            peaks[row["worker_id"]] = row["live"]
     finally:
         async with central.connection() as connection:
             await connection.execute("DROP FUNCTION count_leases CASCADE; DROP TABLE live_leases")
@@ -83,7 +83,7 @@ async def test_no_agent_ever_holds_more_leases_than_it_has_places_and_twice_as_m
     agent_harness: AgentHarness, prefetch: bool, max_concurrency: int
 ) -> None:
     people = [await agent_harness.person() for _ in range(PEOPLE)]
-    async with counted(agent_harness) as most:
+    async with counted(agent_harness) as peaks:
         jobs = [(person, await agent_harness.submit(person)) for person in people for _ in range(JOBS_EACH)]
         for number in range(AGENTS):
             agent_harness.agent(
@@ -98,11 +98,11 @@ async def test_no_agent_ever_holds_more_leases_than_it_has_places_and_twice_as_m
         late = [(person, await agent_harness.submit(person)) for person in people]
         for person, job_id in late:
             await agent_harness.ends(person, job_id)
-    assert most
-    assert all(live <= max_concurrency * (1 + prefetch) for live in most.values()), most
+    assert peaks
+    assert all(live <= max_concurrency * (1 + prefetch) for live in peaks.values()), peaks
     if prefetch:
         # It was a play worth seeing.
-        assert max(most.values()) > max_concurrency
+        assert max(peaks.values()) > max_concurrency
     history = await agent_harness.worker_harness.central("SELECT attempts, requeues FROM dispatch_history")
     assert {(row["attempts"], row["requeues"]) for row in history} == {(1, 0)}
     assert len(agent_harness.engine.called("/prompt")) == len(jobs) + len(late)

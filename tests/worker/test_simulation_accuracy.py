@@ -173,7 +173,7 @@ class Measured:
     pickups: dict[int, float]
     # Seconds since the arrival of the first job.
     looks: list[float]
-    most_wanted: int
+    peak_wanted: int
     scale_ins: int
 
 
@@ -283,7 +283,7 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
         ],
         pickups=occupied(trace, runs),
         looks=[moment - first for moment in driver.looked_at if moment >= first],
-        most_wanted=counted["most"],
+        peak_wanted=counted["most"],
         scale_ins=counted["ins"],
     )
 
@@ -364,5 +364,5 @@ async def test_waits_of_200_real_jobs_match_the_simulator(plane: ControlPlane, t
     # The fleet scaled in both directions, as far as in every replay.
     assert found.scale_ins >= 1
     assert all(outcome.scale_ins >= 1 for outcome in outcomes)
-    assert found.most_wanted == POLICY.maximum
-    assert {outcome.most_workers for outcome in outcomes} == {POLICY.maximum}
+    assert found.peak_wanted == POLICY.maximum
+    assert {outcome.peak_workers for outcome in outcomes} == {POLICY.maximum}

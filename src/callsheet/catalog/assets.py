@@ -57,18 +57,16 @@ class UseRow(NamedTuple):
 
 
 class Assets:
-    def __init__(
-        self, databases: Databases, storage: Storage, largest_bytes: int, require_space: Callable[[int], None]
-    ):
+    def __init__(self, databases: Databases, storage: Storage, max_bytes: int, require_space: Callable[[int], None]):
         """`require_space` refuses an upload of a size that the disk has no room for."""
         self._databases = databases
         self._storage = storage
-        self._largest_bytes = largest_bytes
+        self._max_bytes = max_bytes
         self._require_space = require_space
 
     async def create(self, request: CreateAsset, actor: str) -> CreatedAsset:
-        if request.size > self._largest_bytes:
-            raise InvalidRequest.field("size", f"The size must be at most {counted(self._largest_bytes, 'byte')}.")
+        if request.size > self._max_bytes:
+            raise InvalidRequest.field("size", f"The size must be at most {counted(self._max_bytes, 'byte')}.")
         self._require_space(request.size)
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"

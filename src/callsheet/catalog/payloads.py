@@ -120,12 +120,12 @@ def check_file(
         return [
             FieldProblem(field, f"The file has {counted(file.size, 'byte')}. The limit is {each.limits.max_bytes}.")
         ]
-    longest = each.limits.max_seconds
+    max_seconds = each.limits.max_seconds
     # Containers round the duration, and a recorder may add half a second to the set time.
-    if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
+    if max_seconds is not None and duration_seconds is not None and duration_seconds > max_seconds + ROUNDED_SECONDS:
         name = "video" if each.type is PropertyType.VIDEO else "audio file"
         seconds = counted(round(duration_seconds, 1), "second")
-        return [FieldProblem(field, f"The {name} is {seconds} long. The limit is {longest:g}.")]
+        return [FieldProblem(field, f"The {name} is {seconds} long. The limit is {max_seconds:g}.")]
     return []
 
 

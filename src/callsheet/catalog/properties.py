@@ -69,9 +69,9 @@ def fit(wanted: Property, value: object) -> Value:
 def _fit_text(value: object, limits: Limits) -> Value:
     if not isinstance(value, str):
         raise Unfit("The value must be a text.")
-    longest = limits.max_length or MAX_TEXT_LENGTH
-    if len(value) > longest:
-        raise Unfit(f"The text must have at most {counted(longest, 'character')}.")
+    max_length = limits.max_length or MAX_TEXT_LENGTH
+    if len(value) > max_length:
+        raise Unfit(f"The text must have at most {counted(max_length, 'character')}.")
     return value
 
 

@@ -45,7 +45,7 @@ class CatalogRoom:
 def open_catalog(
     databases: Databases,
     storage: Storage,
-    largest_upload_bytes: int,
+    max_upload_bytes: int,
     secret: Master,
     owner: StorageOwner | None = None,
     job_lifetime_seconds: int = 86_400,
@@ -62,7 +62,7 @@ def open_catalog(
         effects=Effects(databases, storage, preview_urls),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         image_effects=ImageEffects(databases, graphs, preview_urls),
-        assets=Assets(databases, storage, largest_upload_bytes, require_space),
+        assets=Assets(databases, storage, max_upload_bytes, require_space),
         payloads=Payloads(databases, graphs),
         deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
         engines=EngineRegister(databases),

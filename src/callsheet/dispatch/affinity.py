@@ -10,9 +10,9 @@ of that, affinity chooses a job whose models the worker has loaded:
 
 Affinity never changes how many turns a tenant or a user gets: one that was preferred has used its turn, and is not
 equally due again before the others had theirs. Newcomers start at the current turn, so they could be preferred one
-after the other. Therefore no tenant or user is passed over more than most_passed times in a row: after that it is
-next, warm or not. Of most_passed + 1 jobs of one user, at least one is the oldest. A job with k older jobs of its user
-is leased after at most (most_passed + 1) * (k + 1) jobs of that user. Each control plane counts for itself, and for
+after the other. Therefore no tenant or user is passed over more than max_passed times in a row: after that it is
+next, warm or not. Of max_passed + 1 jobs of one user, at least one is the oldest. A job with k older jobs of its user
+is leased after at most (max_passed + 1) * (k + 1) jobs of that user. Each control plane counts for itself, and for
 each kind of worker.
 
 Priorities, limits and the worker's assigned workflows are applied first; affinity does not change them.
@@ -34,7 +34,7 @@ class AffinityLimits:
     # How many equally due tenants or users are compared; 0 turns affinity off.
     look_ahead: int = 8
     # How often in a row a tenant, user or oldest job may be passed over.
-    most_passed: int = 4
+    max_passed: int = 4
 
 
 class HasPasses(Protocol):
@@ -47,12 +47,12 @@ Due = TypeVar("Due", bound=HasPasses)
 Item = TypeVar("Item")
 
 
-def reachable(due: Sequence[Due], most_passed: int) -> Sequence[Due]:
+def reachable(due: Sequence[Due], max_passed: int) -> Sequence[Due]:
     """The equally due items, in order, that may be chosen. The list ends with the first item that was passed over
-    most_passed times.
+    max_passed times.
     """
     for place, each in enumerate(due):
-        if each.passed >= most_passed:
+        if each.passed >= max_passed:
             return due[: place + 1]
     return due
 

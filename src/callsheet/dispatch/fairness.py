@@ -135,14 +135,14 @@ class Ranking(Generic[Name]):
             heapreplace(heap, (*present, number, member))
         return None
 
-    def equally_due(self, most: int) -> list[Name]:
+    def equally_due(self, limit: int) -> list[Name]:
         """The first member, and in order those after it with equal jobs in flight (relative to weight) and the same
         turn.
         """
         taken: list[tuple[float, float, int, int, int, Member[Name]]] = []
         due: list[Name] = []
         equal: tuple[float, float] | None = None
-        while len(due) < most and (first := self.first()) is not None:
+        while len(due) < limit and (first := self.first()) is not None:
             order, name = first
             if equal is not None and order[:2] != equal:
                 break

@@ -359,13 +359,13 @@ class Leasing:
             users=[bound.user_id for bound in users],
         )
         counted = {Bound(row.identifier or "", row.tenant_id, row.user_id): row for row in rows}
-        return {bound: self._limit_of(bound, row.most) - row.in_use for bound, row in counted.items()}
+        return {bound: self._limit_of(bound, row.max_concurrent) - row.in_use for bound, row in counted.items()}
 
-    def _limit_of(self, bound: Bound, most: int | None) -> int:
+    def _limit_of(self, bound: Bound, max_concurrent: int | None) -> int:
         if bound.tenant_id is not None:
             terms = self._terms_of(bound.tenant_id)
-            most = terms.max_running_per_user if bound.user_id else terms.max_running
-        return UNBOUNDED if most is None else most
+            max_concurrent = terms.max_running_per_user if bound.user_id else terms.max_running
+        return UNBOUNDED if max_concurrent is None else max_concurrent
 
     def _terms_of(self, tenant_id: UUID) -> Terms:
         if self._terms is None or tenant_id == NO_OWNER:

@@ -132,7 +132,7 @@ class Overview:
                 connection,
                 QueuePosition,
                 **_keys(keys),
-                most=MAX_AHEAD,
+                max_rows=MAX_AHEAD,
                 running_per_tenant=self._queue.leasing.default_terms.max_running,
                 running_per_user=self._queue.leasing.default_terms.max_running_per_user,
             )
@@ -150,7 +150,7 @@ class Overview:
                 tenant_id=tenant_id,
                 user_id=user_id,
                 is_fair=self._queue.leasing.is_fair,
-                most=MAX_COUNTED,
+                max_rows=MAX_COUNTED,
             )
         return {routes[row.place - 1]: row for row in rows}
 
@@ -297,7 +297,7 @@ async def _filtered(
     """
     finished = wanted.finished
     window = await SQL["window_of_history" if finished else "window_of_queue"].row(
-        connection, ListWindow, before=filters["before"], most=MAX_INSPECTED
+        connection, ListWindow, before=filters["before"], max_rows=MAX_INSPECTED
     )
     if window is None or window.smallest_id is None:
         return Page(items=[], next_cursor=None)

@@ -12,7 +12,7 @@ SELECT route.place, clock_timestamp() AS now,
                 SELECT l.lane_id, l.low_water, l.priority, l.tenant_id, l.user_id FROM dispatch_lanes l
                 WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider
                   AND l.has_work AND l.priority >= 0
-                ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
+                ORDER BY l.priority DESC, l.lane_id LIMIT :max_rows::bigint
             ) l CROSS JOIN LATERAL (
                 SELECT FROM ai_job_dispatches d
                 WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water AND d.status = 'queued'
@@ -20,9 +20,9 @@ SELECT route.place, clock_timestamp() AS now,
                 ORDER BY d.dispatch_id
                 LIMIT CASE WHEN :is_fair::boolean AND l.priority = 0
                     AND (l.tenant_id, l.user_id) IS DISTINCT FROM (:tenant_id::uuid, :user_id::uuid)
-                    THEN 1 ELSE :most::bigint END
+                    THEN 1 ELSE :max_rows::bigint END
             ) first
-            LIMIT :most::bigint
+            LIMIT :max_rows::bigint
         ) counted
     ) AS ahead
 FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
@@ -87,7 +87,7 @@ WITH wanted_job AS MATERIALIZED (
     FROM route CROSS JOIN LATERAL (
         SELECT lane_id, concurrency_identifier, priority, low_water, tenant_id, user_id FROM dispatch_lanes l
         WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
-        ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
+        ORDER BY l.priority DESC, l.lane_id LIMIT :max_rows::bigint
     ) lane
 )
 SELECT dispatch.tenant_id, dispatch.job_id, dispatch.charge_cycle, dispatch.status, dispatch.workflow_id,
@@ -107,7 +107,7 @@ SELECT dispatch.tenant_id, dispatch.job_id, dispatch.charge_cycle, dispatch.stat
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = dispatch.workflow_id) AS average_seconds,
     (SELECT w.is_active FROM workflows w WHERE w.id = dispatch.workflow_id) AS is_active,
     CASE WHEN dispatch.status = 'queued'
-        THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
+        THEN least(:max_rows::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
 FROM dispatch LEFT JOIN LATERAL (
     SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = dispatch.concurrency_identifier
 ) bound ON true CROSS JOIN LATERAL (
@@ -119,10 +119,10 @@ FROM dispatch LEFT JOIN LATERAL (
     -- Jobs of a higher priority.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
-            SELECT {queued_rows_of_lane} LIMIT :most::bigint
+            SELECT {queued_rows_of_lane} LIMIT :max_rows::bigint
         ) first
         WHERE lane.route_id = dispatch.route_id AND lane.priority > dispatch.priority AND {is_not_skipped}
-        LIMIT :most::bigint
+        LIMIT :max_rows::bigint
     ) counted
 ) higher CROSS JOIN LATERAL (
     -- Older jobs of the same user.
@@ -132,11 +132,11 @@ FROM dispatch LEFT JOIN LATERAL (
             WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water)
               AND (d.lane_id, d.dispatch_id) < (lane.lane_id, dispatch.dispatch_id)
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :max_rows::bigint
         ) first
         WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
           AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id = dispatch.lane_user_id
-        LIMIT :most::bigint
+        LIMIT :max_rows::bigint
     ) counted
 ) own CROSS JOIN LATERAL (
     -- Jobs of its user and of its tenant in flight on this route.
@@ -155,13 +155,13 @@ FROM dispatch LEFT JOIN LATERAL (
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
             SELECT row_number() OVER (ORDER BY d.lane_id, d.dispatch_id) AS place {queued_rows_of_lane}
-            LIMIT greatest(0, least(:most::bigint, running.user_jobs + own.rows + 1 - lane.user_jobs))
+            LIMIT greatest(0, least(:max_rows::bigint, running.user_jobs + own.rows + 1 - lane.user_jobs))
         ) first
         WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
           AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id <> dispatch.lane_user_id
           -- The last of these would be equal to the job.
           AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
-        LIMIT :most::bigint
+        LIMIT :max_rows::bigint
     ) counted
 ) mates CROSS JOIN LATERAL (
     -- Jobs of its tenant in flight at its turn, relative to the weight.
@@ -178,24 +178,24 @@ FROM dispatch LEFT JOIN LATERAL (
         ) tenant CROSS JOIN LATERAL (
             SELECT row_number() OVER () AS place FROM lane CROSS JOIN LATERAL (
                 SELECT {queued_rows_of_lane}
-                LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+                LIMIT greatest(0, least(:max_rows::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
             ) first
             WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
               AND lane.tenant_id = tenant.tenant_id
-            LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+            LIMIT greatest(0, least(:max_rows::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
         ) first
         WHERE first.place < turn.share * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant
-        LIMIT :most::bigint
+        LIMIT :max_rows::bigint
     ) counted
 ) others
 
 -- name: window_of_queue
--- The newest :most dispatches before :before: where a page of list_queue ends, whatever its filters are.
+-- The newest :max_rows dispatches before :before: where a page of list_queue ends, whatever its filters are.
 SELECT min(dispatch_id) AS smallest_id, count(*) AS rows
 FROM (
     SELECT dispatch_id FROM ai_job_dispatches
     WHERE dispatch_id < coalesce(:before, 9223372036854775807)
-    ORDER BY dispatch_id DESC LIMIT :most::bigint
+    ORDER BY dispatch_id DESC LIMIT :max_rows::bigint
 ) newest
 
 -- part: open_columns
@@ -236,7 +236,7 @@ SELECT min(dispatch_id) AS smallest_id, count(*) AS rows
 FROM (
     SELECT dispatch_id FROM dispatch_history
     WHERE dispatch_id < coalesce(:before, 9223372036854775807)
-    ORDER BY dispatch_id DESC LIMIT :most::bigint
+    ORDER BY dispatch_id DESC LIMIT :max_rows::bigint
 ) newest
 
 -- part: finished_columns

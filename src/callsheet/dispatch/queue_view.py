@@ -120,7 +120,7 @@ class QueueView:
             return None
         queue = self._warmest(first, cold, limits)
         wanted = warm_workflows([lane.workflow_id for lane in queue.lanes.values()], cold)
-        if queue.passed >= limits.most_passed:
+        if queue.passed >= limits.max_passed:
             wanted = None
         if queue is first and wanted is None:
             return None
@@ -133,11 +133,11 @@ class QueueView:
     def _warmest(self, first: UserQueue, cold: Cold, limits: AffinityLimits) -> UserQueue:
         line = first.line
         tenants = [self._tenants[tenant_id] for tenant_id in line.tenants.equally_due(limits.look_ahead)]
-        tenants_due = reachable([tenant.share for tenant in tenants], limits.most_passed)
+        tenants_due = reachable([tenant.share for tenant in tenants], limits.max_passed)
         candidates: list[UserQueue] = []
         for tenant in tenants[: len(tenants_due)]:
             queues = line.tenant_queues[tenant.tenant_id].equally_due(limits.look_ahead - len(candidates))
-            reached = reachable([queue.user for queue in queues], limits.most_passed)
+            reached = reachable([queue.user for queue in queues], limits.max_passed)
             candidates += [queue for queue in queues[: len(reached)] if not queue.bounds]
             if len(candidates) >= limits.look_ahead:
                 break

@@ -45,7 +45,7 @@ def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> D
         announcer(notify),
         fair=settings.order == "fair",
         terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
-        affinity=AffinityLimits(settings.warm_look_ahead, settings.warm_most_passed),
+        affinity=AffinityLimits(settings.warm_look_ahead, settings.warm_max_passed),
     )
     days = settings.history_days
     return DispatchRoom(

@@ -77,12 +77,12 @@ class EndedDispatch(NamedTuple):
 
 
 class BoundUse(NamedTuple):
-    """How many jobs of a bound are in flight. `most` is the limit of an identifier."""
+    """How many jobs of a bound are in flight. `max_concurrent` is the limit of an identifier."""
 
     identifier: str | None
     tenant_id: UUID | None
     user_id: UUID | None
-    most: int | None
+    max_concurrent: int | None
     in_use: int
 
 

@@ -241,7 +241,7 @@ SELECT count(*) FROM locked_tenant
 -- name: count_bounds
 -- The number of jobs in flight for each bound, and for an identifier also the limit.
 SELECT i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
-    (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS most,
+    (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS max_concurrent,
     (SELECT count(*) FROM ai_job_dispatches d
      WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> ''
        AND d.status <> 'queued') AS in_use

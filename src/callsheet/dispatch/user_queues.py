@@ -134,11 +134,11 @@ class TenantQueue:
         assert first is not None
         return self.user_queues[first[1]]
 
-    def equally_due(self, most: int) -> list[UserQueue]:
+    def equally_due(self, limit: int) -> list[UserQueue]:
         """The first user queue and those that are as due, in order."""
         if self._ranking is None:
             return [self.first()]
-        return [self.user_queues[user_id] for user_id in self._ranking.equally_due(most)]
+        return [self.user_queues[user_id] for user_id in self._ranking.equally_due(limit)]
 
     def _rank(self) -> None:
         self._ranking = Ranking()

@@ -218,7 +218,7 @@ class Shares:
         pool = await self._databases.pool(pool_name)
         async with pool.ordinary() as connection:
             rows = await POOL["shared_job"].rows(
-                connection, SharedFileRow, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MAX_FILES
+                connection, SharedFileRow, tenant_id=tenant_id, user_id=user_id, job_id=job_id, max_rows=MAX_FILES
             )
         found = [row for row in rows if row.disk == self._files.disk]
         return found if any(row.place > 0 for row in found) else []
@@ -227,9 +227,9 @@ class Shares:
         sharing = self._settings.sharing
         if not sharing.enabled:
             raise Forbidden("Public links are switched off in this installation (sharing.enabled).")
-        days = wanted.expires_in_days or min(sharing.link_days, sharing.longest_link_days)
-        if days > sharing.longest_link_days:
-            reason = f"A link can be valid for at most {counted(sharing.longest_link_days, 'day')} here, not {days}."
+        days = wanted.expires_in_days or min(sharing.link_days, sharing.max_link_days)
+        if days > sharing.max_link_days:
+            reason = f"A link can be valid for at most {counted(sharing.max_link_days, 'day')} here, not {days}."
             raise InvalidRequest.field("expires_in_days", reason)
         return days
 

@@ -114,7 +114,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     (SELECT CASE WHEN id = job.output_file_id THEN 1 ELSE 2 END AS place, id, path, disk, mime_type FROM files
     WHERE tenant_id = job.tenant_id AND job_id = job.id AND status = 'ready' AND deleted_at IS NULL
-    ORDER BY 1, id LIMIT :most)
+    ORDER BY 1, id LIMIT :max_rows)
 ) file
 LEFT JOIN file_previews shown
     ON shown.tenant_id = job.tenant_id AND shown.file_id = file.id AND shown.status = 'ready'

@@ -28,9 +28,9 @@ WITH created_file AS (
         SELECT count(*) FROM (
             SELECT FROM files
             WHERE tenant_id = :tenant_id AND user_id = :user_id AND status = 'pending' AND deleted_at IS NULL
-            LIMIT :most
+            LIMIT :max_rows
         ) awaited
-    ) < :most
+    ) < :max_rows
     RETURNING tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
         created_at, expires_at
 ), upload_sweep AS (
@@ -186,7 +186,7 @@ WHERE v.tenant_id = :tenant_id
 ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
--- The outputs of the jobs, in the order of the ids, until the page has :most_bytes. The first job is always included.
+-- The outputs of the jobs, in the order of the ids, until the page has :max_bytes. The first job is always included.
 -- The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. The size of an output is that of
 -- its entry in the page, mostly the signed URL. The size of the file does not count.
 WITH RECURSIVE outputs_so_far AS (
@@ -199,7 +199,7 @@ WITH RECURSIVE outputs_so_far AS (
         FROM ai_jobs
         WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outputs_so_far.place + 1] LIMIT 1
     ) job ON true
-    WHERE outputs_so_far.place < cardinality(:job_ids) AND outputs_so_far.bytes < :most_bytes::integer
+    WHERE outputs_so_far.place < cardinality(:job_ids) AND outputs_so_far.bytes < :max_bytes::integer
 )
 SELECT outputs FROM outputs_so_far WHERE place > 0 ORDER BY place
 

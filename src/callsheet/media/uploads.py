@@ -39,7 +39,7 @@ class Uploads:
         path = upload_key(principal.tenant_id, file_id, wanted.name, mime_type)
         signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)
         pool = await self._files.databases.pool(principal.pool)
-        most = self._settings.media.pending_uploads_per_user
+        maximum = self._settings.media.pending_uploads_per_user
         limits = await self._usage.quotas.of(principal.tenant_id)
         async with pool.ordinary() as connection, connection.transaction():
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
@@ -56,10 +56,10 @@ class Uploads:
                 size=wanted.size,
                 sha256=wanted.sha256,
                 keep_seconds=self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600,
-                most=most,
+                max_rows=maximum,
             )
             if row is None:
-                raise TooManyPendingUploads(most)
+                raise TooManyPendingUploads(maximum)
             await self._usage.check(connection, principal, limits)
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
         return CreatedUpload(file=self._files.view(row), upload=upload)
@@ -141,11 +141,11 @@ class Uploads:
             return b"".join([piece async for piece in self._files.storage.stream(path, start, end)])
 
         found = await dimensions_of(read)
-        most = self._settings.media.max_image_pixels
-        if found is not None and found.pixels > most:
+        maximum = self._settings.media.max_image_pixels
+        if found is not None and found.pixels > maximum:
             sentence = (
                 f"The image {row.name!r} has {found.width} x {found.height} = {counted(found.pixels, 'pixel')}. "
-                f"At most {most} are allowed. Upload a smaller image."
+                f"At most {maximum} are allowed. Upload a smaller image."
             )
             raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 

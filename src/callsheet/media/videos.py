@@ -178,7 +178,7 @@ async def _with_outputs(connection: Connection, rows: Sequence[VideoRow]) -> lis
         tenant_id=rows[0].tenant_id,
         job_ids=[row.result_job_id for row in rows],
         output_bytes=OUTPUT_BYTES,
-        most_bytes=MAX_PAGE_BYTES,
+        max_bytes=MAX_PAGE_BYTES,
     )
     return [row._replace(outputs=outputs) for row, outputs in zip(rows, found, strict=False)]
 

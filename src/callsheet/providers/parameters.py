@@ -28,14 +28,14 @@ class Parameter(Section):
     type: Literal["text", "integer", "number", "boolean"] = Field("text", description="Type of the value.")
     default: str | int | float | bool | None = Field(None, description="Value if the task sends none.")
     required: bool = Field(False, description="Whether a task must send it.")
-    least: float | None = Field(None, description="Smallest number, or smallest number of characters of a text.")
-    most: float | None = Field(None, description="Largest number, or largest number of characters of a text.")
+    minimum: float | None = Field(None, description="Smallest number, or smallest number of characters of a text.")
+    maximum: float | None = Field(None, description="Largest number, or largest number of characters of a text.")
     choices: tuple[str | int | float, ...] = Field((), description="Allowed values. Default: any value.")
 
     @model_validator(mode="after")
     def _default_fits(self) -> Self:
-        if self.least is not None and self.most is not None and self.least > self.most:
-            raise ValueError("least must not be above most")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError("minimum must not be above maximum")
         if self.default is not None and (reason := unfit(self, self.default)):
             raise ValueError(f"the default does not fit: {reason.removesuffix('.')}")
         return self
@@ -55,14 +55,14 @@ def unfit(parameter: Parameter, value: object) -> str | None:
         case bool():
             return None
         case str():
-            most = MAX_TEXT_LENGTH if parameter.most is None else parameter.most
-            return _outside(len(value), parameter.least, most, " characters")
+            maximum = MAX_TEXT_LENGTH if parameter.maximum is None else parameter.maximum
+            return _outside(len(value), parameter.minimum, maximum, " characters")
         case float() if not math.isfinite(value):
             return "The value must be a finite number."
         case int() if abs(value) > MAX_INTEGER:
             return f"The value must be a number up to {MAX_INTEGER}."
         case int() | float():
-            return _outside(value, parameter.least, parameter.most, "")
+            return _outside(value, parameter.minimum, parameter.maximum, "")
     return None
 
 
@@ -83,10 +83,10 @@ def with_defaults(parameters: Parameters, params: Mapping[str, Any]) -> dict[str
     return defaults | {name: value for name, value in params.items() if value is not None}
 
 
-def _outside(size: float, least: float | None, most: float | None, unit: str) -> str | None:
+def _outside(size: float, minimum: float | None, maximum: float | None, unit: str) -> str | None:
     verb = "have" if unit else "be"
-    if least is not None and size < least:
-        return f"The value must {verb} {least:g}{unit} or more."
-    if most is not None and size > most:
-        return f"The value must {verb} {most:g}{unit} or less."
+    if minimum is not None and size < minimum:
+        return f"The value must {verb} {minimum:g}{unit} or more."
+    if maximum is not None and size > maximum:
+        return f"The value must {verb} {maximum:g}{unit} or less."
     return None

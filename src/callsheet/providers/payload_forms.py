@@ -75,9 +75,9 @@ def object_schema(properties: Mapping[str, Schema], required: Iterable[str]) -> 
 
 def _parameter_schema(name: str, each: Parameter) -> Schema:
     schema: Schema = {"type": _TYPES[each.type], "title": name.replace("_", " ").capitalize()}
-    least, most = ("minLength", "maxLength") if each.type == "text" else ("minimum", "maximum")
-    limit = MAX_TEXT_LENGTH if each.type == "text" and each.most is None else each.most
-    bounds = {least: each.least, most: limit}
+    minimum, maximum = ("minLength", "maxLength") if each.type == "text" else ("minimum", "maximum")
+    limit = MAX_TEXT_LENGTH if each.type == "text" and each.maximum is None else each.maximum
+    bounds = {minimum: each.minimum, maximum: limit}
     schema |= {
         key: int(value) if float(value).is_integer() else value for key, value in bounds.items() if value is not None
     }

@@ -53,7 +53,7 @@ class Autoscaler(Loop):
         settings: ScalingSettings,
         numbers: ScalingNumbers,
         *,
-        most_workers: int,
+        max_workers: int,
         clock: Clock | None = None,
     ):
         super().__init__(clock=clock)
@@ -61,7 +61,7 @@ class Autoscaler(Loop):
         self._databases = databases
         self._drivers = drivers
         self._settings = settings
-        self._most_workers = most_workers
+        self._max_workers = max_workers
         self._numbers = numbers
         self.leadership = Leadership(databases.central, LOCK, SILENT_SECONDS + settings.interval_seconds)
         self._looks = 0
@@ -85,7 +85,7 @@ class Autoscaler(Loop):
     async def _look(self) -> None:
         async with self.leadership.connection() as connection:
             central = await read_central(connection, self._databases.central.dsn)
-            states = await read_fleets(connection, self._most_workers)
+            states = await read_fleets(connection, self._max_workers)
             if self._looks % FORGET_EVERY == 0:
                 await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
         self._looks += 1

@@ -148,8 +148,8 @@ class EnvironmentLacksRow(NamedTuple):
     lacks: Any
 
 
-async def read_fleets(connection: Connection, most_workers: int) -> list[FleetState]:
-    """`most_workers`: limit of registered workers in total (fleet.max_workers)."""
+async def read_fleets(connection: Connection, max_workers: int) -> list[FleetState]:
+    """`max_workers`: limit of registered workers in total (fleet.max_workers)."""
     rows = await SQL["list_scaled"].rows(connection, ScaledFleetRow, trial_seconds=TRIAL_SECONDS)
     if not rows:
         return []
@@ -163,7 +163,7 @@ async def read_fleets(connection: Connection, most_workers: int) -> list[FleetSt
     registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
     coming = sum(len(fleet.memory.orders) for fleet in fleets)
     needs = {fleet.row.fleet_id: _need(fleet, queues[fleet.row.fleet_id]) for fleet in fleets}
-    places = share_places(most_workers - registered - coming, needs)
+    places = share_places(max_workers - registered - coming, needs)
     return [_state(fleet, queues[fleet.row.fleet_id], places[fleet.row.fleet_id]) for fleet in fleets]
 
 
@@ -199,7 +199,7 @@ def _environments(kept: Iterable[str], reported: Iterable[str | None]) -> tuple[
 
 
 async def _waiting_routes(connection: Connection) -> list[WaitingRoute]:
-    counted = await SQL["waiting_routes"].rows(connection, CountedRoute, most=MAX_COUNTED)
+    counted = await SQL["waiting_routes"].rows(connection, CountedRoute, max_rows=MAX_COUNTED)
     free = await SQL["free_slots_elsewhere"].rows(
         connection,
         FreeSlots,

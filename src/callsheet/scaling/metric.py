@@ -45,7 +45,7 @@ class FleetMetrics:
                 fleet_id=fleet_id,
                 providers=DEFAULT_PROVIDERS,
                 unmeasured=UNMEASURED_SECONDS,
-                most=MAX_COUNTED,
+                max_rows=MAX_COUNTED,
             )
         if row is None:
             raise NotFound("There is no such fleet.")

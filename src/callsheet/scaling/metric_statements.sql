@@ -2,8 +2,8 @@
 
 -- name: fleet_metric
 -- Jobs that wait for a fleet and could be leased now, of :providers and of its workers' providers. They are counted
--- lane by lane from low_water, up to :most per lane, so the whole queue is never read. Jobs of an identifier that is at
--- its limit are not counted: another worker would not take them.
+-- lane by lane from low_water, up to :max_rows per lane, so the whole queue is never read. Jobs of an identifier
+-- at its limit are not counted: another worker would not take them.
 WITH fleet AS MATERIALIZED (
     SELECT id, slug, stage FROM gpu_fleets WHERE id = :fleet_id
 ), worker AS MATERIALIZED (
@@ -28,7 +28,7 @@ WITH fleet AS MATERIALIZED (
             SELECT FROM ai_job_dispatches d
             WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :max_rows::bigint
         ) first
     ) counted
     WHERE lane.concurrency_identifier = '' OR coalesce(

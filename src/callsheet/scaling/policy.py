@@ -82,9 +82,9 @@ class Policy:
             "scale_in_cooldown_seconds",
             "idle_seconds",
         ):
-            least = 1 if name == "target_seconds" else 0
-            if not least <= getattr(self, name) <= MAX_SECONDS:
-                raise PolicyError(name, f"The value must be between {least} and {MAX_SECONDS:.0f} seconds.")
+            lowest = 1 if name == "target_seconds" else 0
+            if not lowest <= getattr(self, name) <= MAX_SECONDS:
+                raise PolicyError(name, f"The value must be between {lowest} and {MAX_SECONDS:.0f} seconds.")
 
     def on_demand(self, wanted: int) -> int:
         """How many of `wanted` workers are on-demand. Fractions are rounded up."""
@@ -300,13 +300,13 @@ def _scale_in(
 
 
 def _victims(
-    policy: Policy, situation: Situation, candidates: Sequence[PolicyWorker], most: int, have: int
+    policy: Policy, situation: Situation, candidates: Sequence[PolicyWorker], max_victims: int, have: int
 ) -> list[PolicyWorker]:
     """Workers to drain: idle ones first, then the kind with too many workers, the least busy, the longest idle."""
     left = sorted(candidates, key=_victim_order)
     on_demand = sum(not worker.is_spot for worker in situation.workers if not worker.is_draining)
     victims: list[PolicyWorker] = []
-    while left and len(victims) < most:
+    while left and len(victims) < max_victims:
         too_many_on_demand = on_demand > policy.on_demand(have - len(victims) - 1)
         least_busy = [worker for worker in left if (worker.busy > 0) == (left[0].busy > 0)]
         victim = next((worker for worker in least_busy if worker.is_spot != too_many_on_demand), least_busy[0])

@@ -32,7 +32,7 @@ class ScalingRoom:
 def open_scaling(databases: Databases, settings: Settings, tokens: RegistrationTokens) -> ScalingRoom:
     drivers = open_drivers(settings, tokens)
     numbers = ScalingNumbers()
-    autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers, most_workers=settings.fleet.max_workers)
+    autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers, max_workers=settings.fleet.max_workers)
     return ScalingRoom(
         drivers, ScalingRules(databases, drivers), numbers, autoscaler if settings.scaling.autoscaler else None
     )

@@ -51,8 +51,8 @@ WHERE l.digest = ANY (ARRAY (SELECT decode(hash, 'hex') FROM unnest(:environment
 SELECT count(*)::integer FROM comfyui_workers WHERE revoked_at IS NULL AND NOT starts_with(worker_id, :own_prefix)
 
 -- name: waiting_routes
--- Jobs that wait for scaled fleets and could be leased now, counted lane by lane from low_water, up to :most per route,
--- so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted.
+-- Jobs that wait for scaled fleets and could be leased now, counted lane by lane from low_water, up to :max_rows per
+-- route, so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted.
 WITH served_route AS MATERIALIZED (
     SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
     JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
@@ -68,7 +68,7 @@ FROM route CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
             WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :max_rows::bigint
         ) first
         WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
           AND (l.concurrency_identifier = '' OR coalesce(
@@ -76,7 +76,7 @@ FROM route CROSS JOIN LATERAL (
               > (SELECT count(*) FROM ai_job_dispatches d
                  WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
                    AND d.status <> 'queued'), true))
-        LIMIT :most::bigint
+        LIMIT :max_rows::bigint
     ) ready
 ) counted
 ORDER BY route.workflow_id, route.stage, route.provider

@@ -338,7 +338,7 @@ class JobSettings(Section):
         description="Number of equally due jobs among which the queue looks for a job whose models the worker has "
         "loaded. 0 turns warm models off. Only with the order `fair`.",
     )
-    warm_most_passed: int = Field(
+    warm_max_passed: int = Field(
         4,
         ge=1,
         le=1000,
@@ -536,7 +536,7 @@ class WebhookSettings(Section):
         description="Length of the first pause of a provider, in seconds. The length doubles with each further "
         "failure.",
     )
-    breaker_longest_pause_seconds: float = Field(
+    breaker_max_pause_seconds: float = Field(
         600.0, gt=0, le=86_400, description="Longest pause of a provider, in seconds."
     )
     keep_days: int = Field(
@@ -551,7 +551,7 @@ class SharingSettings(Section):
     link_days: int = Field(
         30, ge=1, le=36_500, description="Days until a public link expires, if its owner chooses no other number."
     )
-    longest_link_days: int = Field(
+    max_link_days: int = Field(
         365, ge=1, le=36_500, description="Longest time until a public link expires that its owner may choose, in days."
     )
 

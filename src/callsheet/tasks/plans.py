@@ -141,9 +141,9 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_IDENTIFIER_LENGTH and value.isprintable()
 
 
-def _is_whole(value: object, least: int) -> bool:
+def _is_whole(value: object, minimum: int) -> bool:
     """Whether the value is an integer that fits into a column."""
-    return isinstance(value, int) and least <= value <= MAX_NUMBER
+    return isinstance(value, int) and minimum <= value <= MAX_NUMBER
 
 
 def workflow_run_id(payload: Mapping[str, Any]) -> str | None:

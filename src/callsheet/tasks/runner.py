@@ -37,17 +37,22 @@ class Runner(Protocol):
 
 
 class SynchronousTasks:
-    """Runs at most `most` tasks in this process at a time. Further tasks go through the queue, and their requests
-    wait for them in the same way.
+    """Runs at most `max_running` tasks in this process at a time. Further tasks go through the queue, and their
+    requests wait for them in the same way.
     """
 
     def __init__(
-        self, room: JobsRoom, runner: Runner | None, most: int, wait_seconds: float, gate: ProviderGate | None = None
+        self,
+        room: JobsRoom,
+        runner: Runner | None,
+        max_running: int,
+        wait_seconds: float,
+        gate: ProviderGate | None = None,
     ):
         self._room = room
         self._runner = runner
         self._gate = gate or EveryProvider()
-        self._most = most
+        self._max_running = max_running
         self._taken = 0
         self.wait_seconds = wait_seconds
 
@@ -75,7 +80,11 @@ class SynchronousTasks:
         self._taken -= 1
 
     def _can_start(self, runner: Runner, new: NewJob) -> bool:
-        return runner.is_ready and self._taken < self._most and self._gate.pause_of(new.provider, new.tenant_id) is None
+        return (
+            runner.is_ready
+            and self._taken < self._max_running
+            and self._gate.pause_of(new.provider, new.tenant_id) is None
+        )
 
     async def _start(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
         running, delay = None, 0.0

@@ -61,8 +61,8 @@ async def audit(pool: Database) -> list[LedgerFinding]:
     return list((await audit_pool(pool)).first)
 
 
-async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
-    """Audits a pool. `most`: how many findings are kept. Default: all."""
+async def audit_pool(pool: Database, max_findings: int | None = None) -> PoolResult:
+    """Audits a pool. `max_findings`: how many findings are kept. Default: all."""
     count, first = 0, list[LedgerFinding]()
     async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         await connection.execute("SET LOCAL statement_timeout = 0")
@@ -70,7 +70,7 @@ async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
         for rule, statement in RULES.items():
             async for row in _stream(connection, statement):
                 count += 1
-                if most is None or len(first) < most:
+                if max_findings is None or len(first) < max_findings:
                     first.append(LedgerFinding(rule, pool.name, _whole(row)))
     return PoolResult(totals, count, tuple(first))
 

@@ -47,7 +47,7 @@ class BreakerLimits:
 
     failures: int
     pause_seconds: float
-    longest_pause_seconds: float
+    max_pause_seconds: float
 
 
 def after_failure(
@@ -60,7 +60,7 @@ def after_failure(
     if not breaker.is_open:
         return _count_failure(breaker, call, limits, several_tenants)
     if breaker.trial == (call.dispatch_id, call.lease_seq):
-        pause = min((breaker.pause_seconds or 0) * 2, limits.longest_pause_seconds)
+        pause = min((breaker.pause_seconds or 0) * 2, limits.max_pause_seconds)
         # Only one job was tested, and its payload may be the reason: the pause is for its tenant.
         scope = call.tenant_id if several_tenants else None
         failed = replace(breaker, failures=breaker.failures + 1, tenants=(call.tenant_id,), shut_for=scope)

@@ -94,7 +94,7 @@ class Breakers:
     ):
         self._databases = databases
         self._limits = BreakerLimits(
-            settings.breaker_failures, settings.breaker_pause_seconds, settings.breaker_longest_pause_seconds
+            settings.breaker_failures, settings.breaker_pause_seconds, settings.breaker_max_pause_seconds
         )
         self._notify = notify
         self._metrics = metrics

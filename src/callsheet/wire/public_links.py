@@ -16,7 +16,7 @@ class CreateShareLink(UserRequest):
     expires_in_days: Annotated[int, Field(ge=1, le=36_500), WHOLE] | None = Field(
         None,
         description="Days until the link expires. Default: the setting `sharing.link_days`. Maximum: "
-        "`sharing.longest_link_days`.",
+        "`sharing.max_link_days`.",
     )
     show_prompt: Switch = Field(False, description="Whether the page shows the prompt.")
     show_input: Switch = Field(True, description="Whether the page shows the file that the job worked on.")

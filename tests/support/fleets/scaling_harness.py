@@ -44,7 +44,7 @@ class MemoryDriver:
     name: str = "cloud"
     workers: dict[int, list[str]] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
-    most: int = 0
+    peak: int = 0
     fault: Callable[[str, str], None] = lambda call, when: None
     knows_ids: bool = True
     # The ordered number of machines, if the driver keeps it; the driver then starts nothing by itself.
@@ -75,7 +75,7 @@ class MemoryDriver:
             self.ordered = max(wanted, len(here))
         while len(here) < wanted and self.ordered is None:
             here.append(f"{fleet.slug}-{next(self._numbers)}")
-        self.most = max(self.most, len(here))
+        self.peak = max(self.peak, len(here))
         self.fault("want", "after")
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
@@ -153,11 +153,11 @@ class ScalingHarness:
 
 
 def an_autoscaler(
-    databases: Databases, cloud: MemoryDriver, numbers: ScalingNumbers | None = None, most_workers: int = 50
+    databases: Databases, cloud: MemoryDriver, numbers: ScalingNumbers | None = None, max_workers: int = 50
 ) -> Autoscaler:
     """The autoscaler of one control plane. Open several for several control planes."""
     return Autoscaler(
-        databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers(), most_workers=most_workers
+        databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers(), max_workers=max_workers
     )
 
 

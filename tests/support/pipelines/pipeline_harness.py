@@ -127,9 +127,9 @@ class PipelineHarness:
             pass
         await self.room.scheduler.tick(NOW)
 
-    async def finish(self, run: Run, fails: Fails = lambda started: False, *, most: int = 500) -> Run:
+    async def finish(self, run: Run, fails: Fails = lambda started: False, *, maximum: int = 500) -> Run:
         """Repeats until there is nothing to do."""
-        for _ in range(most):
+        for _ in range(maximum):
             await self.tick()
             if not await self.work(fails):
                 await self.room.collector.tick(NOW)

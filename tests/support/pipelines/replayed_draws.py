@@ -32,13 +32,13 @@ def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
             continue
         since = earlier[-1]["settled_at"] if earlier else tree.run["created_at"]
         # The last vote before the draw may not have been committed yet; the votes before it were.
-        fewest = max(0, sum(vote["created_at"] < since for vote in votes) - 1)
-        most = sum(vote["created_at"] < slot["created_at"] for vote in votes)
+        minimum = max(0, sum(vote["created_at"] < since for vote in votes) - 1)
+        maximum = sum(vote["created_at"] < slot["created_at"] for vote in votes)
         if not while_it_drew:
-            fewest = most
-        snapshots = [Snapshot(tree, earlier, votes[:count]) for count in range(fewest, most + 1)]
+            minimum = maximum
+        snapshots = [Snapshot(tree, earlier, votes[:count]) for count in range(minimum, maximum + 1)]
         if not any(seen.leads_to(slot, chosen) for place, seen in enumerate(snapshots) for chosen in snapshots[place:]):
-            yield f"draw {slot['draw']} does not follow from votes {fewest} to {most}"
+            yield f"draw {slot['draw']} does not follow from votes {minimum} to {maximum}"
 
 
 class Snapshot:

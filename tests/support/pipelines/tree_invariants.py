@@ -118,12 +118,14 @@ class Tree:
         mine = [each for each in self.slots if each["parent_id"] == candidate["id"]]
         ends = Counter(each["status"] for each in mine)
         step = self.steps[candidate["position"]]
-        most = 0 if candidate["position"] == len(self.steps) else self.run["max_children"] or step["max_children"]
-        if candidate["max_children"] != most:
-            yield f"its N is {candidate['max_children']}, not {most}"
+        max_children = (
+            0 if candidate["position"] == len(self.steps) else self.run["max_children"] or step["max_children"]
+        )
+        if candidate["max_children"] != max_children:
+            yield f"its N is {candidate['max_children']}, not {max_children}"
         # A job may bring several images; it counts as one while it is in progress, and then as all of them.
-        if ends["made"] + ends["open"] > most:
-            yield f"{ends['made'] + ends['open']} jobs for at most {most} children"
+        if ends["made"] + ends["open"] > max_children:
+            yield f"{ends['made'] + ends['open']} jobs for at most {max_children} children"
         if (candidate["slots"], candidate["in_flight"]) != (len(mine), ends["open"]):
             yield f"it counts {candidate['slots']} slots, {candidate['in_flight']} of them open: {dict(ends)}"
         if [each["ordinal"] for each in mine] != list(range(1, len(mine) + 1)):

@@ -101,9 +101,9 @@ def shares(count: int) -> list[set[Path]]:
         units[path.parent if path.relative_to(TESTS).parts[0] in TOGETHER else path].append(path)
     seconds = {unit: sum(_seconds(path, measured) for path in paths) for unit, paths in units.items()}
     for unit in sorted(units, key=lambda unit: seconds[unit], reverse=True):
-        least = loads.index(min(loads))
-        found[least].update(units[unit])
-        loads[least] += seconds[unit]
+        lightest = loads.index(min(loads))
+        found[lightest].update(units[unit])
+        loads[lightest] += seconds[unit]
     return found
 
 

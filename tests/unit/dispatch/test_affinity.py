@@ -20,7 +20,7 @@ from callsheet.dispatch.user_queues import Terms, UserQueue
 GPU = Criteria((1, 2, 3))
 # What a worker would have to load that ran workflow 1: all of it for 2, and half for 3.
 AFTER_ONE: Cold = {1: 0.0, 2: 1.0, 3: 0.5}
-LIMITS = AffinityLimits(look_ahead=8, most_passed=4)
+LIMITS = AffinityLimits(look_ahead=8, max_passed=4)
 
 
 def uuid(number: int) -> UUID:
@@ -92,18 +92,18 @@ def test_no_warm_lane_is_chosen_if_the_order_would_not_change() -> None:
 
 
 @given(st.integers(1, 6), st.lists(st.sampled_from([1, 2]), min_size=1, max_size=200))
-def test_the_oldest_job_of_a_user_is_skipped_only_a_limited_number_of_times(most_passed: int, ran: list[int]) -> None:
+def test_the_oldest_job_of_a_user_is_skipped_only_a_limited_number_of_times(max_passed: int, ran: list[int]) -> None:
     """Both workflows always have work: how often in a row only a part of the lanes is asked."""
     made, in_a_row = view(lane(0, workflow=1), lane(0, workflow=2)), 0
     for workflow in ran:
         cold = {1: 0.0, 2: 1.0} if workflow == 1 else {1: 1.0, 2: 0.0}
-        _, lanes, _ = draw(made, cold, AffinityLimits(8, most_passed))
+        _, lanes, _ = draw(made, cold, AffinityLimits(8, max_passed))
         in_a_row = in_a_row + 1 if len(lanes) == 1 else 0
-        assert in_a_row <= most_passed
+        assert in_a_row <= max_passed
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 1000))
-def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(most_passed: int, look_ahead: int, seed: int) -> None:
+def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(max_passed: int, look_ahead: int, seed: int) -> None:
     """A tenant with a cold job, and without end new tenants with a warm one each, who are as due as it."""
     made, choice = view(lane(0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
@@ -111,32 +111,32 @@ def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(most_passed: int
         for _ in range(choice.randrange(1, 4)):
             newcomers += 1
             made.arrive(lane(newcomers, workflow=1), newcomers + 1)
-        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(look_ahead, most_passed))
+        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(look_ahead, max_passed))
         if seat.tenant_id == uuid(0):
             break
         for each in list(lanes.values()):
             made.leave(each)
             made.end(each)
         passed += 1
-        assert passed <= most_passed
+        assert passed <= max_passed
 
 
 @given(st.integers(1, 6), st.integers(0, 1000))
-def test_new_users_overtake_a_user_no_more_often_than_allowed(most_passed: int, seed: int) -> None:
+def test_new_users_overtake_a_user_no_more_often_than_allowed(max_passed: int, seed: int) -> None:
     made, choice = view(lane(0, 0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
     while True:
         for _ in range(choice.randrange(1, 4)):
             newcomers += 1
             made.arrive(lane(0, newcomers, workflow=1), newcomers + 1)
-        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(8, most_passed))
+        seat, lanes, _ = draw(made, AFTER_ONE, AffinityLimits(8, max_passed))
         if seat.user_id == uuid(0):
             break
         for each in list(lanes.values()):
             made.leave(each)
             made.end(each)
         passed += 1
-        assert passed <= most_passed
+        assert passed <= max_passed
 
 
 @pytest.mark.few_forms

@@ -138,7 +138,7 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(routes=[route(oldest_wait_seconds=900)]), []),
         (AlertFacts(routes=[route(oldest_wait_seconds=901)]), [("long_wait", "warning", UPSCALE)]),
         (
-            AlertFacts(routes=[route(oldest_wait_seconds=61)], longest_wait_seconds=60),
+            AlertFacts(routes=[route(oldest_wait_seconds=61)], max_wait_seconds=60),
             [("long_wait", "warning", UPSCALE)],
         ),
         (

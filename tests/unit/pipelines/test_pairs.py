@@ -93,14 +93,14 @@ def test_neither_side_is_favoured() -> None:
 
 @given(contenders, st.integers(), st.integers(min_value=1, max_value=8))
 def test_pairs_in_advance_start_with_the_next_pair_and_none_is_there_twice(
-    field: list[Contender], seed: int, most: int
+    field: list[Contender], seed: int, max_pairs: int
 ) -> None:
-    pairs = choose_pairs(field, (), seed, most)
+    pairs = choose_pairs(field, (), seed, max_pairs)
     first = choose_pair(field, (), seed)
     assert [[each.id for each in pair] for pair in pairs[:1]] == ([[each.id for each in first]] if first else [])
     assert len({frozenset(each.id for each in pair) for pair in pairs}) == len(pairs)
     steps = {position: [each for each in field if each.position == position] for position in (1, 2, 3)}
-    assert len(pairs) == min(most, sum(number_of_pairs(len(each)) for each in steps.values()))
+    assert len(pairs) == min(max_pairs, sum(number_of_pairs(len(each)) for each in steps.values()))
 
 
 def test_pairs_in_advance_ask_about_all_candidates_before_they_ask_twice() -> None:

@@ -41,7 +41,7 @@ class Tree:
     """A run as a whole, for the test."""
 
     steps: int
-    most: int
+    max_children: int
     target: int
     nodes: list[Node] = field(default_factory=list)
     bases_in_flight: int = 0
@@ -50,7 +50,7 @@ class Tree:
         return (
             node.active
             and node.position < self.steps
-            and node.children + node.in_flight < self.most
+            and node.children + node.in_flight < self.max_children
             and node.failures < PipelineSettings().strikes
         )
 
@@ -93,7 +93,7 @@ def trees(draw: some.DrawFn) -> Tree:
     )
     tree = Tree(
         steps=steps,
-        most=draw(some.integers(1, 4)),
+        max_children=draw(some.integers(1, 4)),
         target=draw(some.integers(1, 6)),
         nodes=draw(some.lists(node, max_size=12)),
         bases_in_flight=draw(some.integers(0, 2)),
@@ -174,9 +174,9 @@ def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted_and_more_if_too_
     assert (next_group(run).mode is Mode.BASE_GENERATION) == wanted
 
 
-def grown(strategy: Strategy, steps: int, most: int, target: int, at_once: int) -> Tree:
+def grown(strategy: Strategy, steps: int, max_children: int, target: int, at_once: int) -> Tree:
     """A run from its beginning to its end, with jobs that end in the order they were started."""
-    tree = Tree(steps, most, target)
+    tree = Tree(steps, max_children, target)
     under_way: list[Node | None] = []
     for _ in range(10_000):
         choice = next_group(tree.state(strategy))
@@ -208,10 +208,10 @@ def grown(strategy: Strategy, steps: int, most: int, target: int, at_once: int) 
 def test_a_run_ends_with_the_tree_that_was_asked_for_however_many_jobs_run_at_once(
     strategy: Strategy, at_once: int
 ) -> None:
-    one_each = grown(strategy, steps=4, most=1, target=10, at_once=at_once)
+    one_each = grown(strategy, steps=4, max_children=1, target=10, at_once=at_once)
     assert Counter(node.position for node in one_each.nodes) == {1: 10, 2: 10, 3: 10, 4: 10}
     assert max(node.children for node in one_each.nodes) == 1
-    two_each = grown(strategy, steps=3, most=2, target=3, at_once=at_once)
+    two_each = grown(strategy, steps=3, max_children=2, target=3, at_once=at_once)
     assert all(node.children == 2 for node in two_each.nodes if node.position < 3)
 
 

@@ -28,7 +28,7 @@ from callsheet.settings import ServerSettings
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import BodyTooSlow, MalformedRequest, NotAuthenticated, TooManyConnections
 
-RULES = BodyRules(30.0, 1024, most_bytes=1_000_000, stranger_bytes=100, seconds=120.0, most_values=1000)
+RULES = BodyRules(30.0, 1024, max_bytes=1_000_000, stranger_bytes=100, seconds=120.0, max_values=1000)
 # No patience at all: whatever has to be waited for is too slow.
 IMPATIENT = BodyRules(0.0, 1024)
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from callsheet.providers.parameters import Parameter, parameter_problems, unfit, with_defaults
 
-WIDTH = Parameter(type="integer", default=1024, least=512, most=1536)
+WIDTH = Parameter(type="integer", default=1024, minimum=512, maximum=1536)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ WIDTH = Parameter(type="integer", default=1024, least=512, most=1536)
         (Parameter(type="boolean"), 0, "The value must be true or false."),
         (Parameter(), "x" * 10_000, None),
         (Parameter(), "x" * 10_001, "The value must have 10000 characters or less."),
-        (Parameter(least=2), "x", "The value must have 2 characters or more."),
+        (Parameter(minimum=2), "x", "The value must have 2 characters or more."),
         (Parameter(choices=("a", "b")), "c", "The value must be one of: a, b."),
         (Parameter(), [], "The value must be a text."),
         (Parameter(), {}, "The value must be a text."),
@@ -56,7 +56,7 @@ def test_a_null_counts_as_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"least": 2, "most": 1}, {"default": 5}, {"type": "integer", "default": "x"}, {"type": "colour"}]
+    "wrong", [{"minimum": 2, "maximum": 1}, {"default": 5}, {"type": "integer", "default": "x"}, {"type": "colour"}]
 )
 def test_an_impossible_parameter_is_refused_in_the_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

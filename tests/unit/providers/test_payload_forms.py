@@ -77,9 +77,9 @@ def test_each_action_of_each_provider_is_a_variant_of_media(actors: dict[str, Ac
 def test_parameters_keep_their_limits() -> None:
     schema = parameters_schema(
         {
-            "steps": Parameter(type="integer", least=1, most=50, default=20),
+            "steps": Parameter(type="integer", minimum=1, maximum=50, default=20),
             "mood": Parameter(choices=("calm", "wild"), required=True),
-            "blur": Parameter(type="number", least=0.5),
+            "blur": Parameter(type="number", minimum=0.5),
         }
     )
     assert schema["required"] == ["mood"]

@@ -19,7 +19,7 @@ path = "/jobs"
 id = "id"
 body = { prompt = "{prompt}", width = "{params.width}" }
 [providers.http.leonardo.actions.txt2img.params]
-width = { type = "integer", default = 5, least = 1, most = 9 }
+width = { type = "integer", default = 5, minimum = 1, maximum = 9 }
 [providers.http.leonardo.poll]
 path = "/jobs/{id}"
 status = "status"
@@ -97,7 +97,7 @@ def test_names_of_blocked_providers_are_a_list_or_comma_separated(monkeypatch: p
             "default = 50",
             "params.width (from callsheet.toml): the default does not fit: The value must be 9 or less.",
         ),
-        ("least = 1", "least = 10", "params.width (from callsheet.toml): least must not be above most."),
+        ("minimum = 1", "minimum = 10", "params.width (from callsheet.toml): minimum must not be above maximum."),
         (
             "Bearer {secret}",
             f"{SECRET}\\n",

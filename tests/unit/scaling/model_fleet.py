@@ -42,7 +42,7 @@ class ModelFleet:
         self.coming: list[tuple[float, ModelWorker]] = []
         self.history = History()
         self.started = 0
-        self.most_exist = 0
+        self.peak_workers = 0
 
     def tick(self, arrivals: Sequence[float]) -> tuple[Situation, Decision]:
         self.queue.extend(arrivals)
@@ -85,7 +85,7 @@ class ModelFleet:
             on_demand += not is_spot
             due = self.now + self.boot
             self.coming.append((due, ModelWorker(f"w{self.started:04}", self.slots, is_spot, due, due)))
-        self.most_exist = max(self.most_exist, len(self.workers) + len(self.coming))
+        self.peak_workers = max(self.peak_workers, len(self.workers) + len(self.coming))
 
     def _run(self) -> None:
         self.now += TICK

@@ -54,7 +54,7 @@ def test_bounds_cooldowns_and_busy_workers_are_respected(
         have = len(serving) + situation.coming
         busy = {worker.id for worker in situation.workers if worker.busy}
         assert policy.minimum <= decision.wanted <= policy.maximum
-        assert fleet.most_exist <= policy.maximum
+        assert fleet.peak_workers <= policy.maximum
         assert not busy & set(decision.drain)
         assert not set(decision.drain) & set(decision.undrain)
         assert decision.wanted >= min(len(busy & {worker.id for worker in serving}), policy.maximum)

@@ -182,7 +182,7 @@ def test_a_fleet_with_jobs_shorter_than_the_check_interval_is_kept(
     trace = trace_of([(moment, run_seconds, TraceLane()) for moment in moments])
     outcome = TraceReplay(trace, policy, Conditions(5.0, slots=slots, prefetch=prefetch)).run()
     # For the first job, and for the others.
-    assert (outcome.scale_outs, outcome.scale_ins, outcome.most_workers) == (2, 1, 1)
+    assert (outcome.scale_outs, outcome.scale_ins, outcome.peak_workers) == (2, 1, 1)
 
 
 @pytest.mark.thorough

@@ -75,8 +75,8 @@ def test_a_document_may_be_nested_deeper_than_it_is_read() -> None:
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_cut_leaves_no_half_of_a_secret(name: str) -> None:
     text, secret = SECRETS[name]
-    for most in range(len(text)):
-        masked = redact_start(text, most)
+    for max_length in range(len(text)):
+        masked = redact_start(text, max_length)
         assert len(masked) <= len(text) + 10
         assert secret not in masked
         # Five characters may be a word before it.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from callsheet.webhooks.breaker_rules import Breaker, BreakerLimits, Call, after_failure
 
 ANN, BOB, EVE = (UUID(int=number) for number in (1, 2, 3))
-LIMITS = BreakerLimits(failures=3, pause_seconds=30, longest_pause_seconds=100)
+LIMITS = BreakerLimits(failures=3, pause_seconds=30, max_pause_seconds=100)
 
 
 def failed(breaker: Breaker, *calls: tuple[UUID, int], several: bool = True) -> Breaker:

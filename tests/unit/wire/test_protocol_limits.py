@@ -117,27 +117,29 @@ def is_on_page(message: str, field: str, limit: str) -> bool:
     return f"| {message} | `{field}` | {limit} |" in PAGE
 
 
-@pytest.mark.parametrize(("message", "field", "limit", "most", "request_"), REFUSED, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(
+    ("message", "field", "limit", "maximum", "request_"), REFUSED, ids=lambda value: str(value)[:20]
+)
 def test_a_value_above_the_documented_limit_is_refused(
-    message: str, field: str, limit: str, most: int, request_: Any
+    message: str, field: str, limit: str, maximum: int, request_: Any
 ) -> None:
     assert is_on_page(message, field, limit)
     model, rest = MODELS[message]
-    model.model_validate({**rest, **request_(most)})
+    model.model_validate({**rest, **request_(maximum)})
     with pytest.raises(ValidationError):
-        model.model_validate({**rest, **request_(most + 1)})
+        model.model_validate({**rest, **request_(maximum + 1)})
 
 
-@pytest.mark.parametrize(("message", "field", "limit", "most", "request_"), CUT, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("message", "field", "limit", "maximum", "request_"), CUT, ids=lambda value: str(value)[:20])
 def test_a_free_text_that_is_longer_than_the_page_says_is_cut(
-    message: str, field: str, limit: str, most: int, request_: Any
+    message: str, field: str, limit: str, maximum: int, request_: Any
 ) -> None:
     assert is_on_page(message, field, limit)
     model, rest = MODELS[message]
-    value: Any = model.model_validate({**rest, **request_("x" * (most + 1))})
+    value: Any = model.model_validate({**rest, **request_("x" * (maximum + 1))})
     for name in field.split("."):
         value = getattr(value, name)
-    assert len(value) == most
+    assert len(value) == maximum
 
 
 def test_the_page_names_the_largest_message() -> None:

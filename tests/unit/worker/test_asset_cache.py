@@ -61,9 +61,9 @@ async def test_a_file_without_a_usable_hash_is_not_cached(tmp_path: Path, conten
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-@pytest.mark.parametrize("most_bytes", [0, 1000])
-async def test_other_bytes_than_promised_are_not_used_and_not_kept(tmp_path: Path, most_bytes: int) -> None:
-    cache, storage = AssetCache(tmp_path / "cache", most_bytes), Storage(b"a")
+@pytest.mark.parametrize("max_bytes", [0, 1000])
+async def test_other_bytes_than_promised_are_not_used_and_not_kept(tmp_path: Path, max_bytes: int) -> None:
+    cache, storage = AssetCache(tmp_path / "cache", max_bytes), Storage(b"a")
     with pytest.raises(ChecksumDiffers):
         await cache.place("0" * 64, tmp_path / "job", storage)
     assert list((tmp_path / "cache").iterdir()) == []

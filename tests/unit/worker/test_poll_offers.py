@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, PollRequest, most_leases
+from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, PollRequest, max_leases
 from callsheet.worker.agent.offer import WorkerOffer, named_leases, offer_of
 
 ONE = {"self_hosted": 1}
@@ -63,9 +63,9 @@ def test_no_more_jobs_wait_for_a_providers_engines_than_these_have_places(
             held[offer.providers[choice % len(offer.providers)]] += 1
         elif held.total():
             held[sorted(held.elements())[choice % held.total()]] -= 1
-        assert held.total() <= most_leases(offer.capacity, prefetch=prefetch)
+        assert held.total() <= max_leases(offer.capacity, prefetch=prefetch)
         for provider, count in places.items():
-            assert held[provider] <= most_leases(count, prefetch=prefetch)
+            assert held[provider] <= max_leases(count, prefetch=prefetch)
 
 
 @pytest.mark.parametrize("beyond", [0, 1])

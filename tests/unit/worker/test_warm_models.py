@@ -11,7 +11,7 @@ def graph(*models: str) -> dict[str, object]:
 
 
 def test_the_latest_models_are_listed_first_up_to_a_limit() -> None:
-    warm = WarmModels(most=2)
+    warm = WarmModels(max_models=2)
     warm.ran(graph("a.pt"))
     warm.ran(graph("b.pt"))
     warm.ran(graph("a.pt", "c.pt"))

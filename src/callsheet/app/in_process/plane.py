@@ -57,7 +57,7 @@ class InProcessPlane:
     authentication: WorkerAuthentication
     protocol: WorkerProtocol
     # Maximum size of a request, as for all other workers.
-    most_bytes: int
+    max_bytes: int
     _header: str | None = None
     _has_left: bool = False
     _entering: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -130,9 +130,9 @@ class InProcessPlane:
         """Checks the message as if it came over HTTP, because it contains values that actors return."""
         try:
             content = json.dumps(body, allow_nan=False)
-            if len(content) > self.most_bytes:
+            if len(content) > self.max_bytes:
                 raise RefusedRequest(
-                    413, "body_too_large", f"The message is larger than {counted(self.most_bytes, 'byte')}."
+                    413, "body_too_large", f"The message is larger than {counted(self.max_bytes, 'byte')}."
                 )
             return model.model_validate_json(content)
         except ValidationError as error:

@@ -31,7 +31,7 @@ def open_task_runner(
         registry=fleet.registry,
         authentication=fleet.authentication,
         protocol=protocol,
-        most_bytes=settings.server.max_body_bytes,
+        max_bytes=settings.server.max_body_bytes,
     )
     return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
 

@@ -144,17 +144,18 @@ def audit(
         raise typer.Exit(1)
 
 
-def audit_report(findings: Sequence[LedgerFinding], most: int) -> Iterator[str]:
+def audit_report(findings: Sequence[LedgerFinding], max_findings: int) -> Iterator[str]:
     """The number of findings and wallets for each rule, then the first findings."""
     rules = Counter(finding.rule for finding in findings)
     wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
     of_rules = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
     yield f"{counted(len(findings), 'finding')} in {counted(len(wallets), 'wallet')}: {of_rules}."
-    for finding in findings[:most]:
+    for finding in findings[:max_findings]:
         row = " ".join(f"{name}={value}" for name, value in finding.row.items())
         yield f"{finding.pool}: {finding.rule}: {row}"
-    if len(findings) > most:
-        yield f"{len(findings) - most} more are not shown. To see every finding, run: callsheet wallet audit --all"
+    if len(findings) > max_findings:
+        hidden = len(findings) - max_findings
+        yield f"{hidden} more are not shown. To see every finding, run: callsheet wallet audit --all"
 
 
 async def _audit(settings: Settings) -> tuple[list[str], list[LedgerFinding]]:

@@ -42,12 +42,12 @@ class OperationsClient(Client):
     async def own_keys(self) -> list[Key]:
         return await self._first(Key, "/api/keys", None)
 
-    async def jobs(self, status: str | None, run_id: str | None, most: int) -> list[Job]:
-        return await self._first(Job, "/api/ai-jobs", most, status=status, run_id=run_id)
+    async def jobs(self, status: str | None, run_id: str | None, max_jobs: int) -> list[Job]:
+        return await self._first(Job, "/api/ai-jobs", max_jobs, status=status, run_id=run_id)
 
-    async def jobs_of_tenant(self, tenant: str, status: str | None, most: int) -> list[AdminJob]:
+    async def jobs_of_tenant(self, tenant: str, status: str | None, max_jobs: int) -> list[AdminJob]:
         return await self._first(
-            AdminJob, f"/api/admin/tenants/{await self._tenant_id(tenant)}/jobs", most, status=status
+            AdminJob, f"/api/admin/tenants/{await self._tenant_id(tenant)}/jobs", max_jobs, status=status
         )
 
     async def any_job(self, job_id: UUID) -> AdminJob:
@@ -107,13 +107,13 @@ class OperationsClient(Client):
                 return each.id
         raise OperatorError(f"There is no tenant {tenant!r}, or you may not see it.")
 
-    async def _first(self, model: type[Model], path: str, most: int | None, **filters: str | None) -> list[Model]:
-        """Reads pages until there are `most` items; None reads all."""
+    async def _first(self, model: type[Model], path: str, max_jobs: int | None, **filters: str | None) -> list[Model]:
+        """Reads pages until there are `max_jobs` items; None reads all."""
         given = {name: value for name, value in filters.items() if value is not None}
         found: list[Model] = []
         cursor: str | None = None
-        while most is None or len(found) < most:
-            limit = PAGE if most is None else min(PAGE, most - len(found))
+        while max_jobs is None or len(found) < max_jobs:
+            limit = PAGE if max_jobs is None else min(PAGE, max_jobs - len(found))
             query = urlencode({"limit": limit, **given, **({"cursor": cursor} if cursor else {})}, quote_via=quote)
             page = await self._ask(Page[model], "GET", f"{path}?{query}")  # type: ignore[valid-type]
             found += page.items

@@ -171,9 +171,9 @@ def check_input(effect: Effect, file: Path | None) -> None:
     kind = media_type(file)
     if not kind.startswith(f"{effect.input.type}/"):
         raise OperatorError(f"{effect.slug} works on {with_article(effect.input.type)}; {file} is {kind}.")
-    largest = effect.input.max_bytes
-    if largest is not None and file.stat().st_size > largest:
-        raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(largest, 'byte')}.")
+    max_bytes = effect.input.max_bytes
+    if max_bytes is not None and file.stat().st_size > max_bytes:
+        raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(max_bytes, 'byte')}.")
 
 
 async def _require_tokens(client: Client, effect: Effect) -> None:

@@ -41,17 +41,17 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequen
 
 def fitted_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
     """The width of each column: the widest are cut first, none below its longest word. None if they do not fit."""
-    least = [max(map(least_width, cells)) for cells in columns]
+    min_widths = [max(map(min_width, cells)) for cells in columns]
     widths = [max(map(cell_len, cells)) for cells in columns]
-    if sum(least) > room:
+    if sum(min_widths) > room:
         return None
     while sum(widths) > room:
-        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
+        spare = [width if width > low else 0 for width, low in zip(widths, min_widths, strict=True)]
         widths[spare.index(max(spare))] -= 1
     return widths
 
 
-def least_width(text: str) -> int:
+def min_width(text: str) -> int:
     """Width of the longest word."""
     return max(map(cell_len, text.split()), default=0)
 

@@ -87,9 +87,9 @@ def _value(each: EffectProperty, text: str) -> Any:
 
 
 def _text(each: EffectProperty, text: str) -> str:
-    longest = each.limits.max_length
-    if longest is not None and len(text) > longest:
-        raise OperatorError(f"{each.key}: The text has {counted(len(text), 'character')}. The limit is {longest}.")
+    max_length = each.limits.max_length
+    if max_length is not None and len(text) > max_length:
+        raise OperatorError(f"{each.key}: The text has {counted(len(text), 'character')}. The limit is {max_length}.")
     return text
 
 

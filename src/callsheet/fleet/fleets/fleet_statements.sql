@@ -41,7 +41,7 @@ SELECT id FROM gpu_fleets WHERE id = :id
 
 -- name: workflows_of_fleet
 -- What the fleet's live workers can run, and what waits in the fleet's stage. As in queue_depth, ready rows are counted
--- lane by lane up to :most. Workers of one image share an environment, so there are few groups.
+-- lane by lane up to :max_rows. Workers of one image share an environment, so there are few groups.
 WITH live_worker AS MATERIALIZED (
     SELECT w.worker_id, w.environment, w.is_narrowed,
         EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining
@@ -60,7 +60,7 @@ FROM gpu_fleets f JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(g.workers), 0)::bigint AS live,
         coalesce(sum(g.workers) FILTER (WHERE g.lacks = '[]'), 0)::bigint AS able,
-        coalesce(jsonb_agg(g ORDER BY g.place) FILTER (WHERE g.place <= :most_groups), '[]') AS groups
+        coalesce(jsonb_agg(g ORDER BY g.place) FILTER (WHERE g.place <= :max_groups), '[]') AS groups
     FROM (
         SELECT count(*) AS workers, (array_agg(w.worker_id ORDER BY w.worker_id))[1:5] AS worker_ids,
             count(*) FILTER (WHERE w.is_draining) AS draining, w.environment IS NOT NULL AS has_reported,
@@ -77,9 +77,9 @@ CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
             WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.dispatch_id LIMIT :max_rows::bigint
         ) first
-        WHERE l.workflow_id = k.id AND l.stage = f.stage LIMIT :most::bigint
+        WHERE l.workflow_id = k.id AND l.stage = f.stage LIMIT :max_rows::bigint
     ) counted
 ) ready CROSS JOIN LATERAL (
     SELECT extract(epoch FROM clock_timestamp() - min(head.created_at))::float8 AS oldest_wait_seconds,

@@ -71,8 +71,8 @@ class Fleets:
                 FleetWorkflow,
                 fleet_id=fleet_id,
                 alive_seconds=ALIVE_SECONDS,
-                most=MAX_QUEUED,
-                most_groups=SHOWN_GROUPS,
+                max_rows=MAX_QUEUED,
+                max_groups=SHOWN_GROUPS,
             )
 
     async def find(self, slug: str, stage: str) -> Fleet:

@@ -140,7 +140,7 @@ class FleetOverview:
 
     async def _queues(self) -> tuple[list[WorkflowQueue], list[QueueHead], WorkerCounts]:
         async with self._databases.central.ordinary() as connection:
-            queues = await SQL["queue_depth"].rows(connection, WorkflowQueue, most=MAX_QUEUED)
+            queues = await SQL["queue_depth"].rows(connection, WorkflowQueue, max_rows=MAX_QUEUED)
             heads = await SQL["queue_heads"].rows(connection, QueueHead)
             workers = await SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
@@ -152,7 +152,7 @@ class FleetOverview:
 
     async def _finished(self) -> list[FinishedJobs]:
         async with self._databases.central.ordinary() as connection:
-            return await SQL["finished_lately"].rows(connection, FinishedJobs, most=MAX_FINISHED)
+            return await SQL["finished_lately"].rows(connection, FinishedJobs, max_rows=MAX_FINISHED)
 
     def loops(self) -> list[LoopMetrics]:
         """The background loops of this process."""

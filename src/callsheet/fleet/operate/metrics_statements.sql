@@ -1,7 +1,7 @@
 -- database: central
 
 -- name: queue_depth
--- Per workflow, bounded for any length of the queue: ready rows are counted lane by lane up to :most (queue_heads
+-- Per workflow, bounded for any length of the queue: ready rows are counted lane by lane up to :max_rows (queue_heads
 -- returns the oldest). Held and delayed rows are read by indexes that contain only such rows.
 WITH held_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
@@ -26,9 +26,9 @@ CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
             WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.dispatch_id LIMIT :max_rows::bigint
         ) first
-        WHERE l.workflow_id = w.id LIMIT :most::bigint
+        WHERE l.workflow_id = w.id LIMIT :max_rows::bigint
     ) counted
 ) ready
 LEFT JOIN held_jobs ON held_jobs.workflow_id = w.id
@@ -96,8 +96,8 @@ WHERE NOT EXISTS (
 ORDER BY l.lane_id
 
 -- name: finished_lately
--- Dispatches of the last hour among the :most newest, read by the existing key. An index on the time would be written
--- for every job that ends, and took a seventh of the statement that ends it. A workflow whose newest dispatches
+-- Dispatches of the last hour among the :max_rows newest, read by the existing key. An index on the time would be
+-- written for every job that ends, and took a seventh of the statement that ends it. A workflow whose newest dispatches
 -- finished earlier has a row of zeros: all rows together say how many dispatches were read. Each dispatch is counted
 -- twice: for its workflow, and for its provider.
 SELECT workflow_id, provider, count(*) FILTER (WHERE is_recent AND status = 'completed') AS completed,
@@ -111,7 +111,7 @@ FROM (
     SELECT workflow_id, provider, status, duration_seconds, finished_at,
         finished_at >= (SELECT clock_timestamp() - interval '1 hour') AS is_recent
     FROM dispatch_history
-    ORDER BY dispatch_id DESC LIMIT :most::bigint
+    ORDER BY dispatch_id DESC LIMIT :max_rows::bigint
 ) newest_finished
 GROUP BY GROUPING SETS ((workflow_id), (provider))
 

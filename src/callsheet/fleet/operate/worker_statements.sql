@@ -25,7 +25,7 @@ SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fl
         SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts,
             d.last_leased_at AS leased_at, d.run_started_at, d.heartbeat_at, d.lease_expires_at
         FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
-        WHERE d.worker_id = w.worker_id AND d.status = 'leased' ORDER BY d.dispatch_id LIMIT :most_leases
+        WHERE d.worker_id = w.worker_id AND d.status = 'leased' ORDER BY d.dispatch_id LIMIT :max_leases
     ) lease), '[]') AS leases
 FROM (
     SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,

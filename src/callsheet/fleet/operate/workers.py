@@ -91,7 +91,7 @@ class Workers:
 
     async def get(self, worker_id: str) -> WorkerDetails:
         async with self._databases.central.ordinary() as connection:
-            worker = await _worker(connection, worker_id, most_leases=ALL_LEASES)
+            worker = await _worker(connection, worker_id, max_leases=ALL_LEASES)
             cannot_run = await workflows_it_cannot_run(connection, worker_id)
             sessions = await REGISTRY_LOG_SQL["sessions_of_worker"].rows(
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
@@ -297,8 +297,8 @@ async def _log(
     await write(connection, [Event(worker_id, session_id, action, actor, details=details)])
 
 
-async def _worker(connection: Connection, worker_id: str, *, most_leases: int = SHOWN_LEASES) -> Worker:
-    workers = await _workers(connection, WorkerFilter(), worker_id=worker_id, most_leases=most_leases)
+async def _worker(connection: Connection, worker_id: str, *, max_leases: int = SHOWN_LEASES) -> Worker:
+    workers = await _workers(connection, WorkerFilter(), worker_id=worker_id, max_leases=max_leases)
     if not workers:
         raise _no_worker(worker_id)
     return workers[0]
@@ -311,7 +311,7 @@ async def _workers(
     worker_id: str | None = None,
     after: str | None = None,
     limit: int = 1,
-    most_leases: int = SHOWN_LEASES,
+    max_leases: int = SHOWN_LEASES,
 ) -> Sequence[Worker]:
     return await WORKER_SQL["list_workers"].rows(
         connection,
@@ -327,7 +327,7 @@ async def _workers(
         alive_seconds=ALIVE_SECONDS,
         default_stage=DEFAULT_STAGE,
         limit=limit,
-        most_leases=most_leases,
+        max_leases=max_leases,
     )
 
 

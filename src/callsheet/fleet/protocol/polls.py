@@ -28,7 +28,7 @@ from callsheet.jobs.lease.start import NOT_TAKEN
 from callsheet.jobs.room import JobsRoom
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
-from callsheet.wire.worker.protocol import PollRequest, PollResponse, most_leases
+from callsheet.wire.worker.protocol import PollRequest, PollResponse, max_leases
 
 log = get_logger(__name__)
 
@@ -259,7 +259,7 @@ class WorkerPolls:
         holds, places = load(request, held), capacity(worker, request)
         if holds < places:
             return None
-        may_prefetch = holds < most_leases(places, prefetch=bool(request.prefetch))
+        may_prefetch = holds < max_leases(places, prefetch=bool(request.prefetch))
         return None if may_prefetch and await self._has_spare_work(criteria) else "at_capacity"
 
     async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:
@@ -311,8 +311,8 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
     reason = reason_against(worker._replace(is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
-    most = most_leases(capacity(worker, request), prefetch=bool(request.prefetch))
-    if reason is None and _held_before(worker.held, started) >= most:
+    max_held = max_leases(capacity(worker, request), prefetch=bool(request.prefetch))
+    if reason is None and _held_before(worker.held, started) >= max_held:
         return "at_capacity"
     return reason
 

@@ -35,7 +35,7 @@ class SpareWork:
                 workflow_ids=list(criteria.workflow_ids),
                 stage=criteria.stage,
                 providers=list(criteria.providers),
-                most=MAX_COUNTED,
+                max_rows=MAX_COUNTED,
             )
         queued = {(row.workflow_id, criteria.stage, row.provider): row.queued for row in rows if row.queued}
         crews = await self._capacity.of(list(queued))

@@ -128,9 +128,9 @@ class Authentication:
         `Principal.reach` or `Principal.only_tenant`."""
         return self._in_tenant[permission]
 
-    def _dependency(self, permission: Permission, least: Scope) -> Any:
+    def _dependency(self, permission: Permission, minimum: Scope) -> Any:
         async def check(principal: Principal = Depends(self.caller)) -> Principal:
-            require(principal, permission, least)
+            require(principal, permission, minimum)
             return principal
 
         return Depends(check)
@@ -240,8 +240,8 @@ class Authentication:
         return client_address(peer, forwarded, self._settings.server.trusted_proxies)
 
 
-def require(principal: Principal, permission: Permission, least: Scope = Scope.OWN_TENANT) -> None:
-    if scope_of(principal.role, permission) not in (least, Scope.EVERY_TENANT):
+def require(principal: Principal, permission: Permission, minimum: Scope = Scope.OWN_TENANT) -> None:
+    if scope_of(principal.role, permission) not in (minimum, Scope.EVERY_TENANT):
         raise Forbidden(f"Your role is {principal.role.value}, which may not {permission.value}.")
     if not principal.key_allows(permission):
         raise Forbidden(

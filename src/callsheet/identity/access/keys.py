@@ -59,7 +59,7 @@ async def _check_rate(connection: Connection, user_id: UUID) -> None:
     """Limits the number of new keys. Revoked keys stay in the list and in the audit log, so their number must be
     limited.
     """
-    limits = {"seconds": RATE_SECONDS, "most": KEYS_PER_HOUR}
+    limits = {"seconds": RATE_SECONDS, "max_rows": KEYS_PER_HOUR}
     if await SQL["count_new_keys"].value(connection, user_id=user_id, **limits) >= KEYS_PER_HOUR:
         raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
 

@@ -46,16 +46,16 @@ class LoginAudit:
         password was entered.
         """
         user_id, tenant_id = user or (UNKNOWN, None)
-        limit, most = (FAILURES, ALL_FAILURES) if user else (UNKNOWN_FAILURES, UNKNOWN_FAILURES + 1)
+        limit, maximum = (FAILURES, ALL_FAILURES) if user else (UNKNOWN_FAILURES, UNKNOWN_FAILURES + 1)
         async with self._databases.central.transaction() as connection:
             own = await self._count(connection, "failures of account listed", str(user_id))
             if own > limit + 1:
                 return
             # Only failures that would be listed are counted: attacks on one account must not hide the others.
             total = await self._count(connection, "failures listed", ALL if user else UNKNOWN)
-            if total > most + 1:
+            if total > maximum + 1:
                 return
-            if total > most:
+            if total > maximum:
                 await record(connection, ANONYMOUS, UNLISTED, "user", ALL, None, **OF_A_WINDOW)
             elif own > limit:
                 await record(connection, ANONYMOUS, UNLISTED, "user", user_id, tenant_id, **OF_A_WINDOW)

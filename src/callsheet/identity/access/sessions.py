@@ -96,7 +96,7 @@ class Sessions:
         )
         if not created:
             raise InvalidCredentials()
-        ended = await SQL["end_oldest_sessions"].run(connection, user_id=row.user_id, most=SESSIONS_PER_USER)
+        ended = await SQL["end_oldest_sessions"].run(connection, user_id=row.user_id, max_rows=SESSIONS_PER_USER)
         if ended:
             await announce(connection, row.user_id)
         await self._audit.succeeded(connection, row.user_id, row.tenant_id, address)

@@ -65,7 +65,7 @@ SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours), :addres
 -- name: end_oldest_sessions
 DELETE FROM browser_sessions
 WHERE id_hash IN (
-    SELECT id_hash FROM browser_sessions WHERE user_id = :user_id ORDER BY created_at DESC OFFSET :most
+    SELECT id_hash FROM browser_sessions WHERE user_id = :user_id ORDER BY created_at DESC OFFSET :max_rows
 )
 
 -- name: delete_session_by_hash
@@ -105,7 +105,7 @@ SELECT EXISTS (SELECT FROM browser_sessions WHERE id_hash = :id_hash AND expires
 SELECT count(*) FROM (
     SELECT FROM api_keys
     WHERE user_id = :user_id AND created_at > clock_timestamp() - make_interval(secs => :seconds)
-    ORDER BY created_at DESC LIMIT :most
+    ORDER BY created_at DESC LIMIT :max_rows
 ) k
 
 -- name: create_key

@@ -131,7 +131,7 @@ class MailSender(Loop):
     async def unsent(self) -> UnsentMails:
         async with self._databases.central.ordinary() as connection:
             unsent = await SQL["count_unsent_mails"].row(
-                connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MAX_COUNTED
+                connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, max_rows=MAX_COUNTED
             )
         assert unsent is not None
         return unsent

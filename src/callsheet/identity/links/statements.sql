@@ -115,11 +115,11 @@ RETURNING m.id, CASE WHEN m.invitation_id IS NULL THEN 'password_reset' ELSE 'in
     coalesce(m.reset_email, i.email) AS email, m.created_at, m.attempts, m.last_error, m.due_at, m.failed_at
 
 -- name: count_unsent_mails
--- Counts among the newest :most mails, which are read by the primary key.
+-- Counts among the newest :max_rows mails, which are read by the primary key.
 SELECT count(*) FILTER (
         WHERE failed_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => :late_seconds)) AS late,
     count(*) FILTER (WHERE failed_at > clock_timestamp() - make_interval(secs => :failed_seconds)) AS given_up
-FROM (SELECT created_at, failed_at FROM mails ORDER BY id DESC LIMIT :most) m
+FROM (SELECT created_at, failed_at FROM mails ORDER BY id DESC LIMIT :max_rows) m
 
 -- name: sweep_links
 DELETE FROM account_links WHERE expires_at < :now

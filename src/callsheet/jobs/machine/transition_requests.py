@@ -82,13 +82,13 @@ class TransitionRequest:
         parse.
         """
         tenant_id, job_id, charge_cycle = self.job
-        least, most = self.lease_range
+        min_lease_seq, max_lease_seq = self.lease_range
         entry: dict[str, Any] = {
             "tenant_id": str(tenant_id),
             "job_id": str(job_id),
             "charge_cycle": charge_cycle,
-            "least_lease_seq": least,
-            "most_lease_seq": most,
+            "min_lease_seq": min_lease_seq,
+            "max_lease_seq": max_lease_seq,
             "actor": self.actor,
         }
         for name in _OPTIONAL:

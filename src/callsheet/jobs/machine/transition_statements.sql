@@ -34,7 +34,7 @@
 CROSS JOIN LATERAL (
     SELECT status FROM ai_jobs
     WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
-      AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
+      AND lease_seq BETWEEN r.min_lease_seq AND r.max_lease_seq AND status = ANY (:from_statuses::text[])
     FOR NO KEY UPDATE
 ) job
 
@@ -70,10 +70,10 @@ obsolete_outbox AS (
 -- name: queue_jobs
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
 WITH wanted_transition AS MATERIALIZED (
-    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
-        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :reported_reasons::text[], :traces::jsonb[],
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :min_lease_seqs::bigint[],
+        :max_lease_seqs::bigint[], :actors::text[], :reasons::text[], :reported_reasons::text[], :traces::jsonb[],
         :request_ids::text[])
-        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, reported, trace,
+        AS r (tenant_id, job_id, charge_cycle, min_lease_seq, max_lease_seq, actor, reason, reported, trace,
             request_id)
     ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
@@ -143,7 +143,7 @@ WHERE {runs_video}
 -- one statement because: several statements would hold the locks of wallets and jobs for several round trips.
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
-        tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
+        tenant_id uuid, job_id uuid, charge_cycle integer, min_lease_seq bigint, max_lease_seq bigint, actor text,
         reason text, reported text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb,
         request_id text)
     ORDER BY tenant_id, job_id
@@ -192,7 +192,7 @@ WHERE {runs_media} AND {runs_product} AND {runs_charge}
 -- one statement because: several statements would hold the locks of wallets and jobs for several round trips.
 WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
-        tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
+        tenant_id uuid, job_id uuid, charge_cycle integer, min_lease_seq bigint, max_lease_seq bigint, actor text,
         reason text, reported text, provider_job_id text, error jsonb, error_fingerprint text, trace jsonb,
         request_id text)
     ORDER BY tenant_id, job_id

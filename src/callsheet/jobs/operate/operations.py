@@ -132,7 +132,7 @@ class JobOperations:
         pool = await self._routing.pool_of_tenant(tenant_id)
         async with pool.ordinary() as connection:
             window = await SQL["window_of_tenant"].row(
-                connection, JobWindow, tenant_id=tenant_id, before=before, most=MAX_INSPECTED
+                connection, JobWindow, tenant_id=tenant_id, before=before, max_rows=MAX_INSPECTED
             )
             if window is None or window.smallest_id is None:
                 return Page(items=[], next_cursor=None)

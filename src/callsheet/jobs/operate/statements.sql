@@ -9,11 +9,11 @@ SELECT t.tenant_id FROM pool_tenants t CROSS JOIN LATERAL (
 LIMIT 2
 
 -- name: window_of_tenant
--- The newest :most jobs of a tenant before :before: where a page of list_jobs_of_tenant ends, whatever its filters are.
+-- The newest :max_rows jobs of a tenant before :before: where a page of list_jobs_of_tenant ends, with any filters.
 WITH newest_job AS MATERIALIZED (
     SELECT id FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-    ORDER BY id DESC LIMIT :most::bigint
+    ORDER BY id DESC LIMIT :max_rows::bigint
 )
 SELECT (SELECT id FROM newest_job ORDER BY id LIMIT 1) AS smallest_id, (SELECT count(*) FROM newest_job) AS rows
 

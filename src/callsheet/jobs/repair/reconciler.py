@@ -54,7 +54,7 @@ class Reconciler(Loop):
     second_look_seconds = 5.0
     # Rows per database and tick. At this rate, a check of a million jobs takes three hours.
     batch = 1000
-    most_suspicions = 1000
+    max_suspicions = 1000
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Reconciler(Loop):
     def _suspect(self, found: Iterable[Suspicion | None]) -> None:
         moment = self._clock.monotonic()
         for suspicion in found:
-            if suspicion is not None and len(self._suspicions) < self.most_suspicions:
+            if suspicion is not None and len(self._suspicions) < self.max_suspicions:
                 self._suspicions.setdefault(suspicion, moment)
 
     async def _confirm(self, suspicion: Suspicion) -> None:

@@ -58,7 +58,7 @@ async def with_outcomes(
         OutcomeRow,
         tenant_id=tenant_id,
         job_ids=[row.id for row in rows[:limit]],
-        most_bytes=MAX_PAGE_BYTES,
+        max_bytes=MAX_PAGE_BYTES,
     )
     page = list(zip(rows, outcomes, strict=False))
     return page, len(page) < len(rows)

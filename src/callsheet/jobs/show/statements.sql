@@ -14,7 +14,7 @@ SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS
 ) j
 
 -- name: outcomes_of_jobs
--- Results and errors in the order of the given ids, at least the first, until their total size reaches :most_bytes.
+-- Results and errors in the order of the given ids, at least the first, until their total size reaches :max_bytes.
 -- They are read one by one, so that values that do not fit are never read.
 WITH RECURSIVE outcome AS (
     SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, NULL::uuid AS user_id, 0 AS bytes
@@ -25,7 +25,7 @@ WITH RECURSIVE outcome AS (
         SELECT result, error, user_id FROM ai_jobs
         WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outcome.place + 1] LIMIT 1
     ) job ON true
-    WHERE outcome.place < cardinality(:job_ids) AND outcome.bytes < :most_bytes::integer
+    WHERE outcome.place < cardinality(:job_ids) AND outcome.bytes < :max_bytes::integer
 )
 SELECT outcome.result, outcome.error, (
         SELECT d.title FROM job_descriptions d

@@ -73,16 +73,16 @@ class Seats:
     number is limited.
     """
 
-    def __init__(self, most: int):
-        self._most = most
+    def __init__(self, max_streams: int):
+        self._max_streams = max_streams
         self._taken: Counter[UUID] = Counter()
 
     def check(self, user_id: UUID) -> None:
         if self.are_full(user_id):
-            raise TooManyStreams(self._most)
+            raise TooManyStreams(self._max_streams)
 
     def are_full(self, user_id: UUID) -> bool:
-        return self._taken.get(user_id, 0) >= self._most
+        return self._taken.get(user_id, 0) >= self._max_streams
 
     @contextmanager
     def taken(self, user_id: UUID) -> Iterator[None]:
@@ -98,11 +98,11 @@ class Seats:
 class Streams:
     """Event streams of jobs, for all routes that offer them."""
 
-    def __init__(self, feeds: Feeds, reader: JobReader, authentication: Authentication, most_per_user: int):
+    def __init__(self, feeds: Feeds, reader: JobReader, authentication: Authentication, max_per_user: int):
         self._feeds = feeds
         self._reader = reader
         self._authentication = authentication
-        self._seats = Seats(most_per_user)
+        self._seats = Seats(max_per_user)
 
     async def of_user(self, watcher: StreamUser, request: Request, last_event_id: int | None) -> Response:
         principal = watcher.principal

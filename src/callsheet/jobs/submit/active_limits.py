@@ -77,7 +77,7 @@ class NextEnds:
     """Estimates when the next of a user's active jobs ends, so that a client can wait for it."""
 
     # A user may have hundreds of running jobs. These are enough for an estimate.
-    most = 20
+    maximum = 20
 
     def __init__(self, overview: Overview):
         self._overview = overview
@@ -91,7 +91,7 @@ class NextEnds:
                 tenant_id=tenant_id,
                 user_id=user_id,
                 counted_as=counted.value,
-                limit=self.most,
+                limit=self.maximum,
             )
             progress = await progress_of(connection, tenant_id, [cycle.job_id for cycle in running])
         positions = await self._overview.positions(running)

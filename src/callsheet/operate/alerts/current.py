@@ -61,7 +61,7 @@ class CurrentAlerts:
         self._storage_owner = storage_owner
         self._free_space = free_space
         self._disk_limits = settings.disk
-        self._longest_wait_seconds = settings.jobs.queue_wait_alert_seconds
+        self._max_wait_seconds = settings.jobs.queue_wait_alert_seconds
         self._public_url = settings.public_url
         self._failure_limits = FailureLimits(
             settings.jobs.error_share_alert, settings.pipelines.error_share_alert, settings.jobs.error_jobs_alert
@@ -91,7 +91,7 @@ class CurrentAlerts:
                 paused_providers=providers,
                 mails=await self._mails.unsent(),
                 messages=messages or UnsentMessages(),
-                longest_wait_seconds=self._longest_wait_seconds,
+                max_wait_seconds=self._max_wait_seconds,
                 runs=metrics.runs,
                 finished_by_provider=metrics.providers,
                 failure_limits=self._failure_limits,

@@ -109,7 +109,7 @@ class AlertFacts:
     mails: UnsentMails = NOTHING_UNSENT
     messages: UnsentMessages = NO_MESSAGES
     reconciled: Mapping[str, int] | None = None
-    longest_wait_seconds: int = 900
+    max_wait_seconds: int = 900
     runs: Sequence[RunsMetrics] = ()
     finished_by_provider: Sequence[ProviderMetrics] = ()
     failure_limits: FailureLimits = DEFAULT_LIMITS
@@ -125,7 +125,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *storage_alerts(facts.storage_calls, facts.storage_place, facts.slow_storage_seconds),
         *disk_alerts(facts.disks, facts.disk_limits),
         *worker_disk_alerts(facts.worker_disks),
-        *_routes(facts.routes, facts.longest_wait_seconds),
+        *_routes(facts.routes, facts.max_wait_seconds),
         *_loops(facts.loops),
         *_scaled(facts.scaled_fleets),
         *failure_alerts(facts.workflows, facts.finished_by_provider, facts.failure_limits),
@@ -165,7 +165,7 @@ def _storage(problem: str | None) -> Iterator[Alert]:
         )
 
 
-def _routes(routes: Iterable[RouteFacts], longest: int) -> Iterator[Alert]:
+def _routes(routes: Iterable[RouteFacts], max_wait_seconds: int) -> Iterator[Alert]:
     for route in routes:
         where = f"{route.workflow} ({route.stage}, {route.provider})"
         if route.live_workers == 0 and route.missing and not route.scaling_up:
@@ -188,7 +188,7 @@ def _routes(routes: Iterable[RouteFacts], longest: int) -> Iterator[Alert]:
                 else "Start a worker of a fleet that has this workflow in this stage, or choose other fleets for the "
                 f"workflow: under Operate, Workflows, {route.workflow}, tab Settings.",
             )
-        elif route.oldest_wait_seconds > longest:
+        elif route.oldest_wait_seconds > max_wait_seconds:
             yield Alert(
                 code="long_wait",
                 severity="warning",

@@ -88,14 +88,16 @@ class AllJobs:
         self, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int | None = None
     ) -> Page[OperatedJob]:
         """A page of jobs, newest first."""
-        most = looked_at or (limit + 1 if resolved.is_source_alone else _looked_at(resolved))
-        pages = await asyncio.gather(*(_page_of(pool, resolved, cursor, limit, most) for pool in self._databases.pools))
+        max_rows = looked_at or (limit + 1 if resolved.is_source_alone else _looked_at(resolved))
+        pages = await asyncio.gather(
+            *(_page_of(pool, resolved, cursor, limit, max_rows) for pool in self._databases.pools)
+        )
         rows, end = merged(pages, limit)
         return Page(items=await self._views(rows), next_cursor=None if end is None else str(end))
 
     async def totals(self, resolved: ResolvedFilter, looked_at: int | None = None) -> JobTotals:
-        most = looked_at or _looked_at(resolved)
-        counted = await asyncio.gather(*(_totals_of(pool, resolved, most) for pool in self._databases.pools))
+        max_rows = looked_at or _looked_at(resolved)
+        counted = await asyncio.gather(*(_totals_of(pool, resolved, max_rows) for pool in self._databases.pools))
         jobs, tokens = dict.fromkeys(JobStatus, 0), dict.fromkeys(JobStatus, 0)
         for rows, _ in counted:
             for row in rows:

@@ -59,7 +59,7 @@ async def _newest_files(settings: Settings, central_dsn: str) -> list[str]:
             if (await inspect(pool.dsn, "pool", pool.name)).pending:
                 continue
             async with connected(pool.dsn, pool.name) as connection:
-                rows = await POOL_SQL["newest_local_files"].rows(connection, FileRow, most=FILES)
+                rows = await POOL_SQL["newest_local_files"].rows(connection, FileRow, max_rows=FILES)
         except OperatorError:
             continue  # The finding about the database explains this.
         paths += [row.path for row in rows]

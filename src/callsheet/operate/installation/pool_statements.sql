@@ -18,4 +18,4 @@ LEFT JOIN storage_usage used ON used.tenant_id = wanted.tenant_id AND used.user_
 SELECT f.path FROM files f
 WHERE f.status = 'ready' AND f.disk = 'local' AND f.deleted_at IS NULL
 ORDER BY f.created_at DESC
-LIMIT :most
+LIMIT :max_rows

@@ -100,7 +100,7 @@ class StatisticsKeeper(Loop):
         # the sum of all workflows does not include.
         if not await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
             return
-        await SQL["sample_queues"].run(connection, now=now, most=MAX_QUEUED)
+        await SQL["sample_queues"].run(connection, now=now, max_rows=MAX_QUEUED)
         await SQL["sample_workers"].run(
             connection, now=now, alive_seconds=ALIVE_SECONDS, new_seconds=NEW_SESSION_SECONDS
         )

@@ -61,14 +61,14 @@ ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
 
 -- name: sample_queues
 -- Queued and running jobs per workflow and of all workflows (id 0) at this moment, as the sample of this minute. Queued
--- jobs are counted up to :most per workflow: a longer queue takes too long to count every minute.
+-- jobs are counted up to :max_rows per workflow: a longer queue takes too long to count every minute.
 WITH ready_jobs AS (
     SELECT w.id AS workflow_id, counted.jobs
     FROM workflows w CROSS JOIN LATERAL (
         SELECT count(*) AS jobs FROM (
             SELECT FROM dispatch_lanes l JOIN ai_job_dispatches d
                 ON d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
-            WHERE l.workflow_id = w.id AND d.status = 'queued' AND d.not_before IS NULL LIMIT :most::bigint
+            WHERE l.workflow_id = w.id AND d.status = 'queued' AND d.not_before IS NULL LIMIT :max_rows::bigint
         ) first
     ) counted
 ), delayed_jobs AS (

@@ -85,7 +85,7 @@ LEFT JOIN LATERAL (
 ORDER BY p.id DESC
 
 -- name: steps_of_versions
--- From the newest version on, at least one, until the total size of payloads and values reaches :most_bytes.
+-- From the newest version on, at least one, until the total size of payloads and values reaches :max_bytes.
 WITH version_sizes AS (
     SELECT version, sum(coalesce(octet_length(payload::text), 0) + octet_length("values"::text)) AS bytes
     FROM declared_steps
@@ -98,7 +98,7 @@ SELECT s.version, s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.p
     s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
 FROM version_totals total
 JOIN declared_steps s ON s.pipeline_id = :pipeline_id AND s.version = total.version AND s.tenant_id = :tenant_id
-WHERE total.bytes_of_newer < :most_bytes::integer
+WHERE total.bytes_of_newer < :max_bytes::integer
 ORDER BY s.version DESC, s.position
 
 -- name: steps_of_pipeline

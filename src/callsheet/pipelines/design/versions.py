@@ -41,7 +41,7 @@ class Versions:
                 pipeline_id=pipeline.id,
                 oldest=oldest,
                 newest=newest,
-                most_bytes=MAX_PAGE_BYTES,
+                max_bytes=MAX_PAGE_BYTES,
             )
         items = [_version(number, [*steps]) for number, steps in groupby(rows, key=lambda row: row.version)]
         is_cut = bool(items) and items[-1].version > 1

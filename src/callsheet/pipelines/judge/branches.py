@@ -127,7 +127,9 @@ async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
     run = {"tenant_id": kill.tenant_id, "run_id": kill.run_id}
     root = {"tenant_id": kill.tenant_id, "candidate_id": kill.candidate_id}
     await SQL["lock_run"].row(connection, **run, user_id=kill.user_id)
-    piece = await SQL["reject_branch"].value(connection, **root, run_id=kill.run_id, user_id=kill.user_id, most=PIECE)
+    piece = await SQL["reject_branch"].value(
+        connection, **root, run_id=kill.run_id, user_id=kill.user_id, max_rows=PIECE
+    )
     if piece == PIECE:
         # There may be more candidates to reject. The scheduler skips the run until they are rejected.
         await SQL["remember_kill"].run(connection, **root, run_id=kill.run_id, user_id=kill.user_id)

@@ -49,7 +49,7 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
 
 
 def choose_pairs(
-    contenders: Sequence[Contender], compared: Collection[frozenset[UUID]], seed: int, most: int
+    contenders: Sequence[Contender], compared: Collection[frozenset[UUID]], seed: int, max_pairs: int
 ) -> list[Pair]:
     """The next pairs, as if the user judged none of them meanwhile. The first is the pair of `choose_pair`.
     Candidates of chosen pairs count as voted on, so that the same candidate is not in every pair.
@@ -57,7 +57,7 @@ def choose_pairs(
     left = {each.id: each for each in contenders}
     taken = set(compared)
     pairs: list[Pair] = []
-    while len(pairs) < most and (pair := choose_pair([*left.values()], taken, seed + len(pairs))) is not None:
+    while len(pairs) < max_pairs and (pair := choose_pair([*left.values()], taken, seed + len(pairs))) is not None:
         pairs.append(pair)
         taken.add(frozenset(each.id for each in pair))
         for each in pair:

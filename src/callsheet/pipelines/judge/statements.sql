@@ -110,7 +110,7 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: reject_branch
 -- The run is locked, so no candidate is added to the branch meanwhile. Candidates are locked in key order, as votes
--- do. At most `most` are rejected, from the root down, so that the others are descendants of a rejected candidate.
+-- do. At most `:max_rows` are rejected, from the root down, so that the others are descendants of a rejected candidate.
 WITH RECURSIVE branch AS (
     SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
@@ -119,7 +119,7 @@ WITH RECURSIVE branch AS (
     ) child
 ), locked_candidate AS MATERIALIZED (
     SELECT found.id FROM (
-        SELECT id FROM (SELECT id FROM branch WHERE status = 'active' LIMIT :most) piece ORDER BY id
+        SELECT id FROM (SELECT id FROM branch WHERE status = 'active' LIMIT :max_rows) piece ORDER BY id
     ) ordered CROSS JOIN LATERAL (
         -- Only the key is compared: with the status, a plan that was made on an empty table used an index of active
         -- candidates.
@@ -371,7 +371,7 @@ ORDER BY c.run_id, c.elo DESC, c.number
 SELECT count(*) FROM (
     SELECT winner_id, loser_id FROM votes
     WHERE run_id = :run_id AND tenant_id = :tenant_id AND user_id = :user_id AND undone_at IS NULL
-    ORDER BY id DESC LIMIT :most
+    ORDER BY id DESC LIMIT :max_rows
 ) v
 JOIN candidates one ON one.tenant_id = :tenant_id AND one.id = v.winner_id AND one.status = 'active'
 JOIN candidates other ON other.tenant_id = :tenant_id AND other.id = v.loser_id AND other.status = 'active'

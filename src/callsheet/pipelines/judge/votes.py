@@ -58,7 +58,9 @@ class Votes:
         found = await self.pairs(principal, run_id, step, seed, 1)
         return Pair(seed=found.seed, candidates=found.pairs[0] if found.pairs else [])
 
-    async def pairs(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None, most: int) -> Pairs:
+    async def pairs(
+        self, principal: Principal, run_id: UUID, step: str | None, seed: int | None, max_pairs: int
+    ) -> Pairs:
         """The next pairs that a client may load in advance, and the number of all pairs."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
@@ -82,7 +84,7 @@ class Votes:
                 candidate_ids=[each.id for each in contenders],
             )
         compared = {frozenset(pair) for pair in compared_rows}
-        pairs = choose_pairs(contenders, compared, chosen, most)
+        pairs = choose_pairs(contenders, compared, chosen, max_pairs)
         ids = {each.id for pair in pairs for each in pair}
         shown = {each.id: each for each in await self._gallery.of_ids(principal, [*ids])}
         judged, total = await self._progress(principal, run_id, position)
@@ -99,7 +101,7 @@ class Votes:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             judged = await SQL["judged_pairs"].value(
-                connection, **names, user_id=principal.user_id, position=position, most=MAX_JUDGED
+                connection, **names, user_id=principal.user_id, position=position, max_rows=MAX_JUDGED
             )
             counts = await SQL["active_of_steps"].rows(connection, ActiveOfStep, **names)
         total = sum(number_of_pairs(each.active) for each in counts if position in (None, each.position))

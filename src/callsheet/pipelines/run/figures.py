@@ -67,9 +67,9 @@ class RunNumbers:
                 connection,
                 RunCounts,
                 window_seconds=self._window_seconds,
-                most=MOST,
-                most_open=MAX_OPEN_JOBS,
-                most_settled=MAX_SETTLED,
+                max_rows=MOST,
+                max_open=MAX_OPEN_JOBS,
+                max_settled=MAX_SETTLED,
             )
             stopped = await SQL["stopped_runs"].rows(connection, StoppedRun, hours=STOPPED_HOURS, limit=MAX_STOPPED)
         assert row is not None, "the statement always returns one row"

@@ -91,11 +91,11 @@ LEFT JOIN LATERAL (
 ORDER BY s.position
 
 -- name: count_active_up_to
--- Counts up to `most` only, in the order of an index of active candidates: the others may be many more.
+-- Counts up to `:max_rows` only, in the order of an index of active candidates: the others may be many more.
 SELECT count(*) FROM (
     SELECT FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id = :tenant_id
-    ORDER BY elo DESC, number LIMIT :most
+    ORDER BY elo DESC, number LIMIT :max_rows
 ) counted
 
 -- name: eligible_parents
@@ -104,7 +104,7 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
       AND candidate_is_eligible(candidates)
-    ORDER BY number LIMIT :most
+    ORDER BY number LIMIT :max_rows
 ) parent
 
 -- name: bounds_of_parents

@@ -45,7 +45,7 @@ async def draw_parent(connection: Connection, names: dict[str, Any], draw: Draw,
     """The number of the candidate that the draw chooses, in the step that `names` describes. None if no candidate is
     eligible.
     """
-    found = await SQL["eligible_parents"].row(connection, EligibleParents, **names, most=few + 1)
+    found = await SQL["eligible_parents"].row(connection, EligibleParents, **names, max_rows=few + 1)
     if found is None or not found.numbers or len(found.numbers) <= few:
         return draw_from(draw, found)
     bounds = await SQL["bounds_of_parents"].row(connection, ParentBounds, **names)
@@ -58,7 +58,7 @@ async def draw_parent(connection: Connection, names: dict[str, Any], draw: Draw,
         number = first_accepted(samples, {row.number: row.elo for row in rows})
         if number is not None:
             return number
-    return draw_from(draw, await SQL["eligible_parents"].row(connection, EligibleParents, **names, most=ALL))
+    return draw_from(draw, await SQL["eligible_parents"].row(connection, EligibleParents, **names, max_rows=ALL))
 
 
 def draw_from(draw: Draw, parents: EligibleParents | None) -> int | None:

@@ -172,9 +172,9 @@ class Runs:
         """Checks the limit of active runs. The wallet is locked, so runs that a user starts at the same time are
         counted one after the other.
         """
-        most = self._settings.runs_per_user
-        if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
-            raise TooManyActiveRuns(most)
+        max_runs = self._settings.runs_per_user
+        if await SQL["active_runs_of_user"].value(connection, **_user(principal), max_rows=max_runs) >= max_runs:
+            raise TooManyActiveRuns(max_runs)
 
     async def _check(self, steps: list[StepRow], request: CreateRun) -> None:
         given = RunInputs(request.prompt, request.variables, 0)
@@ -391,7 +391,7 @@ class Runs:
             RunProgress,
             tenant_id=rows[0].tenant_id,
             run_ids=[row.id for row in rows],
-            most=MAX_LEAVES,
+            max_rows=MAX_LEAVES,
         )
         return {each.id: each for each in found}
 

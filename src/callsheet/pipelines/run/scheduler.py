@@ -182,8 +182,8 @@ class RunScheduler(Loop):
             await self._look_again(pool, run)
 
     def _concurrency(self, run: ClaimedRun) -> int:
-        most = self._settings.jobs_per_run
-        return min(most, run.concurrency or most)
+        max_jobs = self._settings.jobs_per_run
+        return min(max_jobs, run.concurrency or max_jobs)
 
     async def _file(self, pool: Database, run: ClaimedRun, parent: Parent | None) -> ReadyFile | None:
         if parent is None:
@@ -336,13 +336,15 @@ async def read_snapshot(pool: Database, run: ClaimedRun) -> RunSnapshot:
             version=run.pipeline_version,
             best_only=breadth_first,
         )
-        most = run.target_leaves
+        target_leaves = run.target_leaves
         leaves = 0
         if not any(step.has_eligible for step in steps):
-            leaves = await SQL["count_active_up_to"].value(connection, **names, position=run.steps, most=most)
+            leaves = await SQL["count_active_up_to"].value(
+                connection, **names, position=run.steps, max_rows=target_leaves
+            )
     state = RunState(
         strategy=Strategy(run.strategy),
-        target_leaves=most,
+        target_leaves=target_leaves,
         leaves=leaves,
         bases=steps[0].active_bases,
         steps=[

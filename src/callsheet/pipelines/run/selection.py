@@ -159,8 +159,8 @@ class Draw:
             Sample(first + self._below(last - first + 1), self._below(highest) if highest else -1) for _ in range(count)
         ]
 
-    def _below(self, most: int) -> int:
-        return int(self._random.random() * most)
+    def _below(self, limit: int) -> int:
+        return int(self._random.random() * limit)
 
     def seed(self) -> int:
         """A seed for the engine. It is drawn after the parent, if there is one."""

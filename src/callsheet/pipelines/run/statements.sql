@@ -12,13 +12,13 @@
 WITH settled_slots AS MATERIALIZED (
     SELECT status, settled_at, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
     WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
-    ORDER BY settled_at DESC LIMIT :most_settled
+    ORDER BY settled_at DESC LIMIT :max_settled
 ), active_runs AS MATERIALIZED (
-    SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :most
+    SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :max_rows
 ), open_slots AS MATERIALIZED (
-    SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :most_open
+    SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :max_open
 ), due_thumbnail AS MATERIALIZED (
-    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
+    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :max_rows
 )
 SELECT
     (SELECT count(*) FROM active_runs) AS active_runs,
@@ -90,7 +90,7 @@ WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id
 -- Counts up to the limit only.
 SELECT count(*) FROM (
     SELECT FROM pipeline_runs
-    WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id LIMIT :most
+    WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id LIMIT :max_rows
 ) active
 
 -- name: get_run
@@ -179,13 +179,13 @@ ORDER BY number LIMIT :limit
 
 -- name: progress_of_runs
 -- The pipeline of each run, and its leaves: active candidates of the last step, counted up to the run's target and to
--- `most`. Each row is found by its key.
+-- `:max_rows`. Each row is found by its key.
 SELECT run.id, pipeline.slug AS pipeline_slug, pipeline.name AS pipeline_name, (
     SELECT count(*) FROM (
         SELECT FROM candidates c
         WHERE c.run_id = run.id AND c.position = run.steps AND c.status = 'active'
           AND c.tenant_id = :tenant_id
-        ORDER BY c.elo DESC, c.number LIMIT least(run.target_leaves, :most::integer)
+        ORDER BY c.elo DESC, c.number LIMIT least(run.target_leaves, :max_rows::integer)
     ) leaf
 ) AS leaves
 FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
@@ -196,7 +196,7 @@ FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
 ) pipeline
 
 -- name: branch_size
--- Number of candidates that a kill would reject, or that a restore would restore. Counts up to `most` candidates.
+-- Number of candidates that a kill would reject, or that a restore would restore. Counts up to `:max_rows` candidates.
 WITH RECURSIVE branch AS (
     SELECT id, status, rejected_with FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
@@ -206,8 +206,8 @@ WITH RECURSIVE branch AS (
     ) child
 )
 SELECT count(*) FILTER (WHERE status = 'active') AS rejects,
-    count(*) FILTER (WHERE rejected_with = :candidate_id) AS restores, count(*) > :most AS has_more
-FROM (SELECT status, rejected_with FROM branch LIMIT :most + 1) counted
+    count(*) FILTER (WHERE rejected_with = :candidate_id) AS restores, count(*) > :max_rows AS has_more
+FROM (SELECT status, rejected_with FROM branch LIMIT :max_rows + 1) counted
 
 -- name: branch_jobs
 -- Active jobs that a kill of the candidate would cancel, and the tokens that come back. A run has few open slots, so
@@ -233,7 +233,7 @@ WHERE ancestry.ancestor_id = :candidate_id
 
 -- name: gates_of_run
 -- Steps that need an approval, with the candidates that may get children, and how many children these may get. Counts
--- up to `most` candidates, or as many as may become parents.
+-- up to `:max_rows` candidates, or as many as may become parents.
 SELECT s.id AS step_id, approval.approved_at, waiting.parents, waiting.children
 FROM pipeline_runs r
 JOIN pipeline_steps s ON s.pipeline_id = r.pipeline_id AND s.version = r.pipeline_version
@@ -245,7 +245,7 @@ CROSS JOIN LATERAL (
         SELECT c.max_children - c.child_count - c.in_flight AS places FROM candidates c
         WHERE c.run_id = r.id AND c.position = s.position AND c.tenant_id = r.tenant_id AND candidate_is_eligible(c)
         ORDER BY c.number
-        LIMIT least(:most::integer, CASE WHEN r.strategy = 'breadth_first' THEN s.top_k END)
+        LIMIT least(:max_rows::integer, CASE WHEN r.strategy = 'breadth_first' THEN s.top_k END)
     ) eligible
 ) waiting
 WHERE r.tenant_id = :tenant_id AND r.id = :run_id

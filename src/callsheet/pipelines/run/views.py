@@ -71,7 +71,7 @@ class RunViews:
         names = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            size = await SQL["branch_size"].row(connection, BranchSize, **names, most=MAX_COUNTED)
+            size = await SQL["branch_size"].row(connection, BranchSize, **names, max_rows=MAX_COUNTED)
             jobs = await SQL["branch_jobs"].row(connection, BranchJobs, **names, run_id=row.run_id)
         assert size is not None, "a count always returns a row"
         assert jobs is not None, "a count always returns a row"
@@ -92,7 +92,7 @@ class RunViews:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["gates_of_run"].rows(
-                connection, GateRow, tenant_id=principal.tenant_id, run_id=run_id, most=MAX_COUNTED
+                connection, GateRow, tenant_id=principal.tenant_id, run_id=run_id, max_rows=MAX_COUNTED
             )
         gates = []
         for row in rows:

@@ -138,11 +138,13 @@ class Database:
         for pool in before:
             await _close(pool)
 
-    async def _create_pool(self, planning: Mapping[str, str], least: int, most: int) -> asyncpg.Pool[asyncpg.Record]:
+    async def _create_pool(
+        self, planning: Mapping[str, str], min_size: int, max_size: int
+    ) -> asyncpg.Pool[asyncpg.Record]:
         return await asyncpg.create_pool(
             self.dsn,
-            min_size=least,
-            max_size=most,
+            min_size=min_size,
+            max_size=max_size,
             max_inactive_connection_lifetime=60,
             command_timeout=self._settings.statement_seconds + 5,
             timeout=10,

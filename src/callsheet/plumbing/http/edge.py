@@ -90,10 +90,10 @@ class Edge:
         self._json_rules = BodyRules(
             settings.body_grace_seconds,
             settings.body_bytes_per_second,
-            most_bytes=settings.max_body_bytes,
+            max_bytes=settings.max_body_bytes,
             stranger_bytes=settings.stranger_body_bytes,
             seconds=settings.body_seconds,
-            most_values=settings.max_body_values,
+            max_values=settings.max_body_values,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -219,11 +219,11 @@ def _plain_text(value: object) -> str | None:
     return unescape(re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * MAX_TEXT_LENGTH])) if isinstance(value, str) else None
 
 
-def _short(text: str | None, longest: int) -> str:
+def _short(text: str | None, max_length: int) -> str:
     """The lines with single spaces, without control characters."""
     kept = "".join(character if character.isprintable() or character == "\n" else " " for character in text or "")
     lines = (" ".join(line.split()) for line in kept.split("\n"))
-    return "\n".join(line for line in lines if line)[:longest].strip()
+    return "\n".join(line for line in lines if line)[:max_length].strip()
 
 
 def _addresses(images: list[str], base_url: str) -> list[str]:

@@ -100,7 +100,7 @@ class EngineHttp:
             )
         return body
 
-    async def get_small(self, path: str, most_bytes: int) -> object:
+    async def get_small(self, path: str, max_bytes: int) -> object:
         """A JSON value; None if there is no such path, or if the response is not JSON or too large."""
         content = bytearray()
         async with self.stream("GET", path) as response:
@@ -108,7 +108,7 @@ class EngineHttp:
                 return None
             async for piece in response.aiter_bytes(PIECE):
                 content += piece
-                if len(content) > most_bytes:
+                if len(content) > max_bytes:
                     return None
         try:
             body: object = json.loads(content)

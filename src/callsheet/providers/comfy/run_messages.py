@@ -187,14 +187,14 @@ class Following:
             self.outputs[str(node)] = output
 
     def _progress(self, data: Mapping[str, Any]) -> None:
-        value, most, node = data.get("value"), data.get("max"), data.get("node")
-        if not _is_number(value) or not _is_number(most) or not most or node is None:
+        value, maximum, node = data.get("value"), data.get("max"), data.get("node")
+        if not _is_number(value) or not _is_number(maximum) or not maximum or node is None:
             return
-        self._promised[str(node)] = int(most)
-        self._parts[str(node)] = value / most
+        self._promised[str(node)] = int(maximum)
+        self._parts[str(node)] = value / maximum
         if str(node) not in self._done:
             self._start_timing(str(node))
-        self._report_progress(f"{self._label(str(node))} {value:g}/{most:g}")
+        self._report_progress(f"{self._label(str(node))} {value:g}/{maximum:g}")
 
     def _progress_state(self, nodes: object) -> None:
         if not isinstance(nodes, dict):

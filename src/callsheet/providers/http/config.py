@@ -34,7 +34,7 @@ class HttpAction(Section):
     query: dict[str, str] = Field(default_factory=dict, description="Query parameters of the URL, with placeholders.")
     id: DottedPath = Field(description="Path of the service's job id in the response, for example data.task_id.")
     prompt_required: bool = Field(True, description="Whether a task must have a prompt.")
-    longest_prompt: int = Field(4000, ge=1, le=100_000, description="Largest number of characters of the prompt.")
+    max_prompt_length: int = Field(4000, ge=1, le=100_000, description="Largest number of characters of the prompt.")
     params: dict[PropertyKey, Parameter] = Field(
         default_factory=dict, description="Parameters that a task may send in `params`. Other parameters are refused."
     )

@@ -269,8 +269,8 @@ def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldPro
     """Problems of the request, by fields like `params.width`."""
     if action.prompt_required and not generation.prompt.strip():
         yield FieldProblem("prompt", REQUIRED)
-    if len(generation.prompt) > action.longest_prompt:
-        yield FieldProblem("prompt", f"The prompt must have at most {counted(action.longest_prompt, 'character')}.")
+    if len(generation.prompt) > action.max_prompt_length:
+        yield FieldProblem("prompt", f"The prompt must have at most {counted(action.max_prompt_length, 'character')}.")
     yield from parameter_problems(action.params, generation.action, generation.params)
     path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
     for name in [*placeholders(action.path)][:1]:

@@ -19,19 +19,19 @@ GRAPH_PARAMS: Final = ("graph", "output_node")
 SAVE: Final = "save"
 
 _WORDS: Final[Parameters] = {
-    "seed": Parameter(type="integer", default=0, least=0, most=2**53),
-    "steps": Parameter(type="integer", default=8, least=1, most=100),
+    "seed": Parameter(type="integer", default=0, minimum=0, maximum=2**53),
+    "steps": Parameter(type="integer", default=8, minimum=1, maximum=100),
 }
 PARAMETERS: Final[Mapping[str, Parameters]] = {
     TXT2IMG: {
-        "width": Parameter(type="integer", default=768, least=16, most=4096),
-        "height": Parameter(type="integer", default=512, least=16, most=4096),
-        "batch_size": Parameter(type="integer", default=1, least=1, most=16),
+        "width": Parameter(type="integer", default=768, minimum=16, maximum=4096),
+        "height": Parameter(type="integer", default=512, minimum=16, maximum=4096),
+        "batch_size": Parameter(type="integer", default=1, minimum=1, maximum=16),
         **_WORDS,
     },
     IMG2IMG: {
-        "image_url": Parameter(required=True, least=8, most=4000),
-        "strength": Parameter(type="number", default=0.5, least=0, most=1),
+        "image_url": Parameter(required=True, minimum=8, maximum=4000),
+        "strength": Parameter(type="number", default=0.5, minimum=0, maximum=1),
         **_WORDS,
     },
 }

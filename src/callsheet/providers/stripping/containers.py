@@ -62,10 +62,10 @@ def matroska(source: OldFile) -> Iterator[Piece]:
         at = end
 
 
-def _length_of_number(first: int, longest: int) -> int:
+def _length_of_number(first: int, max_length: int) -> int:
     """The length of a Matroska number: it starts with as many zero bits as bytes follow."""
     length = 9 - first.bit_length()
-    if length > longest:
+    if length > max_length:
         raise Unreadable("an element has no length")
     return length
 

@@ -106,12 +106,12 @@ class Kubernetes:
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         options = read_options(KubernetesOptions, fleet)
-        most = min(wanted, fleet.policy.maximum)
+        allowed = min(wanted, fleet.policy.maximum)
 
         def replicas(workload: Workload) -> int:
             if options.kind == "statefulset":
-                return stateful_replicas(workload.pods, most)
-            return deployment_replicas(workload.pods, workload.replicas, most)
+                return stateful_replicas(workload.pods, allowed)
+            return deployment_replicas(workload.pods, workload.replicas, allowed)
 
         await self._scale(options, replicas)
 

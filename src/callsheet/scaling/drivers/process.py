@@ -85,7 +85,7 @@ class ProcessOptions(BaseModel):
         False, title="Leaves with the control plane", description="End the agents when the control plane ends."
     )
 
-    def most(self, maximum: int) -> int:
+    def max_agents(self, maximum: int) -> int:
         """How many agents can run: each needs its own engine and GPU, if they are listed."""
         return min([maximum, *(len(places) for places in (self.engine_urls, self.gpus) if places)])
 
@@ -127,18 +127,18 @@ class ProcessDriver:
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         options = self._options(fleet)
         living = await asyncio.to_thread(self._living, fleet)
-        most = options.most(fleet.policy.maximum)
-        missing = min(wanted, most) - len(living)
+        max_agents = options.max_agents(fleet.policy.maximum)
+        missing = min(wanted, max_agents) - len(living)
         if missing > 0:
             self._refuse_to_repeat(await asyncio.to_thread(self._agents(fleet).all))
             environment = await self._environment(fleet)
-            free = [place for place in range(most) if place not in {agent.place for agent in living}]
+            free = [place for place in range(max_agents) if place not in {agent.place for agent in living}]
             for place in free[:missing]:
                 self._start(fleet, options, place, environment)
-        if most < min(wanted, fleet.policy.maximum):
+        if max_agents < min(wanted, fleet.policy.maximum):
             raise DriverError(
                 f"{counted(wanted, 'worker is', 'workers are')} wanted, and the fleet {fleet.slug} has engines or "
-                f"GPUs for {most}. Add more to engine_urls and gpus, or lower the fleet's maximum."
+                f"GPUs for {max_agents}. Add more to engine_urls and gpus, or lower the fleet's maximum."
             )
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:

@@ -52,14 +52,14 @@ def redact_text(text: str) -> str:
     return mask_shapes(_CURL_USER.sub(rf"\1{MASK}", text))
 
 
-def cut(text: str, longest: int) -> str:
+def cut(text: str, max_length: int) -> str:
     """The first characters of a long text, without the word at the cut: half a secret cannot be recognized."""
-    return text if len(text) <= longest else text[:longest].rstrip(_SECRET_CHARACTERS) + "…"
+    return text if len(text) <= max_length else text[:max_length].rstrip(_SECRET_CHARACTERS) + "…"
 
 
-def redact_start(text: str, longest: int) -> str:
+def redact_start(text: str, max_length: int) -> str:
     """The first characters of a long text, masked."""
-    return redact_text(cut(text, longest))
+    return redact_text(cut(text, max_length))
 
 
 def redact(value: object, key: str = "") -> object:

@@ -51,11 +51,11 @@ REASON = 500
 TRACEBACK = 20_000
 
 
-def _cut(longest: int) -> AfterValidator:
+def _cut(max_length: int) -> AfterValidator:
     """Text of at most this length that PostgreSQL can store."""
 
     def cut(text: str) -> str:
-        return text[:longest].replace("\0", "")
+        return text[:max_length].replace("\0", "")
 
     return AfterValidator(cut)
 
@@ -145,7 +145,7 @@ class LeaseRequest(WorkerRequest):
     lease_token: UUID
 
 
-def most_leases(places: int, *, prefetch: bool) -> int:
+def max_leases(places: int, *, prefetch: bool) -> int:
     """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each rendering
     job there may be one whose files are fetched or whose result is uploaded.
     """

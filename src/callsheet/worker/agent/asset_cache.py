@@ -22,9 +22,9 @@ class ChecksumDiffers(Exception):
 
 
 class AssetCache:
-    def __init__(self, directory: Path, most_bytes: int):
+    def __init__(self, directory: Path, max_bytes: int):
         self._directory = directory
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         # None until the files of an earlier process are counted.
         self._used: int | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -35,7 +35,7 @@ class AssetCache:
     async def place(self, content_hash: str | None, target: Path, download: Download) -> bool:
         """Puts the file at `target`; returns whether it was in the cache. Two jobs that need the same file download it
         once. The file at `target` is a hard link, so clearing the cache does not remove it."""
-        if content_hash is None or not is_hash(content_hash) or self._most_bytes == 0:
+        if content_hash is None or not is_hash(content_hash) or self._max_bytes == 0:
             _checked(content_hash, await download(target))
             return False
         lock = self._locks.setdefault(content_hash, asyncio.Lock())
@@ -54,7 +54,7 @@ class AssetCache:
             os.utime(kept)
             _link(kept, target)
         # The folder may have thousands of files, so it is read only if something must be removed.
-        if self._used is None or self._used > self._most_bytes:
+        if self._used is None or self._used > self._max_bytes:
             self._used = await asyncio.to_thread(self._clear)
         return found
 
@@ -67,7 +67,7 @@ class AssetCache:
                 files.append((status.st_mtime, status.st_size, path))
         used = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
-            if used <= self._most_bytes:
+            if used <= self._max_bytes:
                 break
             path.unlink(missing_ok=True)
             used -= size

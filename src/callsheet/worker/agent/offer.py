@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, most_leases
+from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, max_leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bo
         free = tuple(each for each, count in places.items() if held.get(each, 0) < count)
         return WorkerOffer(capacity, free, wants=True)
     ahead: tuple[str, ...] = ()
-    if total < most_leases(capacity, prefetch=prefetch):
+    if total < max_leases(capacity, prefetch=prefetch):
         ahead = tuple(
-            each for each, count in places.items() if held.get(each, 0) < most_leases(count, prefetch=prefetch)
+            each for each, count in places.items() if held.get(each, 0) < max_leases(count, prefetch=prefetch)
         )
     return WorkerOffer(capacity, ahead or tuple(places), wants=bool(ahead), prefetch=bool(ahead))
 

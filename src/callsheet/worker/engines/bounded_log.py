@@ -14,11 +14,11 @@ TAIL_BYTES = 8192
 
 
 class BoundedLog:
-    """The files `path` and `path.1`, together little more than `most_bytes`."""
+    """The files `path` and `path.1`, together little more than `max_bytes`."""
 
-    def __init__(self, path: Path, most_bytes: int):
+    def __init__(self, path: Path, max_bytes: int):
         self.path = path
-        self._most_bytes = most_bytes // 2
+        self._max_bytes = max_bytes // 2
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._is_reported = False
@@ -28,7 +28,7 @@ class BoundedLog:
         self._keep(piece)
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
-            if size and size + len(piece) > self._most_bytes:
+            if size and size + len(piece) > self._max_bytes:
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
             with self.path.open("ab") as file:
                 file.write(piece)

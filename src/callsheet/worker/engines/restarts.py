@@ -25,14 +25,14 @@ class RestartRules:
     # A process that ran at least this long is restarted at once.
     stable_seconds: float = 60.0
     first_pause_seconds: float = 1.0
-    longest_pause_seconds: float = 300.0
+    max_pause_seconds: float = 300.0
     look_seconds: float = 2.0
 
     def pause_seconds(self, failures: int) -> float:
         """Pause after this many short runs of the process in a row."""
         if failures == 0:
             return 0.0
-        return min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+        return min(self.max_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ MAX_MODELS = 16
 
 
 class WarmModels:
-    def __init__(self, most: int = MAX_MODELS):
-        self._most = most
+    def __init__(self, max_models: int = MAX_MODELS):
+        self._max_models = max_models
         # The least recently used first.
         self._names: dict[str, None] = {}
 
@@ -25,7 +25,7 @@ class WarmModels:
         for name in models_of_graph(graph):
             self._names.pop(name, None)
             self._names[name] = None
-        for name in list(self._names)[: -self._most]:
+        for name in list(self._names)[: -self._max_models]:
             del self._names[name]
 
     def forget(self) -> None:
