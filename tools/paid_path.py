@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.processes import ROOT
 from bench.product import TRIVIAL, Graph, image, lightbox, node, open_product
+from callsheet.wire.plurals import counted
 from tools.measure_house import Figure
 
 TRACED = str(ROOT / "tools" / "traced_process.py")
@@ -30,6 +31,8 @@ WORKER = "worker"
 CONTROL_PLANE_MODULES = 50
 WORKER_MODULES = 15
 FOLDERS_BELOW = ("plumbing", "toolbox", "wire")
+# The functions, with their modules, by the name of the request that enters them.
+Entered = dict[str, set[tuple[str, str]]]
 BELOW_ROOMS = re.compile(rf"callsheet/({'|'.join(FOLDERS_BELOW)})/")
 
 
@@ -37,8 +40,7 @@ async def traced_figures() -> list[Figure]:
     return path_figures(await trace())
 
 
-async def trace() -> dict[str, set[str]]:
-    """The modules by the name of the request."""
+async def trace() -> Entered:
     with TemporaryDirectory() as directory:
         record = Path(directory) / "record"
 
@@ -53,24 +55,27 @@ async def trace() -> dict[str, set[str]]:
         return read_record(record.read_text(encoding="utf-8"))
 
 
-def read_record(text: str) -> dict[str, set[str]]:
-    entered: dict[str, set[str]] = defaultdict(set)
+def read_record(text: str) -> Entered:
+    entered: Entered = defaultdict(set)
     for line in text.splitlines():
-        name, _, module = line.partition("\t")
-        entered[name].add(module)
+        name, module, function = line.split("\t")
+        entered[name].add((module, function))
     return entered
 
 
-def path_figures(entered: dict[str, set[str]]) -> list[Figure]:
-    control_plane = set[str]().union(*(entered[name] for name in CONTROL_PLANE))
+def path_figures(entered: Entered) -> list[Figure]:
+    control_plane = {each for name in CONTROL_PLANE for each in entered[name]}
+    below = {(module, function) for module, function in control_plane if BELOW_ROOMS.match(module)}
     return [
         _figure("modules of the control plane on the path of a paid job", control_plane, CONTROL_PLANE_MODULES),
-        _figure("  in rooms", {module for module in control_plane if not BELOW_ROOMS.match(module)}),
-        _figure("  below the rooms: " + ", ".join(FOLDERS_BELOW), {*filter(BELOW_ROOMS.match, control_plane)}),
+        _figure("  in rooms", control_plane - below),
+        _figure("  below the rooms: " + ", ".join(FOLDERS_BELOW), below),
         *(_figure(f"  {name}", entered[name]) for name in CONTROL_PLANE),
         _figure("modules of the worker on the path of a paid job", entered[WORKER], WORKER_MODULES),
     ]
 
 
-def _figure(name: str, modules: set[str], target: int | None = None) -> Figure:
-    return Figure(name, str(len(modules)), str(target or ""), tuple(sorted(modules)))
+def _figure(name: str, entered: set[tuple[str, str]], target: int | None = None) -> Figure:
+    modules = Counter(module for module, _ in entered)
+    details = tuple(f"{module}: {counted(functions, 'function')}" for module, functions in sorted(modules.items()))
+    return Figure(name, f"{len(modules)} ({counted(len(entered), 'function')})", str(target or ""), details)

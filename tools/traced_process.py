@@ -1,10 +1,10 @@
-"""Runs a command of Callsheet and writes down which of its modules serve one job: `traced_process.py RECORD serve`.
+"""Runs a command of Callsheet and writes down which of its functions serve one job: `traced_process.py RECORD serve`.
 
-In a control plane, they are the modules that a request enters, also in the tasks and threads that it starts. In a
-worker, they are the modules that the loop of its polls enters from its first poll on, also in the runs that the loop
+In a control plane, they are the functions that a request enters, also in the tasks and threads that it starts. In a
+worker, they are the functions that the loop of its polls enters from its first poll on, also in the runs that the loop
 starts. Background loops are left out, and so is what runs while a module is imported.
 
-Each line of the record is the name of a request and a module, separated by a tab.
+Each line of the record is the name of a request, a module and a function, separated by tabs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ task_path: ContextVar[tuple[int, ...]] = ContextVar("task_path", default=())
 class Recorder:
     def __init__(self, record: TextIO):
         self._record = record
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks = 0
         # The task with the loop of the polls.
@@ -52,11 +52,15 @@ class Recorder:
             return
         self._follow_tasks()
         name = self._name()
-        if name is None or (name, frame.f_code.co_filename) in self._seen or _is_importing(frame):
+        if name is None:
             return
-        self._seen.add((name, frame.f_code.co_filename))
-        self._record.write(f"{name}\t{frame.f_code.co_filename.removeprefix(SOURCE)}\n")
-        self._record.flush()
+        # What is inside a function, like a comprehension, belongs to it.
+        function = frame.f_code.co_qualname.partition(".<locals>")[0]
+        line = f"{name}\t{frame.f_code.co_filename.removeprefix(SOURCE)}\t{function}\n"
+        if line not in self._seen and not _is_importing(frame):
+            self._seen.add(line)
+            self._record.write(line)
+            self._record.flush()
 
     def _name(self) -> str | None:
         name = request_name.get()

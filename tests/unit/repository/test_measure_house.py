@@ -167,19 +167,25 @@ def test_the_table_has_each_figure_with_its_target(tree: Path) -> None:
 
 
 def test_the_modules_of_all_requests_are_counted_once() -> None:
-    record = ["submit\tcallsheet/jobs/a.py", "poll\tcallsheet/jobs/a.py", "poll\tcallsheet/wire/b.py"]
-    found = values(path_figures(read_record("\n".join([*record, "worker\tcallsheet/worker/c.py"]))))
+    record = """submit callsheet/jobs/a.py find
+submit callsheet/jobs/a.py Job.run
+poll callsheet/jobs/a.py find
+poll callsheet/wire/b.py view
+worker callsheet/worker/c.py main"""
+    figures = path_figures(read_record(record.replace(" ", "\t")))
+    found = values(figures)
     assert found == {
-        "modules of the control plane on the path of a paid job": "2",
-        "  in rooms": "1",
-        "  below the rooms: plumbing, toolbox, wire": "1",
-        "  submit": "1",
-        "  poll": "2",
-        "  heartbeat": "0",
-        "  complete": "0",
-        "  stream": "0",
-        "modules of the worker on the path of a paid job": "1",
+        "modules of the control plane on the path of a paid job": "2 (3 functions)",
+        "  in rooms": "1 (2 functions)",
+        "  below the rooms: plumbing, toolbox, wire": "1 (1 function)",
+        "  submit": "1 (2 functions)",
+        "  poll": "2 (2 functions)",
+        "  heartbeat": "0 (0 functions)",
+        "  complete": "0 (0 functions)",
+        "  stream": "0 (0 functions)",
+        "modules of the worker on the path of a paid job": "1 (1 function)",
     }
+    assert figures[0].details == ("callsheet/jobs/a.py: 2 functions", "callsheet/wire/b.py: 1 function")
 
 
 @dataclass
@@ -242,7 +248,7 @@ def test_a_request_enters_the_modules_of_its_tasks_and_threads(traced: Traced) -
         traced_process.request_name.set(None)
         other.work()
 
-    assert traced.run(program()) == ["submit\tdirect.py", "submit\ttask.py", "submit\tthread.py"]
+    assert traced.run(program()) == ["submit\tdirect.py\twork", "submit\ttask.py\twork", "submit\tthread.py\twork"]
 
 
 def test_a_worker_enters_the_modules_of_its_polls_and_of_the_runs_that_they_start(traced: Traced) -> None:
@@ -261,7 +267,7 @@ def test_a_worker_enters_the_modules_of_its_polls_and_of_the_runs_that_they_star
         traced.recorder.polling = (1,)
         await asyncio.gather(asyncio.create_task(poll_and_start_a_run()), asyncio.create_task(work(health)))
 
-    assert traced.run(program()) == ["worker\tjob.py", "worker\tpoll.py"]
+    assert traced.run(program()) == ["worker\tjob.py\twork", "worker\tpoll.py\twork"]
 
 
 def test_what_runs_while_a_module_is_imported_is_not_counted(traced: Traced) -> None:
@@ -271,7 +277,7 @@ def test_what_runs_while_a_module_is_imported_is_not_counted(traced: Traced) -> 
         assert traced.record.getvalue() == ""
         imported.run()
 
-    assert traced.run(program()) == ["poll\timported.py"]
+    assert traced.run(program()) == ["poll\timported.py\trun"]
 
 
 @pytest.mark.thorough
@@ -279,8 +285,9 @@ async def test_each_request_of_a_paid_job_is_traced() -> None:
     entered = await trace()
     assert entered.keys() == {*CONTROL_PLANE, WORKER}
     # The reaper is a loop, and only its results are seen by requests.
-    assert not any("/reap" in module for modules in entered.values() for module in modules)
+    modules = {name: {module for module, _ in functions} for name, functions in entered.items()}
+    assert not any("/reap" in module for found in modules.values() for module in found)
     for name in CONTROL_PLANE:
-        assert any(module.startswith("callsheet/plumbing/") for module in entered[name])
-        assert not any(module.startswith("callsheet/worker/") for module in entered[name])
-    assert any(module.startswith("callsheet/worker/") for module in entered[WORKER])
+        assert any(module.startswith("callsheet/plumbing/") for module in modules[name])
+        assert not any(module.startswith("callsheet/worker/") for module in modules[name])
+    assert any(module.startswith("callsheet/worker/") for module in modules[WORKER])
