@@ -32,6 +32,7 @@ from callsheet_lightbox.node import Node, NodeInput
 from callsheet_lightbox.nodes import build_registry
 from tools.markdown import GENERATED, table
 from tools.schema_page import page_of_a_new_database
+from tools.tour import tour_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -150,6 +151,7 @@ def pages() -> dict[Path, str]:
         docs / "alerts.md": alerts_page(),
         docs / "states.md": states_page(),
         docs / "lightbox.md": lightbox_page(),
+        docs / "tour.md": tour_page(),
     }
 
 

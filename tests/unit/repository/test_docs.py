@@ -24,6 +24,11 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 GUARANTEE = re.compile(r"^## (G\d+): ", re.MULTILINE)
+# Files and folders that a page names, from one of BASES on.
+SOURCE_FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|sql|toml|tsx?))`")
+FOLDER = re.compile(r"`((?:[\w.-]+/)+)`")
+BASES = (ROOT, ROOT / "src", ROOT / "src" / "callsheet", ROOT / "tests", ROOT / "web" / "src")
+FOR_SUCCESSORS = ("CONTRIBUTING.md", "docs/tour.md", "docs/recipes.md", "docs/sql.md", "tests/README.md")
 THREAT = re.compile(r"^### (.+)$", re.MULTILINE)
 TOML = re.compile(r"^```toml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MAKE = re.compile(r"(?<![\w-])make((?: [a-z][a-z-]*)+)")
@@ -80,6 +85,17 @@ def test_every_make_target_in_the_documents_exists(document: Path) -> None:
 def test_every_test_in_the_documents_exists(document: Path) -> None:
     named = TEST.findall(document.read_text(encoding="utf-8"))
     assert [f"{file}::{test}" for file, test in named if not is_test(file, test)] == []
+
+
+def test_every_file_of_the_source_in_the_documents_exists(document: Path) -> None:
+    named = SOURCE_FILE.findall(document.read_text(encoding="utf-8"))
+    assert [path for path in named if not any((base / path).exists() for base in (*BASES, document.parent))] == []
+
+
+@pytest.mark.parametrize("name", FOR_SUCCESSORS)
+def test_every_folder_in_the_documents_for_successors_exists(name: str) -> None:
+    named = FOLDER.findall((ROOT / name).read_text(encoding="utf-8"))
+    assert [path for path in named if not any((base / path).is_dir() for base in BASES)] == []
 
 
 def test_every_guarantee_names_tests_that_prove_it() -> None:
