@@ -9,8 +9,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, OptionalLine, ResponseModel, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
+from callsheet.wire.jobs import JobRequest
 from callsheet.wire.media import MediaPreviews, UploadRequest
 from callsheet.wire.worker.environment import Required, Requirements
 
@@ -458,7 +459,7 @@ class CreatedAsset(ResponseModel):
     upload: UploadRequest
 
 
-class SubmitEffectJob(KeyedRequest):
+class SubmitEffectJob(JobRequest):
     effect_id: Slug = Field(description="Id or slug of a published effect.")
     video_id: UUID | None = Field(None, description="The video that the effect is applied to.")
     input_file_id: UUID | None = Field(

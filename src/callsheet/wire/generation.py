@@ -20,7 +20,8 @@ from pydantic import (
     field_validator,
 )
 
-from callsheet.wire.base import WHOLE, KeyedRequest, Line, ResponseModel, UserRequest, printable
+from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest, printable
+from callsheet.wire.jobs import JobRequest
 
 MAX_URL_LENGTH = 2_000
 MAX_TITLE_LENGTH = 300
@@ -193,23 +194,23 @@ class _OfProduct(_OneProduct):
         return value
 
 
-class GenerateCopy(_CopyChoices, _OfProduct, KeyedRequest):
+class GenerateCopy(_CopyChoices, _OfProduct, JobRequest):
     """Advertising copy for a product."""
 
 
-class GenerateScrape(ScrapeInput, KeyedRequest):
+class GenerateScrape(ScrapeInput, JobRequest):
     """Read the product from a web page."""
 
 
-class GenerateStaticAd(_StaticAdChoices, _OfProduct, KeyedRequest):
+class GenerateStaticAd(_StaticAdChoices, _OfProduct, JobRequest):
     """An advertising image for a product."""
 
 
-class GenerateVideo(_VideoChoices, _OneProduct, KeyedRequest):
+class GenerateVideo(_VideoChoices, _OneProduct, JobRequest):
     """A video about a product or from a script."""
 
 
-class GenerateSpeech(_SpeechChoices, KeyedRequest):
+class GenerateSpeech(_SpeechChoices, JobRequest):
     """A text that is read aloud."""
 
 
@@ -229,7 +230,7 @@ class Product(ResponseModel):
 
 def actor_payload(request: UserRequest, product: Product | None = None) -> dict[str, Any]:
     """The payload for the actor of this request. `product`: the product with its `product_id`."""
-    payload = request.model_dump(mode="json", exclude={"product_id", "idempotency_key"})
+    payload = request.model_dump(mode="json", exclude={"product_id", *JobRequest.model_fields})
     if product is not None:
         # A product of a page whose URL is too long to be stored has none.
         payload["product"] = {

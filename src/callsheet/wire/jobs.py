@@ -164,6 +164,12 @@ class Job(MediaPreviews):
     why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
 
 
+class JobRequest(KeyedRequest):
+    """A request for a job. What a client chooses for every kind of job is a field here, and the field of that name in
+    `NewJob` gets it.
+    """
+
+
 class SubmitReadyJob(KeyedRequest):
     """A job whose payload goes to the worker unchanged."""
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, UserRequest
-from callsheet.wire.jobs import JobError, JobOutput, JobStatus, WhyWaiting
+from callsheet.wire.base import WHOLE, Document, ResponseModel, UserRequest
+from callsheet.wire.jobs import JobError, JobOutput, JobRequest, JobStatus, WhyWaiting
 from callsheet.wire.media import MediaPreviews
 
 PREFIX = "tq_"
@@ -75,7 +75,7 @@ def response_of(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**responded, **made}
 
 
-class SubmitTask(KeyedRequest):
+class SubmitTask(JobRequest):
     """`task_type` is an alias of `actor`. Send only one of them."""
 
     actor: ActorName | None = Field(

@@ -25,6 +25,7 @@ from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, ent
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.rows import names_of
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
@@ -42,13 +43,15 @@ from callsheet.wire.errors import (
     RateLimited,
     Refusal,
 )
-from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.jobs import Job, JobRequest, JobStatus
 from callsheet.wire.operate.quotas import QuotaLimits
 
 SQL = statements("callsheet.jobs.submit")
 MACHINE_SQL = statements("callsheet.jobs.machine")
 
 NO_VIDEO = "You have no such video."
+# What a client chooses for its job, whatever the job does.
+CHOSEN = tuple(name for name in names_of(NewJob) if name in JobRequest.model_fields)
 STORAGE_QUOTAS = (
     *("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files"),
     "user_database_bytes",
@@ -159,7 +162,8 @@ class Submission:
             earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, hash_of(request))
             if earlier is not None:
                 return earlier
-        new = replace(await prepare(), request=request, idempotency_key=key)
+        chosen = {name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}
+        new = replace(await prepare(), request=request, **chosen)
         return await (submit or self.submit)(new)
 
     async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
