@@ -311,7 +311,9 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, de
     assert poor.refuse("submit", "negative", clip.name) == "negative costs 2 tokens, and you have 0."
     assert "key is missing, wrong or revoked" in elsewhere.having(CLIENT__API_KEY="cs_no").refuse("submit", "negative")
     # A job of another user is reported like a job that does not exist.
-    job_id = callsheet.succeed("submit", "imagine", "--set", "prompt=mine", "--json").json["id"]
+    job = callsheet.succeed("submit", "imagine", "--set", "prompt=mine", "--client-reference", "order 7", "--json").json
+    assert job["client_reference"] == "order 7"
+    job_id = job["id"]
     assert "There is no such job" in poor.refuse("watch", job_id)
     assert not (clip.parent / "no home").exists()
 
@@ -361,7 +363,9 @@ def test_a_task_is_submitted_watched_and_its_result_printed(callsheet: Callsheet
     assert done.json["text"].startswith("Meet Desk lamp.")
     assert "The job cost 1 token" in done.err
     # Later, by its own id.
-    task = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--json").json
+    lamp = ("--set", "product.title=Desk lamp")
+    task = callsheet.succeed("task", "copy", *lamp, "--client-reference", "order 8", "--json").json
+    assert task["client_reference"] == "order 8"
     assert callsheet.succeed("watch", task["task_id"]).json["written_by"] == "template"
     # The same shape, whether or not it is watched.
     watched = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--watch", "--json").json

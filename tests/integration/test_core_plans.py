@@ -297,6 +297,17 @@ def cases(rows: int) -> Mapping[str, Case]:
         "list_jobs, far back": pool_case(
             "list_jobs", {"jobs_of_user"}, 100, **user, before=job_id(500), status=None, limit=20
         ),
+        "list_jobs_of_reference": pool_case(
+            "list_jobs_of_reference",
+            {"jobs_of_client_reference"},
+            20,
+            **user,
+            client_reference="order 7",
+            run_id=None,
+            before=None,
+            status=None,
+            limit=20,
+        ),
         "read_outbox": pool_case("read_outbox", {"outbox_pkey", "ai_jobs_pkey"}, 400, before=None, limit=50),
         "delete_outbox_of_job": pool_case(
             "delete_outbox_of_job",

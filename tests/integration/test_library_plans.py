@@ -56,6 +56,13 @@ CASES: dict[str, tuple[str, Filters, UUID | None, set[str], int]] = {
     "no such word": ("list_jobs", Filters("nowhere"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
     "no such medium": ("list_jobs", Filters(media=[Medium.AUDIO]), None, {"jobs_of_user"}, LISTED),
     "of a run": ("list_jobs", Filters(run_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
+    "of a reference": (
+        "list_jobs",
+        Filters(client_reference="order 7"),
+        None,
+        {"jobs_of_user", "jobs_of_client_reference"},
+        LISTED + SHOWN,
+    ),
     "counts": ("count_jobs", Filters(), None, {"jobs_of_user"}, LISTED),
     "counts of a word": ("count_jobs", Filters("fox"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
     "last looked at": ("last_looked_at", Filters(), None, {"jobs_of_user"}, LISTED),

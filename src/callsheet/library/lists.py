@@ -52,6 +52,7 @@ class LibraryJobRow(NamedTuple):
     input_file_id: UUID | None
     output_file_id: UUID | None
     output_count: int
+    client_reference: str | None
 
 
 class StatusCount(NamedTuple):
@@ -137,6 +138,7 @@ class JobLists:
             effect_id=row.effect_id,
             effect_slug=effect.slug if effect else None,
             run_id=row.run_id,
+            client_reference=row.client_reference,
             cost=row.cost,
             created_at=row.created_at,
             submitted_at=row.submitted_at,

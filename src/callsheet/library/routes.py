@@ -14,7 +14,7 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.base import Moment, OptionalLine, Page
+from callsheet.wire.base import Line, Moment, OptionalLine, Page
 from callsheet.wire.forms import Slug
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import JobCounts, JobSummary, Medium
@@ -41,6 +41,7 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
         ),
         actor: list[ActorName] = Query([], max_length=MAX_VALUES, description="Only tasks of these actors."),
         run_id: UUID | None = Query(None, description="Only jobs of this run of a pipeline."),
+        client_reference: Line | None = Query(None, description="Only jobs that were submitted with this reference."),
         created_from: Moment | None = Query(None, description="Only jobs submitted at this time or later."),
         created_to: Moment | None = Query(None, description="Only jobs submitted before this time."),
     ) -> Filters:
@@ -52,6 +53,7 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
             actors=actor,
             effect_ids=await effects.ids_of(effect) if effect else None,
             run_id=run_id,
+            client_reference=client_reference,
             created_from=created_from,
             created_to=created_to,
         )

@@ -24,6 +24,7 @@ class Filters:
     actors: Sequence[str] = ()
     effect_ids: Sequence[UUID] | None = None
     run_id: UUID | None = None
+    client_reference: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
 
@@ -34,6 +35,7 @@ class Filters:
             "before": min(cursor or BEHIND_LAST, before),
             "since": since,
             "run_id": self.run_id,
+            "client_reference": self.client_reference,
             "kinds": list(self.kinds) or None,
             "media": [each.value for each in self.media] or None,
             "actors": list(self.actors) or None,

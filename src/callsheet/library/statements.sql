@@ -8,6 +8,10 @@
   AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
   AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
   AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
+  AND (:client_reference::text IS NULL OR listed.id IN (
+      SELECT id FROM ai_jobs
+      WHERE user_id = :user_id AND client_reference = :client_reference AND id < :before AND id >= :since
+      ORDER BY id DESC LIMIT :looked_at))
   AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
   AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
   AND (:patterns::text[] IS NULL OR listed.id IN (
@@ -29,11 +33,12 @@ SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id,
     page.created_at, page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
     left(described.prompt, 200) AS prompt, progress.percent, progress.message, progress.updated_at,
-    page.input_file_ids[1] AS input_file_id, page.output_file_id, made.files AS output_count
+    page.input_file_ids[1] AS input_file_id, page.output_file_id, made.files AS output_count,
+    page.client_reference
 FROM (
     SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.medium, job.effect_id, job.run_id,
         job.cost, job.created_at, job.submitted_at, job.started_at, job.completed_at, job.error, job.input_file_ids,
-        job.output_file_id, job.charge_cycle, job.lease_seq
+        job.output_file_id, job.charge_cycle, job.lease_seq, job.client_reference
     FROM (
         SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
             deleted_at

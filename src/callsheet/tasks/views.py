@@ -38,6 +38,7 @@ def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | No
         cost=job.cost,
         payload=None if payload is None else _sent(row, job.kind, payload),
         workflow_run_id=row.workflow_run_id,
+        client_reference=row.client_reference,
         progress=_progress(row, job),
         result=_result(job),
         error=job.error,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Document, KeyedRequest, ResponseModel, UserRequest
+from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, ResponseModel, UserRequest
 from callsheet.wire.media import MediaPreviews
 
 # Users choose a priority from 0 down to this.
@@ -123,6 +123,7 @@ class Job(MediaPreviews):
     run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
+    client_reference: str | None = Field(None, description="What its client calls the job.")
     title: str | None = Field(
         None,
         description="Name of the effect, actor or workflow.",
@@ -168,6 +169,12 @@ class JobRequest(KeyedRequest):
     """A request for a job. What a client chooses for every kind of job is a field here, and the field of that name in
     `NewJob` gets it.
     """
+
+    client_reference: Line | None = Field(
+        None,
+        description="What you call the job, for example the number of an order. The job has it, and lists can be "
+        "filtered by it. Several jobs may have the same.",
+    )
 
 
 class SubmitReadyJob(KeyedRequest):

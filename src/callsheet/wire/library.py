@@ -59,6 +59,7 @@ class JobSummary(ResponseModel):
     effect_id: UUID | None = None
     effect_slug: str | None = None
     run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
+    client_reference: str | None = Field(None, description="What its client calls the job.")
     cost: int = Field(description="Tokens that the job holds while it is active, and its price once it is completed.")
     created_at: datetime
     submitted_at: datetime = Field(description="When the job was submitted, or last retried.")

@@ -126,6 +126,7 @@ class Task(MediaPreviews):
         None, description="The payload that was sent. Only in the response for one task; null in lists."
     )
     workflow_run_id: str | None = None
+    client_reference: str | None = Field(None, description="What its client calls the task.")
     progress: TaskProgress
     result: TaskResult | None = None
     error: JobError | None = None

@@ -10,6 +10,11 @@ import typer
 URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
 OUTPUT = typer.Option(None, "--output", "-o", help="File or directory for the result. Default: beside the input file.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+CLIENT_REFERENCE = typer.Option(
+    None,
+    "--client-reference",
+    help="What you call the job, for example the number of an order. Lists can filter by it.",
+)
 
 
 def submit(
@@ -22,13 +27,14 @@ def submit(
         False, "--watch", help="Wait for the job, show its progress and download the result."
     ),
     output: Path | None = OUTPUT,
+    client_reference: str | None = CLIENT_REFERENCE,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Apply an effect to a video or image."""
     from callsheet.cli.shared.sending import client_of, submit_file
 
-    asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json))
+    asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, client_reference))
 
 
 def task(
@@ -43,6 +49,7 @@ def task(
     output: Path | None = typer.Option(
         None, "--output", "-o", help="File or directory for the result. Default: the working directory."
     ),
+    client_reference: str | None = CLIENT_REFERENCE,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -50,7 +57,8 @@ def task(
     from callsheet.cli.shared.sending import client_of, submit_task
     from callsheet.cli.shared.values import read_payload
 
-    asyncio.run(submit_task(client_of(url), actor, read_payload(values), queue, watch_it, output, as_json))
+    payload = read_payload(values)
+    asyncio.run(submit_task(client_of(url), actor, payload, queue, watch_it, output, as_json, client_reference))
 
 
 def watch(

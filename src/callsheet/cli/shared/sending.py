@@ -44,6 +44,7 @@ async def submit_file(
     watch_it: bool,
     output: Path | None,
     as_json: bool,
+    client_reference: str | None = None,
 ) -> None:
     async with client:
         effect = await find_effect(client, slug)
@@ -52,7 +53,7 @@ async def submit_file(
         beside = file.with_name(f"{shortened(file.stem)}-{slug}") if file is not None else Path(slug)
         place = _place(output, beside, watch_it)
         await _require_tokens(client, effect)
-        job = await send(client, effect, file, given)
+        job = await send(client, effect, file, given, client_reference)
         if place is not None:
             await _finish(client, job, *place, as_json)
         elif as_json:
@@ -69,10 +70,11 @@ async def submit_task(
     watch_it: bool,
     output: Path | None,
     as_json: bool,
+    client_reference: str | None = None,
 ) -> None:
     async with client:
         place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
-        task = await client.submit_task(actor, payload, queue_name)
+        task = await client.submit_task(actor, payload, queue_name, client_reference)
         if place is not None:
             await _finish(client, await client.job(task.job_id), *place, as_json, task.task_id)
         elif as_json:
@@ -182,18 +184,25 @@ async def _require_tokens(client: Client, effect: Effect) -> None:
         raise OperatorError(f"{effect.slug} costs {counted(effect.credits_cost, 'token')}, and you have {balance}.")
 
 
-async def send(client: Client, effect: Effect, file: Path | None, values: Mapping[str, Any]) -> Job:
+async def send(
+    client: Client,
+    effect: Effect,
+    file: Path | None,
+    values: Mapping[str, Any],
+    client_reference: str | None = None,
+) -> Job:
     """Uploads the files and submits the job."""
     given = dict(values)
+    fields = {"client_reference": client_reference}
     for key, value in values.items():
         if isinstance(value, Path):
             given[key] = str((await _uploaded(client, value)).id)
     if file is None:
-        return await client.submit(effect.slug, given)
+        return await client.submit(effect.slug, given, **fields)
     uploaded = await _uploaded(client, file)
     if effect.input is not None and effect.input.type == "video":
-        return await client.submit(effect.slug, given, video_id=str((await client.video(uploaded)).id))
-    return await client.submit(effect.slug, given, input_file_id=str(uploaded.id))
+        return await client.submit(effect.slug, given, video_id=str((await client.video(uploaded)).id), **fields)
+    return await client.submit(effect.slug, given, input_file_id=str(uploaded.id), **fields)
 
 
 async def _uploaded(client: Client, path: Path) -> File:

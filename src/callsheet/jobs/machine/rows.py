@@ -43,6 +43,7 @@ class JobRow(NamedTuple):
     run_id: UUID | None
     step_id: UUID | None
     parent_candidate_id: UUID | None
+    client_reference: str | None
     event_seq: int
     lease_seconds: int
     run_limit_seconds: int
@@ -104,6 +105,7 @@ class ListedJob(NamedTuple):
     run_id: UUID | None
     step_id: UUID | None
     parent_candidate_id: UUID | None
+    client_reference: str | None
 
 
 class OutcomeRow(NamedTuple):

@@ -37,7 +37,7 @@ WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
 concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
 deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-parent_candidate_id
+parent_candidate_id, client_reference
 
 -- part: other_columns
 -- The fields of a JobRow that lists leave out.
@@ -78,6 +78,20 @@ SELECT {listed_columns} FROM (
     ORDER BY id DESC LIMIT :limit
 ) job
 WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
+ORDER BY job.id DESC
+
+-- name: list_jobs_of_reference
+-- A statement of its own: with an optional filter, a plan that is kept would read and sort all jobs of the user.
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
+    FROM ai_jobs
+    WHERE user_id = :user_id AND client_reference = :client_reference
+      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:run_id::uuid IS NULL OR run_id = :run_id) AND (:status::text IS NULL OR status = :status)
+      AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id
 ORDER BY job.id DESC
 
 -- name: list_tasks

@@ -98,7 +98,13 @@ class JobReader:
         return row.payload
 
     async def page(
-        self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
+        self,
+        principal: Principal,
+        run_id: UUID | None,
+        status: JobStatus | None,
+        before: UUID | None,
+        limit: int,
+        client_reference: str | None = None,
     ) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
         """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
         names = {
@@ -110,7 +116,10 @@ class JobReader:
         }
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
-            if run_id is None:
+            if client_reference is not None:
+                named = {"run_id": run_id, "client_reference": client_reference}
+                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, ListedJob, **names, **named)
+            elif run_id is None:
                 rows = await MACHINE_SQL["list_jobs"].rows(connection, ListedJob, **names)
             else:
                 rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)

@@ -85,6 +85,7 @@ class NewJob:
     # The caller's request, if the other fields were built from it.
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
+    client_reference: str | None = None
     task: NewTask | None = None
     slot: Slot | None = None
     # The texts that lists show. None: lists show the kind, and search does not find the job.

@@ -76,6 +76,7 @@ class ResolvedFilter:
             "tenant_id": wanted.tenant_id,
             "user_id": wanted.user_id,
             "run_id": wanted.run_id,
+            "client_reference": wanted.client_reference,
             "fingerprint": wanted.fingerprint,
             "job_ids": self.job_ids,
             "since": since,

@@ -47,6 +47,7 @@ class AllJobsRow(NamedTuple):
     fingerprint: str | None
     title: str | None
     percent: float | None
+    client_reference: str | None
 
 
 class StatusRow(NamedTuple):

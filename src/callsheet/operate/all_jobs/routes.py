@@ -16,7 +16,7 @@ from callsheet.operate.all_jobs.lists import AllJobs
 from callsheet.operate.all_jobs.names import Names
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.base import Moment, OptionalLine, Page
+from callsheet.wire.base import Line, Moment, OptionalLine, Page
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.jobs import JobStatus
@@ -43,6 +43,7 @@ async def filter_of(
     tenant_id: UUID | None = Query(None, description=_SAYS["tenant_id"]),
     user_id: UUID | None = Query(None, description=_SAYS["user_id"]),
     run_id: UUID | None = Query(None, description=_SAYS["run_id"]),
+    client_reference: Line | None = Query(None, description=_SAYS["client_reference"]),
     workflow: list[WorkflowSlug] = Query([], max_length=MAX_VALUES, description=_SAYS["workflow"]),
     effect: list[Slug] = Query([], max_length=MAX_VALUES, description=_SAYS["effect"]),
     kind: list[JobKind] = Query([], max_length=MAX_VALUES, description=_SAYS["kind"]),
@@ -58,6 +59,7 @@ async def filter_of(
         tenant_id=tenant_id,
         user_id=user_id,
         run_id=run_id,
+        client_reference=client_reference,
         workflow=workflow,
         effect=effect,
         kind=kind,

@@ -10,6 +10,7 @@ job.deleted_at IS NULL
   AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
   AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
   AND (:run_id::uuid IS NULL OR job.run_id = :run_id)
+  AND (:client_reference::text IS NULL OR job.client_reference = :client_reference)
   AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
   AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
   AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
@@ -28,7 +29,8 @@ SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.
     job.cost, job.priority, job.charge_cycle, job.created_at, job.submitted_at, job.started_at, job.completed_at,
     job.error ->> 'type' AS error_type,
     left(coalesce(job.error ->> 'reported', job.error ->> 'message'), 500) AS error_message,
-    CASE WHEN job.error IS NOT NULL THEN job.error_fingerprint END AS fingerprint, described.title, progress.percent
+    CASE WHEN job.error IS NOT NULL THEN job.error_fingerprint END AS fingerprint, described.title, progress.percent,
+    job.client_reference
 FROM (
     SELECT job.tenant_id, job.id
     FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed

@@ -32,6 +32,7 @@ class JobFilter(UserRequest):
     tenant_id: UUID | None = Field(None, description="Only jobs of this tenant.")
     user_id: UUID | None = Field(None, description="Only jobs of this user.")
     run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
+    client_reference: Line | None = Field(None, description="Only jobs that were submitted with this reference.")
     workflow: list[WorkflowSlug] = Field([], max_length=MAX_VALUES, description="Only jobs of these workflows.")
     effect: list[Slug] = Field([], max_length=MAX_VALUES, description="Only jobs of these effects: ids or slugs.")
     kind: list[JobKind] = Field([], max_length=MAX_VALUES, description="Only jobs of these kinds: effect, task, …")
@@ -64,6 +65,7 @@ class OperatedJob(ResponseModel):
     effect_id: UUID | None = None
     effect_slug: str | None = None
     run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
+    client_reference: str | None = Field(None, description="What its client calls the job.")
     cost: int
     priority: int
     charge_cycle: int

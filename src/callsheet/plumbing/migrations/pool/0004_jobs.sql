@@ -24,6 +24,7 @@ CREATE TABLE ai_jobs (
     provider_job_id         text,
     error                   jsonb,
     idempotency_key         text,
+    client_reference        text,
     request_hash            bytea,
     created_at              timestamptz NOT NULL DEFAULT clock_timestamp(),
     submitted_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -65,6 +66,7 @@ CREATE TABLE ai_jobs (
     CONSTRAINT actor_is_valid CHECK (actor ~ '^[a-z][a-z0-9_]{0,62}$'),
     CONSTRAINT queue_name_is_valid CHECK (queue_name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     CONSTRAINT workflow_run_id_is_not_empty CHECK (workflow_run_id <> ''),
+    CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
     CONSTRAINT refund_on_cancel_is_known CHECK (refund_on_cancel IN ('all', 'unspent')),
     CONSTRAINT key_has_its_request CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)),
     CONSTRAINT ended_means_a_time CHECK (
@@ -94,6 +96,7 @@ COMMENT ON COLUMN ai_jobs.payload IS 'What the worker gets.';
 COMMENT ON COLUMN ai_jobs.provider_job_id IS 'What the provider calls the job.';
 COMMENT ON COLUMN ai_jobs.request_hash IS
     'Hash of the request with the idempotency key: the same key for another request is refused.';
+COMMENT ON COLUMN ai_jobs.client_reference IS 'What the client calls the job, for example the number of an order.';
 COMMENT ON COLUMN ai_jobs.submitted_at IS 'Start of the charge cycle.';
 COMMENT ON COLUMN ai_jobs.effect_id IS 'The effect, in central. NULL: a task, or a job of a workflow.';
 COMMENT ON COLUMN ai_jobs.video_id IS 'The video that the job works on.';
@@ -120,6 +123,7 @@ CREATE INDEX jobs_active_of_user ON ai_jobs (tenant_id, user_id) WHERE completed
 -- What was ever made of a video is deleted with it.
 CREATE INDEX jobs_of_video ON ai_jobs (video_id) WHERE video_id IS NOT NULL;
 CREATE INDEX jobs_of_workflow_run ON ai_jobs (workflow_run_id, user_id, id) WHERE workflow_run_id IS NOT NULL;
+CREATE INDEX jobs_of_client_reference ON ai_jobs (user_id, client_reference, id) WHERE client_reference IS NOT NULL;
 -- For lists of tasks: a user's other jobs may be many more.
 CREATE INDEX tasks_of_user ON ai_jobs (user_id, id) WHERE actor IS NOT NULL;
 CREATE INDEX jobs_of_run ON ai_jobs (run_id, id) WHERE run_id IS NOT NULL;
