@@ -71,7 +71,7 @@ async def test_a_dispatch_requeued_behind_others_lowers_the_mark_of_its_new_lane
     async with race.central.transaction() as connection:
         await raising(connection)
         [returning] = await start_blocked(race.central, race.one.room.queue.requeue_behind(back))
-    assert [each.priority for each in await returning] == [-1]
+    assert [each.lane.priority for each in await returning] == [-1]
     assert await race.one.rows(race.central, BELOW) == []
     [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
     assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
@@ -85,7 +85,7 @@ async def test_requeueing_behind_others_locks_the_lanes_before_the_dispatch(race
         [returning] = await start_blocked(race.central, race.one.room.queue.requeue_behind(back))
         query = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = $1 FOR NO KEY UPDATE NOWAIT"
         assert await connection.fetch(query, back.dispatch_id)
-    assert [each.priority for each in await returning] == [-1]
+    assert [each.lane.priority for each in await returning] == [-1]
     assert await race.one.rows(race.central, BELOW) == []
     [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
     assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
