@@ -20,7 +20,7 @@ from tests.support.database.installation import installation, isolate
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 
-PROGRAM = Path(__file__).parents[1] / "support" / "source_design_worker.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "http" / "source_design_worker.py"
 
 
 @pytest.fixture(scope="module")
