@@ -21,7 +21,9 @@ class Envelope:
     default: Literal["none", "data"] = "none"
 
     def is_wanted(self, request: Request) -> bool:
-        wanted = request.headers.get(HEADER, self.default)
+        if HEADER not in request.headers:
+            return self.default == "data"
+        wanted = request.headers[HEADER]
         if wanted not in ("none", "data"):
             raise InvalidRequest.field(HEADER, "The value must be `data` or `none`.")
         return wanted == "data"

