@@ -213,7 +213,7 @@ async def test_an_error_shows_users_no_details_of_the_machine(worker_harness: Wo
     events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
     assert events.json()["items"][-1]["reason"] == INTERRUPTED
     dispatch = await worker_harness.dispatch(job)
-    assert dispatch["last_error"] == "Requeued: no room in [path] ?, token=***"
+    assert dispatch["last_error"] == "Requeued: no room in [path] \ufffd, token=***"
 
 
 async def test_a_canceled_job_of_a_worker_that_deregisters_is_counted_in_no_total(
