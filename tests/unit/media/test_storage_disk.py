@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-import json
 import math
 import os
 import shutil
@@ -281,20 +280,6 @@ def test_a_second_name_is_never_given_to_a_key_in_use(tmp_path: Path) -> None:
     assert found[0].modified_at == 1.0, "it has a pointer of its own"
     assert content_of(disk, "job/accepted") == b"upload"
     assert blob_files(tmp_path) == {pointer.blob for _, pointer in disk.entries("")}
-
-
-def test_a_pointer_that_contains_the_name_of_its_blob_can_be_read_copied_and_removed(tmp_path: Path) -> None:
-    disk, name = Disk(tmp_path), "0123456789abcdef" * 2
-    (tmp_path / "blobs" / "01").mkdir(parents=True)
-    (tmp_path / "blobs" / "01" / name).write_bytes(b"bytes")
-    (tmp_path / "objects" / "job").mkdir(parents=True)
-    old = {"blob": name, "size": 5, "content_type": "text/plain", "sha256": "0" * 64, "modified_at": 0.0}
-    (tmp_path / "objects" / "job" / "old,json").write_text(json.dumps(old))
-    assert content_of(disk, "job/old") == b"bytes"
-    assert copied(disk, "job/old", "job/copy") is not None
-    remove(disk, "job/old")
-    assert (content_of(disk, "job/old"), content_of(disk, "job/copy")) == (None, b"bytes")
-    assert len(blob_files(tmp_path)) == 1
 
 
 def test_names_of_one_object_can_be_added_replaced_and_removed_at_once(tmp_path: Path) -> None:

@@ -56,18 +56,13 @@ class DamagedStorage(OSError):
     """A pointer names bytes that are not there, or cannot be read."""
 
 
-class _OldPointer(Exception):
-    """The pointer contains the name of its blob, so it can have one name only."""
-
-
 class Pointer(NamedTuple):
     blob: str
     size: int
     content_type: str
     sha256: str
     modified_at: float
-    # None in the oldest pointers, which contain the name of their blob.
-    id: str | None
+    id: str
 
     def as_json(self) -> bytes:
         fields = self._asdict()
@@ -213,8 +208,8 @@ class Disk:
         """The pointer of the copy, and up to `peek` bytes of its beginning. A copy that fails leaves nothing: a full
         disk must not be kept full for a day by what could not be stored. `half_made` is called before the last step."""
         if _place(source)[0] == _place(target)[0]:
-            # If the target exists or the pointer is an old one, the copy gets a pointer of its own.
-            with suppress(FileExistsError, _OldPointer):
+            # If the target exists, the copy gets a pointer of its own.
+            with suppress(FileExistsError):
                 return (yield from self._add_name(enter, source, target, peek, half_made))
         return (yield from self._copy(enter, source, target, modified_at, peek, half_made))
 
@@ -237,8 +232,6 @@ class Disk:
                     _link(parent, source_name, name)
                     try:
                         pointer = _read_pointer(parent, name, target)
-                        if pointer.id is None:
-                            raise _OldPointer
                         half_made()
                         with enter(*_folder_of_blob(pointer.blob)) as blob_folder:
                             _link(blob_folder, blob_name(pointer.id, source), pointer.blob)
@@ -248,7 +241,7 @@ class Disk:
                     except (Exception, asyncio.CancelledError):
                         with suppress(OSError):
                             os.unlink(name, dir_fd=parent)
-                        if pointer is not None and pointer.id is not None:
+                        if pointer is not None:
                             with suppress(OSError):
                                 _unlink_blob(enter, pointer.blob)
                         raise
@@ -383,11 +376,8 @@ def _read_pointer(parent: int, name: str, key: str) -> Pointer:
     content = read_file(parent, name, _POINTER_BYTES)
     try:
         fields = json.loads(content)
-        pointer_id = fields.setdefault("id", None)
-        if pointer_id is not None:
-            fields["blob"] = blob_name(pointer_id, key)
-        pointer = Pointer(**fields)
-    except (ValueError, TypeError, AttributeError) as error:
+        pointer = Pointer(blob=blob_name(fields["id"], key), **fields)
+    except (ValueError, TypeError, KeyError) as error:
         raise DamagedStorage(f"{name} is not a pointer") from error
     if not _BLOB.fullmatch(pointer.blob):
         raise DamagedStorage(f"{name} is not a pointer")
