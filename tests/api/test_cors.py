@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.plumbing.http.cors import EXPOSED
+from callsheet.plumbing.http.edge import EXPOSED
 from tests.api.conftest import SHOP, Started, calling
 from tests.support.http.accounts import PASSWORD, People
 from tests.support.http.catalog_api import MP4, CatalogApi

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.plumbing.http.openapi_texts import PARAMETER_EXAMPLES, PARAMETERS, TEXTS
+from callsheet.plumbing.http.api_document import PARAMETER_EXAMPLES, PARAMETERS, TEXTS
 from tests.support.http.accounts import PASSWORD, Person
 from tests.support.http.actor_harness import ActorHarness
 from tests.support.http.authorization_setup import AuthorizationSetup

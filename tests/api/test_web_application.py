@@ -13,7 +13,7 @@ import pytest
 from callsheet.app import control_plane as composition
 from callsheet.media.storage.s3 import S3Storage
 from callsheet.plumbing.http.application import unknown_path
-from callsheet.plumbing.http.sections import Sections
+from callsheet.plumbing.http.routing import Sections
 from callsheet.settings import S3Settings
 from callsheet.web.files import STATIC
 from callsheet.web.policy import content_security_policy, is_other_name, origin_of

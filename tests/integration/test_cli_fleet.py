@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.protocol.authentication import hash_token
 from callsheet.fleet.registry.credentials import TokenCredential
 from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.fleet.room import FleetRoom, open_fleet

@@ -22,8 +22,7 @@ from pydantic import BaseModel, Field
 
 import callsheet
 from callsheet.dispatch.facts import QueueEntry
-from callsheet.plumbing.database.rows import Contained, contained_in
-from callsheet.plumbing.database.sql import Statement, parse
+from callsheet.plumbing.database.sql import Contained, Statement, contained_in, parse
 from callsheet.plumbing.embedded import EmbeddedPostgres
 
 SOURCE = Path(callsheet.__file__).parent

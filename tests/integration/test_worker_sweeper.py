@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from callsheet.app.in_process.plane import InProcessPlane
-from callsheet.fleet.protocol.presence import Presence
-from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.protocol.authentication import Presence, hash_token
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
 from callsheet.fleet.registry.credentials import OWN
 from callsheet.fleet.registry.registry import OWN_PREFIX

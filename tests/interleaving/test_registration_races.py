@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.protocol.authentication import hash_token
 from callsheet.fleet.registry.credentials import TokenCredential
 from callsheet.fleet.registry.registry import WorkerRegistry
 from callsheet.fleet.registry.worker_log import Event

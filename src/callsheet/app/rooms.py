@@ -17,7 +17,7 @@ from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.effects.routers import effects_routers
 from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.fleet.protocol.application import SECTION as WORKERS
-from callsheet.fleet.protocol.envelope import Envelope
+from callsheet.fleet.protocol.application import Envelope
 from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.registry.asg import AsgMetrics

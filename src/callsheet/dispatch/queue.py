@@ -41,8 +41,7 @@ from callsheet.dispatch.rows import EndedDispatch, EnqueuedRow, LaneHead, NewLea
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.rows import AsJson
-from callsheet.plumbing.database.sql import Connection
+from callsheet.plumbing.database.sql import AsJson, Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 

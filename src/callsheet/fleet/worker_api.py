@@ -1,20 +1,22 @@
-"""The table of the worker protocol: which URL takes and returns what, and what it calls."""
+"""The worker protocol over HTTP: the table of its operations, and what each operation calls."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import Request
 
-from callsheet.fleet.protocol.application import Caller, Operation, documented, protocol_application
-from callsheet.fleet.protocol.envelope import Envelope
-from callsheet.fleet.protocol.routes import JobOperations
+from callsheet.fleet.protocol.application import Caller, Envelope, Operation, documented, protocol_application
+from callsheet.fleet.protocol.authentication import WorkerAuthentication, WorkerPrincipal
+from callsheet.fleet.protocol.polls import WorkerPolls
+from callsheet.fleet.protocol.reports import WorkerReports
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
 from callsheet.fleet.registry.credentials import Credential, Credentials
 from callsheet.fleet.registry.registration_routes import SessionOperations
 from callsheet.fleet.room import FleetRoom
 from callsheet.identity.access.authentication import Authentication
+from callsheet.plumbing.http.long_requests import ClientDisconnected
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
 from callsheet.wire.worker.environment import Environment, EnvironmentResponse
 from callsheet.wire.worker.protocol import (
@@ -28,6 +30,7 @@ from callsheet.wire.worker.protocol import (
     PollRequest,
     PollResponse,
     RequeueRequest,
+    WorkerResponse,
 )
 
 WORKER_TOKEN = HTTPBearer(scheme_name="WorkerToken", description="The token that the worker got when it registered.")
@@ -86,3 +89,53 @@ class WorkerApi:
     async def check_caller(self, request: Request) -> None:
         """Decides whose large bodies are read: those of workers, and of registrations with valid credentials."""
         await self._callers.get(request.scope["path"], self._worker).authenticate(request)
+
+
+SpecificResponse = TypeVar("SpecificResponse", bound=WorkerResponse)
+
+
+class JobOperations:
+    """The operations for jobs, from poll to report."""
+
+    def __init__(self, authentication: WorkerAuthentication, polls: WorkerPolls, reports: WorkerReports):
+        self._authentication = authentication
+        self._polls = polls
+        self._reports = reports
+
+    async def poll(self, body: PollRequest, request: Request) -> PollResponse:
+        """Requests a job, and waits for one up to `wait_seconds`. A worker that disconnects while it waits holds no
+        lease."""
+        try:
+            return await self._polls.response(request.headers.get("authorization"), body, request.receive)
+        except ClientDisconnected:
+            return PollResponse(job=None, reason="empty")
+
+    async def heartbeat(self, body: HeartbeatRequest, request: Request) -> HeartbeatResponse:
+        """Extends the lease, reports progress, and requests URLs: upload URLs, or new URLs of all inputs."""
+        worker = await self._authentication.of_request(request)
+        return with_token(await self._reports.heartbeat(worker, body), worker)
+
+    async def complete(self, body: CompleteRequest, request: Request) -> CompleteResponse:
+        """Completes the job. The uploaded outputs are checked first; a missing output refuses the completion."""
+        worker = await self._authentication.of_request(request)
+        return with_token(await self._reports.complete(worker, body), worker)
+
+    async def fail(self, body: FailRequest, request: Request) -> DispatchResponse:
+        """Reports a failure. The job is retried if that may help; otherwise it ends and its tokens are refunded."""
+        worker = await self._authentication.of_request(request)
+        return with_token(await self._reports.fail(worker, body), worker)
+
+    async def requeue(self, body: RequeueRequest, request: Request) -> DispatchResponse:
+        """Requeues the job after an interruption that the job did not cause. The attempt does not count."""
+        worker = await self._authentication.of_request(request)
+        return with_token(await self._reports.requeue(worker, body), worker)
+
+    async def defer(self, body: DeferRequest, request: Request) -> DispatchResponse:
+        """Reports that the job was submitted to a provider. The worker is free, and the job waits for the provider's
+        callback."""
+        worker = await self._authentication.of_request(request)
+        return with_token(await self._reports.defer(worker, body), worker)
+
+
+def with_token(response: SpecificResponse, worker: WorkerPrincipal) -> SpecificResponse:
+    return response.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else response

@@ -14,8 +14,8 @@ from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
 from callsheet.jobs.stream.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
-from callsheet.plumbing.http.event_stream import EventStream
 from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
+from callsheet.plumbing.http.long_requests import EventStream
 from callsheet.plumbing.http.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors

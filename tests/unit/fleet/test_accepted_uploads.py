@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.fleet.protocol import accepted_uploads
-from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
+from callsheet.fleet.protocol import outputs
+from callsheet.fleet.protocol.outputs import AcceptedUploads
 from callsheet.media.storage.local import LocalStorage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ async def stored(storage: LocalStorage) -> set[str]:
 async def test_a_tick_deletes_a_batch_and_says_whether_more_wait(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accepted_uploads, "MAX_AT_ONCE", 2)
+    monkeypatch.setattr(outputs, "MAX_AT_ONCE", 2)
     keys = [f"jobs/{number}/upload" for number in range(3)]
     for key in (*keys, "jobs/0/accepted"):
         await storage.put(key, b"bytes", content_type="text/plain")
@@ -51,7 +51,7 @@ async def test_a_stop_deletes_what_waits(storage: LocalStorage) -> None:
 
 
 async def test_waiting_uploads_are_limited(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepted_uploads, "MAX_WAITING", 1)
+    monkeypatch.setattr(outputs, "MAX_WAITING", 1)
     for key in ("first", "second"):
         await storage.put(key, b"bytes", content_type="text/plain")
     uploads = AcceptedUploads(storage)

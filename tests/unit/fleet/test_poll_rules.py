@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.dispatch.facts import Criteria, Lease
+from callsheet.fleet.protocol.authentication import LeaseOfWorker, WorkerPrincipal
 from callsheet.fleet.protocol.polls import (
     capacity,
     criteria_of,
@@ -18,7 +19,6 @@ from callsheet.fleet.protocol.polls import (
     reason_against,
     unknown_leases,
 )
-from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.wire.worker.protocol import PollRequest
 

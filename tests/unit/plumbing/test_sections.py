@@ -15,11 +15,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from callsheet.plumbing.http import sections
+from callsheet.plumbing.http import routing
 from callsheet.plumbing.http.api_document import ApiDocument
 from callsheet.plumbing.http.problems import no_such_path
-from callsheet.plumbing.http.routing import DeclaredRoute, MountedFiles, Router, build
-from callsheet.plumbing.http.sections import Sections, section_of
+from callsheet.plumbing.http.routing import DeclaredRoute, MountedFiles, Router, Sections, build, section_of
 
 REQUESTS = [
     ("GET", "/"),
@@ -110,7 +109,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         found.append([route.path for route in routes])
         return build(routes)
 
-    monkeypatch.setattr(sections, "build", recording)
+    monkeypatch.setattr(routing, "build", recording)
     return found
 
 

@@ -1,4 +1,6 @@
-"""Counts the workers that could take the jobs of a route now, for estimates and to explain why a job waits."""
+"""Counts the workers that could take the jobs of a route now: for estimates, to explain why a job waits, and to decide
+whether a worker may prefetch.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from callsheet.catalog.engines.requirements import missing_in, missing_text
+from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, statements
@@ -139,3 +142,36 @@ async def _with_missing_of_absent(
     for row in rows:
         found.setdefault(routes[row.place - 1], []).append([Lack.model_validate(lack) for lack in row.lacks])
     return {route: replace(crews[route], missing=missing_in(lacking)) for route, lacking in found.items()}
+
+
+# Maximum number of jobs that are counted per lane. A fleet with more free slots than this does not need to prefetch.
+MAX_COUNTED = 1000
+
+
+class RouteQueue(NamedTuple):
+    workflow_id: int
+    provider: str
+    queued: int
+
+
+class SpareWork:
+    """Whether more jobs are queued than live workers can start. Only then may a worker prefetch."""
+
+    def __init__(self, databases: Databases, capacity: FleetCapacity):
+        self._databases = databases
+        self._capacity = capacity
+
+    async def exists(self, criteria: Criteria) -> bool:
+        """Whether a route of these criteria has more queued jobs than free slots."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["queued_by_route"].rows(
+                connection,
+                RouteQueue,
+                workflow_ids=list(criteria.workflow_ids),
+                stage=criteria.stage,
+                providers=list(criteria.providers),
+                max_rows=MAX_COUNTED,
+            )
+        queued = {(row.workflow_id, criteria.stage, row.provider): row.queued for row in rows if row.queued}
+        crews = await self._capacity.of(list(queued))
+        return any(count > max(0, crews[route].slots - crews[route].busy) for route, count in queued.items())

@@ -6,7 +6,7 @@ import hmac
 from datetime import datetime
 from typing import NamedTuple
 
-from callsheet.fleet.protocol.tokens import FLEET_TOKEN_PREFIX, hash_token
+from callsheet.fleet.protocol.authentication import FLEET_TOKEN_PREFIX, hash_token
 from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, statements

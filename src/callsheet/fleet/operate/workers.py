@@ -11,7 +11,7 @@ from uuid import uuid4
 from callsheet.fleet.fleets.fleet_tokens import revoke_in
 from callsheet.fleet.fleets.placement import DEFAULT_STAGE, find_workflows
 from callsheet.fleet.operate.lease_progress import LeaseProgress
-from callsheet.fleet.protocol.tokens import RotatedTokens, hash_token, new_token
+from callsheet.fleet.protocol.authentication import RotatedTokens, hash_token, new_token
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.registry import ALIVE_SECONDS, LockedWorkerRow, assign, workflows_it_cannot_run
 from callsheet.fleet.registry.worker_log import Event, write

@@ -1,22 +1,149 @@
-"""Authenticates requests of workers: one indexed statement, shared by requests that arrive together."""
+"""Authenticates requests of workers by their tokens, and records when each worker was last seen.
+
+A token has 64 characters and is stored as its SHA-256. One indexed statement finds the tokens of requests that arrive
+together. The worker of a request is found once and passed on as a value. These values are named tuples, because each
+poll creates several, and a frozen dataclass takes seven times as long to create.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
 import structlog
 from starlette.requests import Request
 
-from callsheet.fleet.protocol.presence import Presence
-from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
-from callsheet.fleet.protocol.tokens import RotatedTokens, hash_token, token_in
+from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.batching import Batcher
-from callsheet.toolbox.signing import Master
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master, SigningKeys, sha256_hex
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
+
+
+class LeaseOfWorker(NamedTuple):
+    """A lease that the worker holds according to the queue."""
+
+    dispatch_id: int
+    lease_token: UUID
+    poll_id: str | None
+    leased_seconds_ago: float
+    # Whether the worker ever sent a heartbeat for the lease.
+    heartbeated: bool
+    # Time until the lease expires, unless a heartbeat extends it.
+    left_seconds: float
+
+
+class WorkerPrincipal(NamedTuple):
+    worker_id: str
+    session_id: int
+    stage: str
+    providers: tuple[str, ...]
+    # Jobs that the worker runs at once, according to its last poll.
+    max_concurrency: int
+    is_approved: bool
+    is_draining: bool
+    # The token that replaces the token of the request; every response carries it until the worker uses it.
+    rotated_token: str | None = None
+    # Only for polls: active workflows of the worker or its active fleet, in ascending order; and the worker's leases.
+    workflow_ids: tuple[int, ...] = ()
+    held: tuple[LeaseOfWorker, ...] = ()
+    # Whether the registration named providers.
+    names_providers: bool = True
+    # The registered value, which is the upper limit; None: the same as max_concurrency.
+    registered_concurrency: int | None = None
+
+    @property
+    def actor(self) -> str:
+        return f"worker:{self.worker_id}"
+
+
+SCHEME = "bearer "
+# Prefix of the registration tokens of fleets.
+FLEET_TOKEN_PREFIX = "csf_"  # noqa: S105
+
+
+def new_token() -> str:
+    return secrets.token_hex(32)
+
+
+def hash_token(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def token_in(authorization: str | None) -> str | None:
+    """The token of an Authorization header."""
+    if authorization is None or authorization[: len(SCHEME)].lower() != SCHEME:
+        return None
+    return authorization[len(SCHEME) :].strip() or None
+
+
+class RotatedTokens:
+    """Rotated tokens. Every response of every control plane contains the same new token, which is derived and not
+    stored.
+    """
+
+    def __init__(self, secret: Master):
+        self._keys = SigningKeys(secret, "worker token")
+
+    def token(self, worker_id: str, rotation_id: UUID) -> str:
+        return sha256_hex(self._keys.sign(worker_id, str(rotation_id)))
+
+    def pending(self, worker_id: str, rotation_id: UUID, token_hash: bytes) -> str | None:
+        """The token of a started rotation, which may be derived from the previous key. None if no key matches."""
+        tokens = [sha256_hex(each) for each in self._keys.signatures(worker_id, str(rotation_id))]
+        return next((token for token in tokens if hmac.compare_digest(hash_token(token), token_hash)), None)
+
+
+log = get_logger(__name__)
+
+
+class Presence(Loop):
+    """Records when workers were last seen: outside the requests, once a second for all workers."""
+
+    name = "worker_presence"
+    interval_seconds = 1.0
+
+    def __init__(self, databases: Databases):
+        super().__init__()
+        self._databases = databases
+        # Times of this process's monotonic clock. The database gets their age and uses its own clock.
+        self._seen: dict[str, float] = {}
+
+    def record(self, worker_id: str) -> None:
+        self._seen[worker_id] = self._clock.monotonic()
+
+    async def tick(self, now: datetime) -> None:
+        seen, self._seen = self._seen, {}
+        if not seen:
+            return
+        moment = self._clock.monotonic()
+        try:
+            async with self._databases.central.connection() as connection:
+                await SQL["touch_workers"].run(
+                    connection,
+                    worker_ids=list(seen),
+                    seconds_ago=[moment - at for at in seen.values()],
+                )
+        except BaseException:
+            self._seen = {**seen, **self._seen}
+            raise
+
+    async def stop(self) -> None:
+        await super().stop()
+        try:
+            await self.tick(self._clock.now())
+        # The rest of the shutdown is more important than the time when a worker was last seen.
+        except DATABASE_AWAY as error:
+            log.warning("presence.lost", workers=len(self._seen), error=repr(error))
+
 
 SQL = statements("callsheet.fleet.protocol")
 

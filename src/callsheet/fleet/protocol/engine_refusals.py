@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from callsheet.catalog.engines.environments import StoredEnvironment, enter_refusing
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.dispatch.facts import DispatchState
-from callsheet.fleet.protocol.principal import WorkerPrincipal
+from callsheet.fleet.protocol.authentication import WorkerPrincipal
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
 from callsheet.fleet.registry.worker_log import Event, write
 from callsheet.plumbing.database.databases import Databases

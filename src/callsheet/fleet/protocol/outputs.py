@@ -1,4 +1,4 @@
-"""Outputs of jobs: their storage keys, and their inspection before tokens are consumed.
+"""Outputs of jobs: their keys, their inspection before tokens are consumed, and the deletion of accepted uploads.
 
 A user does not pay for work that was not delivered: if an object is missing, empty or not as declared, the completion
 is refused, unless the settings say to warn only. Bytes that do not match their declared type only cause a warning, and
@@ -10,24 +10,60 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter as Tally
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4, uuid5
 
 from prometheus_client import CollectorRegistry, Counter
 
-from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.file_names import extension_of as extension_of_type
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.media_types import EXTENSIONS
 from callsheet.wire.errors import EmptyOutput, FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.protocol import AnnouncedOutput, CompleteRequest, DeliveredOutput
+
+# The number of objects that S3 deletes with one request.
+MAX_AT_ONCE = 1000
+# Maximum number of uploads that wait for deletion. The sweep of the job's folder deletes further uploads.
+MAX_WAITING = 100_000
+
+
+class AcceptedUploads(Loop):
+    """Deletes uploads whose output was accepted: the accepted output is a copy. Uploads of one second are deleted
+    together, and no worker waits for this. After a crash, the sweep of the job's folder deletes the remaining
+    uploads.
+    """
+
+    name = "accepted_uploads"
+    interval_seconds = 1.0
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__()
+        self._storage = storage
+        self._keys: list[str] = []
+
+    def add(self, keys: Iterable[str]) -> None:
+        if len(self._keys) < MAX_WAITING:
+            self._keys.extend(keys)
+
+    async def tick(self, now: datetime) -> bool:
+        batch, self._keys = self._keys[:MAX_AT_ONCE], self._keys[MAX_AT_ONCE:]
+        await discard(self._storage, batch)
+        return bool(self._keys)
+
+    async def stop(self) -> None:
+        await super().stop()
+        while await self.tick(self._clock.now()):
+            pass
+
 
 log = get_logger(__name__)
 

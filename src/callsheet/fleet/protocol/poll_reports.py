@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import JsonValue
 
-from callsheet.fleet.protocol.principal import WorkerPrincipal
+from callsheet.fleet.protocol.authentication import WorkerPrincipal
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements

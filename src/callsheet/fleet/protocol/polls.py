@@ -14,18 +14,16 @@ from starlette.types import Receive
 
 from callsheet.catalog.engines.models_to_load import Warmth
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.protocol.authentication import WorkerAuthentication
-from callsheet.fleet.protocol.client_disconnects import unless_client_disconnects
+from callsheet.fleet.protocol.authentication import LeaseOfWorker, WorkerAuthentication, WorkerPrincipal, token_in
 from callsheet.fleet.protocol.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.protocol.poll_reports import PollReports
-from callsheet.fleet.protocol.principal import LeaseOfWorker, WorkerPrincipal
-from callsheet.fleet.protocol.tokens import token_in
 from callsheet.fleet.registry.worker_log import Audit, Event, outcome_of_requeue
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
 from callsheet.jobs.lease.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.lease.start import NOT_TAKEN
 from callsheet.jobs.room import JobsRoom
+from callsheet.plumbing.http.long_requests import unless_client_disconnects
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, max_leases

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callsheet.dispatch.facts import DispatchState
+from callsheet.fleet.protocol.authentication import WorkerPrincipal
 from callsheet.fleet.protocol.deliveries import Deliveries, Undeliverable, fresh_inputs
 from callsheet.fleet.protocol.engine_refusals import EngineRefusals
 from callsheet.fleet.protocol.outputs import (
@@ -16,7 +17,6 @@ from callsheet.fleet.protocol.outputs import (
     claims_of,
     refuse_repeated_names,
 )
-from callsheet.fleet.protocol.principal import WorkerPrincipal
 from callsheet.fleet.protocol.worker_errors import failure_of, failure_of_error
 from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome

@@ -137,19 +137,3 @@ ORDER BY m.disk_free_bytes, m.worker_id LIMIT :limit
 -- Only for the session that reported the number: a newer registration has its own.
 UPDATE comfyui_workers SET max_concurrency = :max_concurrency
 WHERE worker_id = :worker_id AND session_id = :session_id AND max_concurrency <> :max_concurrency
-
--- name: queued_by_route
--- Queued jobs per workflow and provider, counted lane by lane from the lane's low_water, up to :max_rows per lane.
--- Rows of the queue, read here because only a worker that requests a job beyond its capacity needs the number.
-SELECT lane.workflow_id, lane.provider, sum(waiting.rows)::bigint AS queued
-FROM dispatch_lanes lane CROSS JOIN LATERAL (
-    SELECT count(*) AS rows FROM (
-        SELECT FROM ai_job_dispatches d
-        WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-          AND d.status = 'queued' AND d.not_before IS NULL
-        ORDER BY d.lane_id, d.dispatch_id LIMIT :max_rows::bigint
-    ) counted
-) waiting
-WHERE lane.workflow_id = ANY (:workflow_ids::bigint[]) AND lane.stage = :stage
-  AND lane.provider = ANY (:providers::text[])
-GROUP BY lane.workflow_id, lane.provider

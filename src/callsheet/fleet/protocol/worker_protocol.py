@@ -8,13 +8,12 @@ from prometheus_client import CollectorRegistry
 
 from callsheet.catalog.engines.models_to_load import Warmth
 from callsheet.catalog.graph_store import GraphStore
-from callsheet.fleet.protocol.accepted_uploads import AcceptedUploads
+from callsheet.fleet.fleets.capacity import SpareWork
 from callsheet.fleet.protocol.deliveries import Deliveries
 from callsheet.fleet.protocol.engine_refusals import EngineRefusals
-from callsheet.fleet.protocol.outputs import OutputInspection
+from callsheet.fleet.protocol.outputs import AcceptedUploads, OutputInspection
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
-from callsheet.fleet.protocol.spare_work import SpareWork
 from callsheet.fleet.room import FleetRoom
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom

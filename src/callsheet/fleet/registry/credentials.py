@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from fastapi import Request
 
 from callsheet.fleet.fleets.fleet_tokens import FleetTokens
-from callsheet.fleet.protocol.tokens import hash_token
+from callsheet.fleet.protocol.authentication import hash_token
 from callsheet.fleet.registry.secret import accepted_secrets, digest, fingerprints
 from callsheet.identity.access.attempts import Attempts
 from callsheet.plumbing.http.client_address import was_forwarded

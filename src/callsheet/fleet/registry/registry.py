@@ -11,8 +11,7 @@ from uuid import UUID
 from callsheet.catalog.engines import live_engines
 from callsheet.catalog.engines.environments import enter
 from callsheet.fleet.fleets.placement import Placement, check_shape, placement_of
-from callsheet.fleet.protocol.principal import WorkerPrincipal
-from callsheet.fleet.protocol.tokens import hash_token, new_token
+from callsheet.fleet.protocol.authentication import WorkerPrincipal, hash_token, new_token
 from callsheet.fleet.registry.approval import is_approved_at_once
 from callsheet.fleet.registry.asg import NOT_ASKED, AsgVerdict, AutoscalingGroups
 from callsheet.fleet.registry.credentials import Credential, OwnCredential, SecretCredential, TokenCredential

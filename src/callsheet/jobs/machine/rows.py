@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
-from callsheet.plumbing.database.rows import copied
+from callsheet.plumbing.database.sql import copied
 
 
 class JobRow(NamedTuple):

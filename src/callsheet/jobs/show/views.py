@@ -9,7 +9,7 @@ from typing import Any
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.rows import EventColumns, JobRow, ListedJob, OutcomeRow
-from callsheet.plumbing.database.rows import copied
+from callsheet.plumbing.database.sql import copied
 from callsheet.wire.base import Page
 from callsheet.wire.job_errors import reported_message
 from callsheet.wire.jobs import Job, JobError, JobEvent

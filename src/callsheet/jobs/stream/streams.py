@@ -20,7 +20,7 @@ from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.stream.feeds import FeedEvent, Feeds, Item, Latest
 from callsheet.plumbing.database.sql import statements
-from callsheet.plumbing.http.event_stream import EventStream
+from callsheet.plumbing.http.long_requests import EventStream
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import Forbidden, TooManyStreams
 from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken

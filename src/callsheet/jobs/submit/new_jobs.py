@@ -13,7 +13,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
-from callsheet.plumbing.database.rows import AsJson, copied, names_of
+from callsheet.plumbing.database.sql import AsJson, copied, names_of
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus

@@ -25,8 +25,7 @@ from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, ent
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.rows import names_of
-from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.database.sql import names_of, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher

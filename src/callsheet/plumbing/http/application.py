@@ -12,16 +12,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.http.api_document import ApiDocument
+from callsheet.plumbing.http.api_document import ApiDocument, docs_router
 from callsheet.plumbing.http.connections import ConnectionLimit, RequestsInProgress
-from callsheet.plumbing.http.docs_page import docs_router
 from callsheet.plumbing.http.edge import CallerCheck, Edge
 from callsheet.plumbing.http.front_page import front_page_router
 from callsheet.plumbing.http.health import health_router, is_ready
 from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.plumbing.http.problems import UnknownPath, no_such_path
-from callsheet.plumbing.http.routing import Router
-from callsheet.plumbing.http.sections import Sections
+from callsheet.plumbing.http.routing import Router, Sections
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import Settings
 

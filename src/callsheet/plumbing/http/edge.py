@@ -1,7 +1,7 @@
 """The outermost layer of a request: request id, limits, access log, metrics, and the handling of all other errors.
 
 It is plain ASGI around the whole application, because every request pays for it. Every error becomes a problem+json
-response.
+response, and every response has the headers of CORS.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.plumbing.http.connections import Peer, RequestsInProgress
-from callsheet.plumbing.http.cors import Cors, Headers
 from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.plumbing.http.problems import InternalError, problem_response
 from callsheet.plumbing.http.request_body import BodyRules, RequestBody
@@ -27,6 +27,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
     BodyTooLarge,
     FieldProblem,
+    Forbidden,
     HeadersTooLarge,
     MalformedRequest,
     NotAuthenticated,
@@ -34,6 +35,69 @@ from callsheet.wire.errors import (
     Unavailable,
     WrongHost,
 )
+
+Headers = list[tuple[bytes, bytes]]
+
+# Paths for workers, providers and Prometheus. No page calls them.
+NOT_FOR_PAGES = ("/api/worker/", "/api/webhooks/", "/metrics")
+METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+# Response headers that scripts may read. Browsers hide other headers.
+EXPOSED = (
+    b"Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotent-Replayed, Location, "
+    b"Retry-After, WWW-Authenticate, X-Request-Id"
+)
+PREFLIGHT_SECONDS = b"600"
+_HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
+_VARY = (b"vary", b"Origin")
+
+
+class Cors:
+    """Decides which pages of other origins may call the API from a browser (CORS, the Fetch standard). Pure.
+
+    The edge calls this for every request, so that refusals, streams and objects of local storage have the headers too.
+    Starlette's middleware would miss the refusals of the edge itself, and adds `Vary: Origin` only if an origin was
+    sent. A browser that cached an image without the headers would then refuse it to a script.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._origins = frozenset(origin.encode() for origin in settings.cors_origins)
+        self._any = b"*" in self._origins
+        self._credentials = settings.cors_credentials
+
+    def preflight(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> Response | None:
+        """The response to a preflight request; None for every other request. Raises Forbidden."""
+        origin = headers.get(b"origin")
+        if method != "OPTIONS" or origin is None or b"access-control-request-method" not in headers:
+            return None
+        if not self._origins or path.startswith(NOT_FOR_PAGES):
+            return None
+        if not self._allows(origin):
+            shown = origin[:200].decode("latin-1")
+            raise Forbidden(f"Pages of {shown} may not call this API. An operator can add it to server.cors_origins.")
+        asked = headers.get(b"access-control-request-headers", b"")
+        response = Response(status_code=204)
+        response.raw_headers = [
+            (b"access-control-allow-methods", METHODS),
+            (b"access-control-allow-headers", asked if _HEADER_NAMES.fullmatch(asked) else b""),
+            (b"access-control-max-age", PREFLIGHT_SECONDS),
+        ]
+        return response
+
+    def headers(self, path: str, request: Mapping[bytes, bytes]) -> Headers:
+        """The headers that are added to a response."""
+        if not self._origins or path.startswith(NOT_FOR_PAGES):
+            return []
+        if self._any:
+            return [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", EXPOSED)]
+        origin = request.get(b"origin")
+        if origin is None or not self._allows(origin):
+            return [_VARY]
+        added = [_VARY, (b"access-control-allow-origin", origin), (b"access-control-expose-headers", EXPOSED)]
+        return [*added, (b"access-control-allow-credentials", b"true")] if self._credentials else added
+
+    def _allows(self, origin: bytes) -> bool:
+        return self._any or origin in self._origins
+
 
 log = get_logger(__name__)
 
