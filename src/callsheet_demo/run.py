@@ -28,10 +28,9 @@ from callsheet.cli.shared.sending import fetch_all, find_effect, follow, send
 from callsheet.identity.access.known_passwords import DEMO_EMAIL
 from callsheet.identity.access.one_time_links import PAGE
 from callsheet.settings import Settings
-from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.http.certificates import certificates
-from callsheet.toolbox.private_folders import make_private
+from callsheet.toolbox.private_files import make_private
 from callsheet.web.files import STATIC, read_files
 from callsheet.wire.errors import NotFound, TooManyActiveJobs
 from callsheet.wire.jobs import Job, JobStatus
@@ -215,7 +214,7 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitabl
 
 async def _fleet_token(plane: ControlPlane) -> str:
     """The registration token of the worker: the last one, or a new one if that was revoked or is missing."""
-    from callsheet.worker.agent.private_files import read_private, write_private
+    from callsheet.toolbox.private_files import read_private, write_private
 
     file = plane.settings.home / "demo" / "fleet_token.json"
     kept = (read_private(file) or {}).get("token")

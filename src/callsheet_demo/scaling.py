@@ -19,7 +19,7 @@ from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.policy import Policy
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.private_folders import make_private
+from callsheet.toolbox.private_files import make_private
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operate.scaling import FleetScaling, ScalingDecision, ScalingRequest

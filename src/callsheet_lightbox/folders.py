@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.private_files import make_closed
 
 TYPES = ("input", "output", "temp")
 # This is in a `temp` that is emptied at the next start.

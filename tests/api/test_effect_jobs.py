@@ -13,7 +13,7 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.dispatch.facts import Criteria
 from callsheet.effects.effect_jobs import EffectJobs
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.identity.access.principal import Principal
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.plumbing.installation.secrets import master_secret

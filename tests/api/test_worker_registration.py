@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from callsheet import __version__
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 from tests.browser.accessibility import assert_accessible

@@ -27,8 +27,7 @@ from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases, open_databases
-from callsheet.providers.media import Callback, Generation
-from callsheet.providers.submitting import found_or_submitted
+from callsheet.providers.media import Callback, Generation, found_or_submitted
 from callsheet.settings import JobSettings, Settings, load_settings
 from callsheet.toolbox.loops import LoopGroup
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.installation.secrets import master_secret

@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from callsheet import __version__
-from callsheet.providers.comfy import self_hosted
-from callsheet.providers.comfy.packages import MAX_LIST_BYTES
+from callsheet.providers.comfy import inventory
+from callsheet.providers.comfy.inventory import MAX_LIST_BYTES
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Inventory
 from tests.support.comfyui.lightbox import lightbox_here
@@ -95,7 +95,7 @@ async def test_an_engine_that_lists_no_versions_is_read_all_the_same(handler: Ha
 
 
 async def test_a_manager_that_does_not_respond_does_not_hold_up_the_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(self_hosted, "VERSIONS_SECONDS", 0.1)
+    monkeypatch.setattr(inventory, "VERSIONS_SECONDS", 0.1)
     released = asyncio.Event()
 
     async def waits(request: web.Request) -> web.Response:

@@ -16,9 +16,9 @@ import httpx
 import pytest
 from PIL import Image
 
+from callsheet.providers.comfy.files import DAY_SECONDS, remove_unused
 from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI
-from callsheet.providers.comfy.shared_files import DAY_SECONDS, remove_unused
 from callsheet.providers.engine import Engine
 from tests.support.comfyui.engine_setups import EngineSetup, LightboxServer, new_run, open_engine_setup
 from tests.support.comfyui.graphs import node

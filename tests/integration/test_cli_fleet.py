@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from callsheet.fleet.protocol.authentication import hash_token
-from callsheet.fleet.registry.credentials import TokenCredential
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import TokenCredential, fleet_secret
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.installation.secrets import master_secret

@@ -15,7 +15,7 @@ import typer
 from callsheet.cli.main import app
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import installation_search
-from callsheet.toolbox.private_folders import own_mode
+from callsheet.toolbox.private_files import own_mode
 from tests.support.programs.commands import Callsheet
 from tests.support.run.ram_disk import quick_directory
 from tests.support.waiting import until

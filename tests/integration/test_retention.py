@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.dispatch.retention import SQL as HISTORY
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.fleet.registry.retention import AuditRetention
+from callsheet.fleet.registry.sweeper import AuditRetention
 from callsheet.identity.access.sessions import SessionSweeper
 from callsheet.jobs.repair.retention import EventRetention
 from callsheet.jobs.room import open_jobs

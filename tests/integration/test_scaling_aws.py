@@ -16,7 +16,7 @@ from callsheet.scaling.drivers.aws_asg import AwsAsg
 from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
-from callsheet.worker.agent.protection import Protection
+from callsheet.worker.agent.ec2 import Protection
 from tests.support.fleets.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_response, late_responses, refusal
 from tests.support.run.ports import free_port
 
@@ -122,7 +122,7 @@ async def test_an_instance_of_another_group_is_never_ended(aws: str, client: Any
 async def test_a_busy_instance_is_protected_by_its_agent_until_it_is_idle(
     aws: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.worker.agent.protection.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("callsheet.worker.agent.ec2.IDLE_SECONDS", 0.0)
     group, asg = create_group(client), driver(aws)
     await asg.want(fleet(group), 2, 0)
     _, [busy, idle] = state(client, group)
@@ -268,7 +268,7 @@ async def test_the_lifecycle_hook_of_an_ended_instance_is_completed(aws: str, cl
 async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machine(
     aws: str, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.worker.agent.protection.RELEASE_SECONDS", 60.0)
+    monkeypatch.setattr("callsheet.worker.agent.ec2.RELEASE_SECONDS", 60.0)
     group, instance = create_group(client), "i-0123456789abcdef0"
     async with late_responses(aws) as late:
         late.responses["CompleteLifecycleAction"] = empty_response("CompleteLifecycleAction")

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.installation import secrets
 from callsheet.plumbing.installation.installation_key import WrongKey

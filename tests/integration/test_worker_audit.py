@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.registry.retention import AuditRetention
+from callsheet.fleet.registry.sweeper import AuditRetention
 from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
 from callsheet.jobs.lease.outcomes import Settlement
 from callsheet.plumbing.failpoints import Failpoint

@@ -18,7 +18,7 @@ from callsheet.cli.fleet.worker_doctor import examine_worker
 from callsheet.cli.fleet.worker_engines import ChosenEngines, opened_engines
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.worker.agent.private_files import read_private
+from callsheet.toolbox.private_files import read_private
 from callsheet.worker.engines.engine_process import LOG_NAME, NOTE_NAME
 from callsheet.worker.engines.processes import started_at
 from callsheet.worker.engines.supervisor import EngineProcesses

@@ -13,7 +13,9 @@ from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.files import view_query
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.http import EngineHttp
-from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
+from callsheet.providers.comfy.inventory import version_of
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
+from callsheet.providers.comfy.socket import socket_address
 from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NodeState, Output
 from tests.support.comfyui.engine_setups import RecordingWatcher
 from tests.support.comfyui.replaying_engine import KEY, PNG, replaying

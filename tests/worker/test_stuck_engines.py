@@ -19,7 +19,8 @@ from websockets.asyncio.client import connect
 
 from callsheet.providers.comfy import self_hosted
 from callsheet.providers.comfy.graphs import folder_of
-from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
+from callsheet.providers.comfy.socket import socket_address
 from callsheet.providers.engine import EngineError, EngineRun, EngineStuck
 from callsheet_lightbox.folders import Folders
 from callsheet_lightbox.node import Node, NodeInput

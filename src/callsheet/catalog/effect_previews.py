@@ -18,7 +18,7 @@ from callsheet.media.previews.program import CLIP, NoPreview
 from callsheet.media.previews.sandbox import AWAITED, ClipSize, Kind, OutOfTime, Previews, Read, kinds, make_previews
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
-from callsheet.media.storage.leftovers import discard
+from callsheet.media.storage.port import discard
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit

@@ -14,7 +14,7 @@ from callsheet.catalog.workflows import refuse
 from callsheet.identity.audit_log import record
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
-from callsheet.media.storage.leftovers import discard
+from callsheet.media.storage.port import discard
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements

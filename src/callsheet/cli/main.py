@@ -19,8 +19,7 @@ from callsheet.cli.jobs import jobs, pipelines, runs, submit
 from callsheet.cli.shared.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.shared.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.cli.start import INTERRUPTED
-from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.errors import Refusal
 from callsheet_demo import command as demo

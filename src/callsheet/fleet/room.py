@@ -14,8 +14,7 @@ from callsheet.fleet.registry.asg import AutoscalingGroups
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.instances import InstanceValidator
 from callsheet.fleet.registry.registry import WorkerRegistry
-from callsheet.fleet.registry.retention import AuditRetention
-from callsheet.fleet.registry.sweeper import WorkerSweeper
+from callsheet.fleet.registry.sweeper import AuditRetention, WorkerSweeper
 from callsheet.fleet.registry.worker_log import Audit
 from callsheet.jobs.lease.report import LeaseReports
 from callsheet.plumbing.database.databases import Databases

@@ -14,7 +14,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.jobs.change.deletion import JobDeletion
 from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
-from callsheet.media.storage.responses import content_disposition
+from callsheet.media.storage.keys import content_disposition
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.library import MAX_JOBS, JobOutcomes, ManyJobs
 

@@ -12,7 +12,8 @@ from callsheet.identity.access.principal import Principal
 from callsheet.library.lists import SQL
 from callsheet.media.archive import ArchiveEntry, opened_content, zipped
 from callsheet.media.files import Files
-from callsheet.media.storage.responses import clean_name, download_name
+from callsheet.media.storage.keys import clean_name
+from callsheet.media.storage.responses import download_name
 from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.errors import NotFound
 

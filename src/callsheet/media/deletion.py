@@ -16,7 +16,7 @@ from uuid import UUID
 from callsheet.media.files import SQL
 from callsheet.media.previews.maker import preview_keys
 from callsheet.media.storage import Storage
-from callsheet.media.storage.leftovers import discard
+from callsheet.media.storage.port import discard
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint, hit

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
-from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage
 from callsheet.media.storage.routes import storage_router
+from callsheet.media.uploads import AwaitedUploads
 from callsheet.plumbing.http.routing import Router
 
 

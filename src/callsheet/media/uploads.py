@@ -1,22 +1,30 @@
-"""Uploads: creates a URL for the upload, and checks that the uploaded bytes are as declared."""
+"""Uploads: creates a URL for the upload, refuses bytes after its end, and checks that the bytes are as declared."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
+from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, FileRow, Files
 from callsheet.media.free_space import FreeSpace
-from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key
+from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key, upload_of
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
-from callsheet.media.storage.leftovers import discard
-from callsheet.media.storage.responses import clean_name
+from callsheet.media.storage.keys import clean_name
+from callsheet.media.storage.port import discard
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, Refusal, TooManyPendingUploads
+from callsheet.wire.errors import (
+    ContentMismatch,
+    FieldProblem,
+    InvalidRequest,
+    Refusal,
+    TooManyPendingUploads,
+    WrongState,
+)
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadLimits, UploadRequest
 from callsheet.wire.plurals import counted
 
@@ -184,3 +192,28 @@ class Uploads:
 def _mismatch(row: FileRow, field: str, reason: str) -> ContentMismatch:
     sentence = f"The file {row.name!r} is not what was declared: {reason}"
     return ContentMismatch(f"{sentence} {UPLOAD_AGAIN}", errors=[FieldProblem(field, sentence)])
+
+
+ENDED = (
+    "The upload of this URL was confirmed or deleted, so the URL accepts no more bytes. Create a new upload to send "
+    "another file."
+)
+
+
+class AwaitedUploads:
+    """Refuses bytes for uploads that are no longer awaited. Local storage asks before and after it stores an object."""
+
+    def __init__(self, routing: TenantRouting):
+        self._routing = routing
+
+    async def require(self, key: str) -> None:
+        """Raises WrongState if the key belongs to an upload that was confirmed or deleted."""
+        upload = upload_of(key)
+        if upload is None:
+            return
+        tenant_id, file_id = upload
+        pool = await self._routing.pool_of_tenant(tenant_id)
+        async with pool.connection() as connection:
+            awaited = await SQL["awaits_upload"].value(connection, tenant_id=tenant_id, file_id=file_id, path=key)
+        if not awaited:
+            raise WrongState(ENDED)

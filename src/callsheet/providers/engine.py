@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from callsheet.providers.comfy.socket_images import StoredImage
+    from callsheet.providers.comfy.run_messages import StoredImage
 
 from callsheet.providers.comfy.node_forms import NodeForms
 from callsheet.providers.errors import ProviderError

@@ -6,6 +6,7 @@ The task's worker calls a `sync` provider and waits for the result. A `webhook` 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -168,3 +169,19 @@ class WebhookProvider(MediaProvider, Protocol):
         CallbackRefused.
         """
         ...
+
+
+async def found_or_submitted(provider: WebhookProvider, generation: Generation, callback: Callback) -> Prediction:
+    """Finds or submits the prediction. This finishes even if the task is canceled: half-way it is not known whether
+    the provider has the job, which costs money. The worker waits only a few seconds for a canceled task.
+    """
+    found = await provider.find(callback) if callback.may_exist else None
+    if found is not None:
+        return found
+    call = asyncio.ensure_future(provider.submit(generation, callback))
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        if call.cancelled():
+            raise
+        return await call

@@ -19,9 +19,9 @@ from callsheet.providers.media import (
     SyncProvider,
     WebhookProvider,
     WorkerProvider,
+    found_or_submitted,
 )
 from callsheet.providers.payload_forms import ActorForm, PayloadForm, object_schema
-from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.reasons import REQUIRED
 

@@ -14,8 +14,7 @@ import structlog
 
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.outages import Outage
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import Outage, backoff_seconds
 
 log = get_logger(__name__)
 # A restart of a database is not an alert of each loop. It takes less than this, and backoff is at most 30 seconds.

@@ -1,9 +1,10 @@
-"""Logs outages: one line when a component loses something it needs, and one when it is available again."""
+"""Outages: a log line when a component loses something it needs and when it is back, and the waits between attempts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from random import Random
 
 from callsheet.toolbox.logs import get_logger
 
@@ -54,3 +55,18 @@ class Outage:
                 f"{self._what}.reachable", component=self._component, after_seconds=seconds, attempts=self._attempts
             )
             self._since, self._attempts = None, 0
+
+
+# 2**64 times any base exceeds every maximum; without this limit, attempt 1100 overflows a float.
+_MAX_DOUBLINGS = 64
+
+
+def backoff_seconds(attempt: int, base: float, cap: float, random: Random) -> float:
+    """Exponential backoff with full jitter: after the first failure (`attempt` 1) anything up to `base`, doubled with
+    every further failure, never above `cap`.
+
+    Full jitter, because workers that failed together must not retry together.
+    """
+    if attempt < 1:
+        raise ValueError("attempts count from 1")
+    return random.uniform(0.0, min(cap, base * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)))

@@ -15,7 +15,7 @@ from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, Prediction, WebhookProvider
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import TRIAL_SECONDS, Breakers
 from callsheet.webhooks.callback_urls import CallbackUrls

@@ -22,8 +22,7 @@ from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
 from callsheet.webhooks.callback_urls import CallbackUrls, hash_of
 from callsheet.webhooks.metrics import CallbackOutcome, CallMetrics
-from callsheet.webhooks.predictions import as_row
-from callsheet.webhooks.worklist import Work
+from callsheet.webhooks.worklist import Work, as_row
 from callsheet.wire.errors import NotFound, Unavailable
 
 SQL = statements("callsheet.webhooks")

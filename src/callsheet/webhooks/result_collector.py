@@ -14,9 +14,9 @@ from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import is_one_of
+from callsheet.toolbox.outages import backoff_seconds
 from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.toolbox.retry import backoff_seconds
 from callsheet.webhooks.downloads import JobKey, OutputDownloads, TryLater, Unusable
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 from callsheet.wire.errors import LeaseLost, NotFound

@@ -26,8 +26,7 @@ from callsheet.webhooks.gate import CallGate
 from callsheet.webhooks.metrics import CallMetrics
 from callsheet.webhooks.operations import ProviderOperations
 from callsheet.webhooks.result_collector import ResultCollector
-from callsheet.webhooks.sweeper import CallSweeper
-from callsheet.webhooks.worklist import Worklist
+from callsheet.webhooks.worklist import CallSweeper, Worklist
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -15,8 +16,28 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction.redaction import redact_start
-from callsheet.webhooks.predictions import as_row, of_row
+
+
+def as_row(prediction: Prediction) -> dict[str, Any]:
+    return {
+        "id": prediction.id,
+        "status": prediction.status,
+        "outputs": list(prediction.outputs),
+        "text": _clean(prediction.text),
+        "error": _clean(prediction.error),
+    }
+
+
+def of_row(row: Mapping[str, Any]) -> Prediction:
+    return Prediction(row["id"], row["status"], tuple(row.get("outputs") or ()), row.get("text"), row.get("error"))
+
+
+def _clean(text: str | None) -> str | None:
+    """Removes characters that PostgreSQL cannot store."""
+    return None if text is None else text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
 
 SQL = statements("callsheet.webhooks")
 log = get_logger(__name__)
@@ -160,3 +181,23 @@ class Worklist:
     async def count(self, providers: Collection[str]) -> dict[str, int]:
         async with self._databases.central.ordinary() as connection:
             return dict(await SQL["count_calls"].rows(connection, CallCount, providers=list(providers)))
+
+
+AT_ONCE = 1000
+
+
+class CallSweeper(Loop):
+    """Deletes calls that ended long ago, with their callbacks. Jobs and their outputs stay."""
+
+    name = "provider_call_sweeper"
+    interval_seconds = 600.0
+
+    def __init__(self, databases: Databases, keep_days: int):
+        super().__init__()
+        self._databases = databases
+        self._keep_days = keep_days
+
+    async def tick(self, now: datetime) -> bool:
+        async with self._databases.central.ordinary() as connection:
+            swept = await SQL["sweep_calls"].run(connection, days=self._keep_days, limit=AT_ONCE)
+        return swept == AT_ONCE

@@ -19,9 +19,8 @@ from typing import Any
 import httpx
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.fleet.registry.credentials import Credential, SecretCredential
+from callsheet.fleet.registry.credentials import Credential, SecretCredential, fleet_secret
 from callsheet.fleet.registry.held_leases import ExpiredLeases
-from callsheet.fleet.registry.secret import fleet_secret
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.jobs.lease.report import LeaseReports
 from callsheet.jobs.repair.reap import Reaper

@@ -22,7 +22,7 @@ from uuid import UUID
 import httpx
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.plumbing.installation.secrets import master_secret
 from tests.support.http.accounts import People, Person
 from tests.support.http.fleet_api import forget_revocations

@@ -22,11 +22,11 @@ import httpx
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.transition_requests import JobOutputFile
-from callsheet.media.awaited import AwaitedUploads
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import LocalStorage, open_storage
 from callsheet.media.storage.routes import storage_router
+from callsheet.media.uploads import AwaitedUploads
 from callsheet.plumbing.http.routing import build
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from callsheet.fleet.registry.secret import fleet_secret
+from callsheet.fleet.registry.credentials import fleet_secret
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import Settings
 from tests.support.run.left_over_programs import tied

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from callsheet.fleet.registry.approval import is_approved_at_once
-from callsheet.fleet.registry.credentials import OWN, Credential, TokenCredential, comes_from_here
-from callsheet.fleet.registry.secret import fingerprints
+from callsheet.fleet.registry.credentials import OWN, Credential, TokenCredential, comes_from_here, fingerprints
+from callsheet.fleet.registry.registry import is_approved_at_once
 from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import KeyPair
 from tests.support.http.fleet_api import LOCAL, REMOTE

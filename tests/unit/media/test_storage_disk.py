@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.media.storage import shared_sync
+from callsheet.media.storage import file_threads
 from callsheet.media.storage.disk import DamagedStorage, Disk, Pointer
+from callsheet.media.storage.file_threads import FileThreads, Operation, run_alone, run_together
 from callsheet.media.storage.folders import EnterFolder
-from callsheet.media.storage.shared_sync import Operation, run_alone, run_together
 from callsheet.media.storage.sweeping import sweep
-from callsheet.media.storage.threads import FileThreads
 
 
 def store(disk: Disk, key: str, content: bytes) -> None:
@@ -184,7 +183,7 @@ def test_a_copy_whose_sync_fails_leaves_the_others_alone(
         store(disk, key, key.encode())
     # Two copies of one or two steps: the syncs 0 and 2 are those of the first copy.
     outcomes = iter([full if number == failing_sync else None for number in range(4)])
-    monkeypatch.setattr(shared_sync, "_sync", lambda unsynced: next(outcomes))
+    monkeypatch.setattr(file_threads, "_sync", lambda unsynced: next(outcomes))
     copies = [copy_of(disk, key, 0, target.format(key)) for key in ("a", "b")]
     run_together(tmp_path, copies)
     with pytest.raises(OSError, match="No space"):

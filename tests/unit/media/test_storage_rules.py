@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.media.storage.disk import _key, _path
-from callsheet.media.storage.keys import validate_content_type, validate_folder, validate_key
-from callsheet.media.storage.port import ObjectInfo
-from callsheet.media.storage.responses import (
-    Plan,
+from callsheet.media.storage.keys import (
     clean_name,
     content_disposition,
-    plan_range,
-    plan_response,
-    response_headers,
+    validate_content_type,
+    validate_folder,
+    validate_key,
 )
+from callsheet.media.storage.port import ObjectInfo
+from callsheet.media.storage.responses import Plan, plan_range, plan_response, response_headers
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import InvalidRequest, RangeNotSatisfiable, SignatureExpired, SignatureInvalid

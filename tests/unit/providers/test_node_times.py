@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy.run_messages import Following
+from callsheet.providers.comfy.run_messages import Following, SocketImages
 from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import EngineRun
 from tests.support.comfyui.engine_setups import RecordingWatcher
 from tests.support.comfyui.replaying_engine import SAMPLES, sample

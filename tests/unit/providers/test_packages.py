@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.providers.comfy.packages import MAX_VERSION_LENGTH, versions_of_installed
+from callsheet.providers.comfy.inventory import MAX_VERSION_LENGTH, versions_of_installed
 
 COMMIT = "63d21361e08440a8836edc23dca4fb0d6c616c05"
 

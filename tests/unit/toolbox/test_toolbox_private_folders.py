@@ -7,8 +7,8 @@ import pytest
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
-from callsheet.toolbox.private_folders import is_open_to_others, make_closed, make_private, own_mode
-from callsheet.worker.agent.private_files import claim
+from callsheet.toolbox.private_files import is_open_to_others, make_closed, make_private, own_mode
+from callsheet.worker.agent.reports import claim
 from callsheet_lightbox.folders import Folders
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 
 
 @given(st.integers(1, 100_000), st.floats(0.001, 60), st.floats(0.001, 3600), st.integers())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.worker.agent.asset_cache import AssetCache, ChecksumDiffers
+from callsheet.worker.agent.job_inputs import AssetCache, ChecksumDiffers
 
 
 class Storage:

@@ -11,10 +11,9 @@ import pytest
 
 from callsheet.providers.engine import EngineError
 from callsheet.wire.worker.protocol import MAX_ANNOUNCED, AnnouncedOutput, HeartbeatResponse, Upload
-from callsheet.worker.agent import uploads as deliveries
+from callsheet.worker.agent import transfers as deliveries
 from callsheet.worker.agent.lease_keeper import LeaseKeeper
-from callsheet.worker.agent.transfers import TransferFailed, Transfers
-from callsheet.worker.agent.uploads import Deliverable, deliver
+from callsheet.worker.agent.transfers import Deliverable, TransferFailed, Transfers, deliver
 
 
 class Keeper:

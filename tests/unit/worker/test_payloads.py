@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.wire.worker.protocol import WorkerJob
-from callsheet.worker.agent.payloads import PayloadAsset, _extension, engine_payload
+from callsheet.worker.agent.job_inputs import PayloadAsset, _extension, engine_payload
 
 
 @pytest.mark.parametrize(

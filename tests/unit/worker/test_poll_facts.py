@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from callsheet.worker.agent.poll_facts import REPORT_SECONDS, PollFacts
+from callsheet.worker.agent.polls import REPORT_SECONDS, PollFacts
 from callsheet.worker.engines.engines import Engines
 
 

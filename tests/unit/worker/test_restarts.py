@@ -15,7 +15,7 @@ import pytest
 from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable
 from callsheet.settings import environment_for_programs, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.worker.agent.private_files import write_private
+from callsheet.toolbox.private_files import write_private
 from callsheet.worker.engines.bounded_log import TAIL_BYTES, BoundedLog
 from callsheet.worker.engines.comfyui_launch import ComfyUIDirectory, gpu_of, gpus_of
 from callsheet.worker.engines.engine_process import NOTE_NAME, EngineProcess, Launch, end_left_over

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy.stalls import QueuePlace, RunSigns, is_idle, memory_in, place_in
+from callsheet.providers.comfy.responses import QueuePlace, RunSigns, is_idle, memory_in, place_in
 from tests.support.comfyui.replaying_engine import sample
 
 MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]

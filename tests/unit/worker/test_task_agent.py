@@ -14,8 +14,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.providers.actor import Deferred, Done, Plan, Task
-from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
-from callsheet.providers.submitting import found_or_submitted
+from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider, found_or_submitted
 from callsheet.wire.worker.protocol import HeartbeatResponse, PollRequest, PollResponse, WorkerJob
 from callsheet.worker.agent.departure import DRAINED_EXIT_CODE
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable

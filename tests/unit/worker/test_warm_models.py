@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from callsheet.providers.comfy.models import short_hash
-from callsheet.worker.engines.warm_models import WarmModels
+from callsheet.worker.engines.engine_choice import WarmModels
 
 
 def graph(*models: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from callsheet.settings import SHORT_NAMES, SettingsError, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.agent.departure import Departure
 from callsheet.worker.agent.ec2 import SPOT_SECONDS, seconds_until
-from callsheet.worker.agent.private_files import claim
+from callsheet.worker.agent.reports import claim
 from tests.support.http.metadata_service import metadata_service
 
 SECRET = "s3cr3t-that-nobody-prints"

@@ -19,7 +19,7 @@ from callsheet.fleet.registry.credentials import OWN
 from callsheet.fleet.registry.registry import WorkerRegistry
 from callsheet.plumbing.http.problems import STATUS_OF_CODE, UNAVAILABLE
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 from callsheet.wire.errors import InvalidRequest, NotAuthenticated, RateLimited, Refusal
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.plurals import counted

@@ -130,7 +130,7 @@ def delete_fleet(
 @fleets.command("secret")
 def show_secret() -> None:
     """Print the shared secret, or the secret for workers on this machine. Other machines need a registration token."""
-    from callsheet.fleet.registry.secret import fleet_secret
+    from callsheet.fleet.registry.credentials import fleet_secret
     from callsheet.plumbing.installation.installation import require_installation
     from callsheet.plumbing.installation.secrets import master_secret
 

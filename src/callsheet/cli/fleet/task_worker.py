@@ -11,7 +11,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.tasks import workflow_slug
 from callsheet.worker.agent.control_plane import ControlPlaneClient
-from callsheet.worker.agent.private_files import claim
+from callsheet.worker.agent.reports import claim
 from callsheet.worker.tasks.task_agent import TaskAgent, TaskConfig
 
 log = get_logger(__name__)

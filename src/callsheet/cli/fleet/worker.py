@@ -15,7 +15,7 @@ import typer
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs, get_logger
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.private_files import make_closed
 
 log = get_logger(__name__)
 # Prefix of registration tokens. fleet.tokens defines it too, but is part of the server and not imported here.

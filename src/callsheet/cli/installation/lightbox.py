@@ -12,8 +12,7 @@ import typer
 from callsheet.cli.shared.console import err
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.concurrently import first_of
-from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.logs import configure_logs
 
 PACKAGES = ("aiohttp", "av", "numpy", "PIL")

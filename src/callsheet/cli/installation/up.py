@@ -10,8 +10,7 @@ import typer
 from callsheet.cli.installation.serve import run, settle_memory, stop_requested
 from callsheet.cli.shared.console import err
 from callsheet.settings import Settings, load_settings
-from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.logs import configure_logs
 
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")

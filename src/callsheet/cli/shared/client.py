@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.http.redirects import refuse_unsafe_redirect
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Effect
 from callsheet.wire.errors import FieldProblem

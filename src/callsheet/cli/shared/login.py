@@ -18,7 +18,7 @@ from callsheet.cli.shared.profile_store import DEMO, chosen_profile, read_profil
 from callsheet.settings import Settings, file_of, is_found_here, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.http.addresses import is_loopback
-from callsheet.toolbox.private_folders import make_private
+from callsheet.toolbox.private_files import make_private
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
-from callsheet.media.storage.leftovers import discard
+from callsheet.media.storage.port import discard
 from callsheet.toolbox.file_names import extension_of as extension_of_type
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop

@@ -1,7 +1,11 @@
-"""Credentials of a registration: a token of a fleet, or the shared secret. They decide what the worker may do."""
+"""Credentials of a registration: a token of a fleet, or the shared secret. They decide what the worker may do.
+
+The shared secret is valid for every fleet. If none is set, it is derived for this machine.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -10,13 +14,39 @@ from fastapi import Request
 
 from callsheet.fleet.fleets.fleet_tokens import FleetTokens
 from callsheet.fleet.protocol.authentication import hash_token
-from callsheet.fleet.registry.secret import accepted_secrets, digest, fingerprints
 from callsheet.identity.access.attempts import Attempts
 from callsheet.plumbing.http.client_address import was_forwarded
-from callsheet.settings import Settings
+from callsheet.settings import FleetSettings, Settings
 from callsheet.toolbox.http.addresses import is_loopback, is_loopback_url
-from callsheet.toolbox.signing import Master
+from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import NotAuthenticated
+
+
+def fleet_secret(settings: FleetSettings, secret: Master) -> str:
+    """The secret of the settings, or this machine's secret, which is derived from the installation's key."""
+    return accepted_secrets(settings, secret)[0]
+
+
+def accepted_secrets(settings: FleetSettings, secret: Master) -> tuple[str, ...]:
+    """The accepted secrets. While the installation's key is rotated, they include the secret of the previous key,
+    which workers still use.
+    """
+    if settings.secret is not None:
+        return (settings.secret.get_secret_value(),)
+    return SigningKeys(secret, "fleet secret").signatures("register")
+
+
+def fingerprints(secret: Master, given: str) -> tuple[bytes, ...]:
+    """Fingerprints of a secret that a worker registered with. They are keyed, because an operator's own secret may be
+    weak enough to be guessed from a plain hash. New rows store the first one; during a rotation of the key any of them
+    may be stored."""
+    signatures = SigningKeys(secret, "fleet secret fingerprint").signatures(given)
+    return tuple(digest(each) for each in signatures)
+
+
+def digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
 
 CREATE = "`callsheet fleets tokens create FLEET` on the control plane makes a registration token."
 

@@ -12,7 +12,6 @@ from callsheet.catalog.engines import live_engines
 from callsheet.catalog.engines.environments import enter
 from callsheet.fleet.fleets.placement import Placement, check_shape, placement_of
 from callsheet.fleet.protocol.authentication import WorkerPrincipal, hash_token, new_token
-from callsheet.fleet.registry.approval import is_approved_at_once
 from callsheet.fleet.registry.asg import NOT_ASKED, AsgVerdict, AutoscalingGroups
 from callsheet.fleet.registry.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
 from callsheet.fleet.registry.held_leases import HeldLeases
@@ -301,3 +300,22 @@ def _registered_with(placement: Placement, credential: Credential) -> str:
     if isinstance(credential, SecretCredential):
         return "shared secret, on this machine" if credential.is_local else "shared secret"
     return f"token {placement.token_id} ({placement.token_name})"
+
+
+def is_approved_at_once(
+    credential: Credential, auto_approve: bool | None, *, approved_by_person: bool, secret_was_revoked: bool
+) -> bool:
+    """Whether the worker is approved without a person.
+
+    `approved_by_person`: a user approved this id before. `secret_was_revoked`: a worker with the same secret was
+    revoked. Workers choose their ids, so any worker with that secret may be the revoked one under another id.
+    Therefore, no worker with that secret is approved without a person until the secret changes or the worker is
+    approved again.
+    """
+    if not isinstance(credential, SecretCredential):
+        # The user who created the token decided this. An in-process worker is part of the control plane.
+        return True
+    if secret_was_revoked:
+        return False
+    by_setting = credential.is_local if auto_approve is None else auto_approve
+    return approved_by_person or by_setting

@@ -1,4 +1,4 @@
-"""Removes workers that sent no request for too long and hold no lease, and ends their sessions."""
+"""Removes workers that sent no request for too long and hold no lease, and deletes their old log lines and sessions."""
 
 from __future__ import annotations
 
@@ -121,3 +121,33 @@ class WorkerSweeper(Loop):
         self._last_look = moment
         assert self._watching_since is not None
         return moment - self._watching_since >= self._stale_seconds
+
+
+SQL = statements("callsheet.fleet.registry", "log_statements.sql")
+
+
+class AuditRetention(Loop):
+    """Deletes old lines and sessions. Safe on any number of control planes. `log_days`, `session_days`: None keeps
+    the rows forever.
+    """
+
+    name = "audit_retention"
+    interval_seconds = 600.0
+    # Deleting this many rows takes some tens of milliseconds.
+    batch = 5000
+
+    def __init__(self, databases: Databases, log_days: int | None, session_days: int | None):
+        super().__init__()
+        self._databases = databases
+        self._log_days = log_days
+        self._session_days = session_days
+
+    async def tick(self, now: datetime) -> bool:
+        """Deletes rows. Returns whether there may be more to delete."""
+        events = sessions = 0
+        async with self._databases.central.ordinary() as connection:
+            if self._log_days is not None:
+                events = await SQL["delete_old_events"].run(connection, days=self._log_days, limit=self.batch)
+            if self._session_days is not None:
+                sessions = await SQL["delete_old_sessions"].run(connection, days=self._session_days, limit=self.batch)
+        return self.batch in (events, sessions)

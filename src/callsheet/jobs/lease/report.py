@@ -20,7 +20,7 @@ from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import JobOutputFile, TransitionRequest
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
 
 SQL = statements("callsheet.jobs.lease")

@@ -11,7 +11,7 @@ from uuid import UUID
 from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
 from callsheet.media.previews.sandbox import Kind, OutOfTime, Previews, kinds, make_previews
 from callsheet.media.storage import Storage
-from callsheet.media.storage.leftovers import discard
+from callsheet.media.storage.port import discard
 from callsheet.plumbing.database.database import Database, is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit

@@ -27,6 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from callsheet.media.storage.file_threads import Steps, Unsynced
 from callsheet.media.storage.folders import (
     EnterFolder,
     create_file,
@@ -37,7 +38,6 @@ from callsheet.media.storage.folders import (
     read_file,
     write_all,
 )
-from callsheet.media.storage.shared_sync import Steps, Unsynced
 
 INCOMING, BLOBS, OBJECTS = "incoming", "blobs", "objects"
 # Commas do not occur in keys: a pointer never collides with a folder, so `a` and `a/b` can both be objects.

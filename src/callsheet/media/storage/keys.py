@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from callsheet.media.storage.port import MAX_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest
@@ -19,6 +20,10 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]*")
 _USUAL_KEY = re.compile(r"(?:[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]{0,119}/){0,7}[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]{0,119}")
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
 _CONTENT_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}( ?; ?{_TOKEN}=({_TOKEN}|"[A-Za-z0-9 !#-\[\]-~]{{0,100}}")){{0,4}}')
+# Of file names that are signed, and end in a header.
+_UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f-\x9f"\\/\u2028\u2029\u202a-\u202e\u2066-\u2069]')
+MAX_NAME_CHARACTERS = 200
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -73,3 +78,24 @@ def validate_seconds(seconds: int) -> int:
     if not 1 <= seconds <= MAX_URL_SECONDS:
         raise InvalidRequest.field("seconds", f"The value must be from 1 to {MAX_URL_SECONDS}.")
     return seconds
+
+
+def clean_name(name: str) -> str:
+    """A file name that can do no harm on any system it is saved on, nor in a header."""
+    safe = _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())
+    # `..` is the folder above, `.profile` is read by a shell, and Windows forgets dots and spaces at the end.
+    safe = safe.strip(". ")
+    if len(safe) > MAX_NAME_CHARACTERS:
+        # Systems choose the program for a file by its extension.
+        extension = _EXTENSION.search(safe)
+        ending = extension[0] if extension else ""
+        safe = safe[: MAX_NAME_CHARACTERS - len(ending)].rstrip(". ") + ending
+    return safe or "file"
+
+
+def content_disposition(name: str) -> str:
+    """RFC 6266: an ASCII name for all clients, the real one (RFC 5987) for those who can read it."""
+    name = clean_name(name)
+    plain = name.encode("ascii", "replace").decode().replace("?", "_").replace("%", "_")
+    header = f'attachment; filename="{plain}"'
+    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from callsheet.media.storage import sweeping
-from callsheet.media.storage.batches import in_batches
 from callsheet.media.storage.calls import StorageCalls
 from callsheet.media.storage.disk import Blob, Disk, Draft, Pointer
+from callsheet.media.storage.file_threads import FileThreads, Operation, Start, in_batches, run_together
 from callsheet.media.storage.keys import (
+    clean_name,
     validate_content_type,
     validate_folder,
     validate_key,
@@ -28,10 +29,7 @@ from callsheet.media.storage.keys import (
     validate_size,
 )
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
-from callsheet.media.storage.responses import clean_name
-from callsheet.media.storage.shared_sync import Operation, Start, run_together
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
-from callsheet.media.storage.threads import FileThreads
 from callsheet.plumbing.failpoints import Failpoint, hit, hit_in_thread
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import Clock, SystemClock

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
 from callsheet.media.storage.calls import StorageCalls
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.errors import Unavailable
 
 # What S3 allows; the local backend keeps the same bound so that a backend can be changed without surprises.
 MAX_URL_SECONDS = 604_800
@@ -146,3 +148,15 @@ class Storage(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+log = get_logger(__name__)
+
+
+async def discard(storage: Storage, keys: Collection[str]) -> None:
+    """Deletes them if the storage can be used. What stays, a sweep finds: callers have left a row that leads to it."""
+    if keys:
+        try:
+            await storage.delete_many(keys)
+        except Unavailable as error:
+            log.warning("media.objects_left_to_sweep", objects=len(keys), error=repr(error))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import format_datetime
-from urllib.parse import quote
 
+from callsheet.media.storage.keys import clean_name, content_disposition
 from callsheet.media.storage.port import ObjectInfo
 from callsheet.toolbox.file_names import UNKNOWN_TYPE, named_as
 from callsheet.wire.errors import RangeNotSatisfiable
@@ -22,9 +22,8 @@ ISOLATION_HEADERS: Mapping[str, str] = {
 }
 # More digits than a file can have bytes; int() of a million digits would take seconds.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-_UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f-\x9f"\\/\u2028\u2029\u202a-\u202e\u2066-\u2069]')
-MAX_NAME_CHARACTERS = 200
-_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")
+
+
 # No browser executes these, and all are sent as an attachment.
 LISTED_DOCUMENTS = frozenset(
     {
@@ -125,24 +124,3 @@ def shows_inline(content_type: str) -> bool:
     """SVG can carry scripts; as an attachment it still shows in <img>."""
     kind = content_type.split(";")[0].strip().lower()
     return kind.startswith(("image/", "video/", "audio/")) and "svg" not in kind and "xml" not in kind
-
-
-def clean_name(name: str) -> str:
-    """A file name that can do no harm on any system it is saved on, nor in a header."""
-    safe = _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())
-    # `..` is the folder above, `.profile` is read by a shell, and Windows forgets dots and spaces at the end.
-    safe = safe.strip(". ")
-    if len(safe) > MAX_NAME_CHARACTERS:
-        # Systems choose the program for a file by its extension.
-        extension = _EXTENSION.search(safe)
-        ending = extension[0] if extension else ""
-        safe = safe[: MAX_NAME_CHARACTERS - len(ending)].rstrip(". ") + ending
-    return safe or "file"
-
-
-def content_disposition(name: str) -> str:
-    """RFC 6266: an ASCII name for all clients, the real one (RFC 5987) for those who can read it."""
-    name = clean_name(name)
-    plain = name.encode("ascii", "replace").decode().replace("?", "_").replace("%", "_")
-    header = f'attachment; filename="{plain}"'
-    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"

@@ -12,9 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from callsheet.media.names import is_upload
-from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.local import LocalStorage, OpenObject
-from callsheet.media.storage.port import ObjectInfo, WriteGuard
+from callsheet.media.storage.port import ObjectInfo, WriteGuard, discard
 from callsheet.media.storage.responses import Plan, plan_response, response_headers
 from callsheet.media.storage.signed_urls import PATH, Grant
 from callsheet.plumbing.failpoints import Failpoint, hit

@@ -15,6 +15,7 @@ from obstore.store import S3Store
 
 from callsheet.media.storage.calls import StorageCalls
 from callsheet.media.storage.keys import (
+    content_disposition,
     validate_content_type,
     validate_folder,
     validate_key,
@@ -23,7 +24,6 @@ from callsheet.media.storage.keys import (
     validate_size,
 )
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
-from callsheet.media.storage.responses import content_disposition
 from callsheet.media.storage.s3_credentials import as_obstore_provider, open_credentials
 from callsheet.media.storage.s3_signing import S3Signer, checksum_header, endpoint_of
 from callsheet.settings import S3Settings

@@ -32,10 +32,9 @@ from callsheet.settings.findings import SettingsFinding, clock_finding, safety_f
 from callsheet.settings.safety import unsafe_settings
 from callsheet.tasks.prices import TaskPrices
 from callsheet.toolbox.disk_space import gibibytes
-from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.http.addresses import is_loopback
-from callsheet.toolbox.private_folders import is_open_to_others
+from callsheet.toolbox.private_files import is_open_to_others
 from callsheet.wire.errors import Refusal, Unavailable
 from callsheet.wire.plurals import counted
 

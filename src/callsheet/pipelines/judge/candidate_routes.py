@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.presenter import Presenter
-from callsheet.media.storage.responses import content_disposition
+from callsheet.media.storage.keys import content_disposition
 from callsheet.pipelines.judge.branches import Branches
 from callsheet.pipelines.judge.export import Exports
 from callsheet.pipelines.judge.gallery import Gallery

@@ -17,8 +17,7 @@ import asyncpg
 
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.outages import Outage
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import Outage, backoff_seconds
 from callsheet.wire.plurals import counted
 
 log = get_logger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import how_to_install
 
 # The programs do not get the caller's environment: a stray PGPORT or PGOPTIONS would change their behavior. Messages
 # are in English, because the log decides how a failed start is handled.

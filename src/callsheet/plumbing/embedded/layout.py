@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.private_folders import make_private, own_mode
+from callsheet.toolbox.private_files import make_private, own_mode
 
 # The superuser that initdb makes, and the role that Callsheet works as.
 USER = "callsheet"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.private_folders import make_private
+from callsheet.toolbox.private_files import make_private
 from callsheet.toolbox.signing import KeyPair, Master, derive_key, masters
 from callsheet.wire.plurals import counted
 

@@ -18,11 +18,10 @@ from callsheet.providers.ads.prompts import ProviderRequest, film_asked, image_a
 from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError
-from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
+from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider, found_or_submitted
 from callsheet.providers.media_actor import FIELD
 from callsheet.providers.payload_forms import ActorForm, model_schema
 from callsheet.providers.replicate.responses import NAME as REPLICATE
-from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.generation import CopyInput, ScrapeInput, SpeechInput, StaticAdInput, VideoInput

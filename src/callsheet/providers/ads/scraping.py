@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from callsheet.providers.ads.scraping_config import AGENT, ScrapingConfig
 from callsheet.providers.errors import ProviderError
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import how_to_install
 from callsheet.toolbox.http.client import (
     AddressRefused,
     GuardedClient,

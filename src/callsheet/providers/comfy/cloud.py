@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urljoin
 
 from callsheet.providers.comfy import errors
-from callsheet.providers.comfy.files import saved_here, upload_refused, view_query
+from callsheet.providers.comfy.files import SharedFiles, saved_here, upload_refused, view_query
 from callsheet.providers.comfy.graphs import marked_extra_data
 from callsheet.providers.comfy.http import (
     LAST_LOOK_SECONDS,
@@ -31,11 +31,9 @@ from callsheet.providers.comfy.http import (
 from callsheet.providers.comfy.marks import Marks
 from callsheet.providers.comfy.outputs import outputs_of
 from callsheet.providers.comfy.responses import no_output, outcome_from_socket, refuse_unless_taken, still_queued
-from callsheet.providers.comfy.run_messages import Following
-from callsheet.providers.comfy.self_hosted import Patience, socket_address
-from callsheet.providers.comfy.shared_files import SharedFiles
-from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import SocketImages
+from callsheet.providers.comfy.run_messages import Following, SocketImages
+from callsheet.providers.comfy.self_hosted import Patience
+from callsheet.providers.comfy.socket import EngineSocket, socket_address
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
     EngineDescription,

@@ -21,7 +21,7 @@ from callsheet.providers.engine import EngineError, EngineUnreachable, FetchedOu
 from callsheet.toolbox.concurrently import off_loop
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 
 log = get_logger(__name__)
 

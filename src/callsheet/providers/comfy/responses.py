@@ -1,17 +1,95 @@
-"""Interprets responses of ComfyUI and Comfy Cloud about a run: whether it was accepted, where it is, how it ended.
-No I/O.
+"""Interprets responses of ComfyUI and Comfy Cloud about a run: whether it was accepted, where it is, whether
+the engine still works on it, how it ended. No I/O.
+
+An engine whose executor died continues to respond: the run keeps its place in the queue, and the engine reports
+nothing. A long-running node looks nearly the same. There are two differences. In a working engine, only moments pass
+without a running node. And a computing node allocates and frees memory of the GPU.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.run_messages import Following
-from callsheet.providers.comfy.stalls import QueuePlace
 from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NotBegun
 from callsheet.wire.plurals import counted
+
+# ComfyUI's names of devices whose memory figures are those of its own process, not of the whole machine.
+_COUNTED = ("cuda", "xpu", "npu", "mlu")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The place of a run in an engine's queue, without the number of waiting runs, which any client can change."""
+
+    is_running: bool
+    running: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class RunSigns:
+    """The signs of one run at the last check."""
+
+    place: QueuePlace | None = None
+    queued_since: float = field(default_factory=time.monotonic)
+    _memory: tuple[object, ...] = ()
+    _looked: float = 0.0
+    _doubted: float = 0.0
+
+    def is_first_doubt(self, last_sign: float) -> bool:
+        """Whether this is the first doubt of a silence."""
+        is_first = last_sign != self._doubted
+        self._doubted = last_sign
+        return is_first
+
+    def is_due(self, seconds: float) -> bool:
+        now = time.monotonic()
+        due = now - self._looked >= seconds
+        self._looked = now if due else self._looked
+        return due
+
+    def has_changed(self, memory: tuple[object, ...]) -> bool:
+        changed = bool(self._memory) and memory != self._memory
+        self._memory = memory
+        return changed
+
+
+def place_in(queue: Mapping[str, Any], run_id: str) -> QueuePlace | None:
+    running, pending = (_ids(queue.get(name)) for name in ("queue_running", "queue_pending"))
+    if run_id in running:
+        return QueuePlace(True, running)
+    return QueuePlace(False, running) if run_id in pending else None
+
+
+def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ids of the runs that are running or waiting."""
+    return _ids(queue.get("queue_running")) + _ids(queue.get("queue_pending"))
+
+
+def is_idle(place: QueuePlace, is_at_node: bool) -> bool:
+    """Whether nothing is being computed, as far as it is known. A silence then means more."""
+    return not is_at_node if place.is_running else not place.running
+
+
+def memory_in(stats: Mapping[str, Any]) -> tuple[object, ...]:
+    """The memory that the engine's own process uses on its devices; empty if it cannot be separated from the
+    machine's.
+    """
+    devices = stats.get("devices")
+    return tuple(
+        (each.get("index"), each.get("torch_vram_total"), each.get("torch_vram_free"))
+        for each in (devices if isinstance(devices, list) else [])
+        if isinstance(each, dict) and each.get("type") in _COUNTED
+    )
+
+
+def _ids(entries: object) -> tuple[str, ...]:
+    found = entries if isinstance(entries, list) else []
+    return tuple(str(entry[1]) for entry in found if isinstance(entry, list) and len(entry) > 1)
 
 
 def refuse_unless_taken(status: int, body: object, run: EngineRun) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import tempfile
 import time
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
 
-from callsheet.providers.comfy.socket_images import SocketImages
-from callsheet.providers.engine import EngineError, EngineRun, Output, Watcher
+from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput, Output, Watcher
 
 # The only node whose images come over the socket and are not stored anywhere.
 SENDS_PICTURES = "SaveImageWebsocket"
@@ -248,3 +252,54 @@ def _names(value: object) -> list[str]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+PIECE = 262_144
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredImage:
+    """One image."""
+
+    file: IO[bytes]
+    start: int
+    size: int
+
+    def save(self, target: Path) -> FetchedOutput:
+        digest, left = hashlib.sha256(), self.size
+        self.file.seek(self.start)
+        with target.open("wb") as copy:
+            while left and (piece := self.file.read(min(PIECE, left))):
+                copy.write(piece)
+                digest.update(piece)
+                left -= len(piece)
+        return FetchedOutput(self.size - left, digest.hexdigest())
+
+
+class SocketImages:
+    """The images that runs of an engine sent over its socket and nowhere else (ComfyUI: SaveImageWebsocket).
+
+    The agent stores them until it fetches the outputs of the run. Each run has one file, without a name, because a
+    batch of large images does not fit into memory.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, IO[bytes]] = {}
+
+    def keep(self, run_id: str, image: bytes) -> StoredImage:
+        file = self._files.get(run_id)
+        if file is None:
+            file = self._files[run_id] = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the run is forgotten)
+        start = file.seek(0, 2)
+        file.write(image)
+        return StoredImage(file, start, len(image))
+
+    def forget(self, run_id: str) -> None:
+        file = self._files.pop(run_id, None)
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+    def close(self) -> None:
+        for run_id in list(self._files):
+            self.forget(run_id)

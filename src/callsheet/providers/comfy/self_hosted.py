@@ -8,7 +8,6 @@ responds without progress is stuck.
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import time
 import uuid
@@ -17,29 +16,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from callsheet.providers.comfy import errors
-from callsheet.providers.comfy.files import EngineFiles
+from callsheet.providers.comfy.files import EngineFiles, remove_unused
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
 from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, EngineHttp, json_of, pause, within
+from callsheet.providers.comfy.inventory import OLDEST, read_inventory, too_old, version_of
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
-from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
-from callsheet.providers.comfy.node_forms import forms_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
-from callsheet.providers.comfy.packages import INSTALLED_PATHS, MAX_LIST_BYTES, versions_of_installed
 from callsheet.providers.comfy.responses import (
+    QueuePlace,
+    RunSigns,
+    ids_in,
+    is_idle,
+    memory_in,
     no_output,
     outcome_from_socket,
+    place_in,
     refuse_unless_taken,
     still_queued,
     waits_in,
 )
-from callsheet.providers.comfy.run_messages import Following
-from callsheet.providers.comfy.shared_files import remove_unused
-from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import SocketImages
-from callsheet.providers.comfy.stalls import QueuePlace, RunSigns, ids_in, is_idle, memory_in, place_in
+from callsheet.providers.comfy.run_messages import Following, SocketImages
+from callsheet.providers.comfy.socket import EngineSocket, socket_address
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
     EngineDescription,
@@ -56,8 +56,6 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Before this version, the engine chooses the id of a run, which this worker does not know.
-OLDEST = (0, 3, 45)
 # Before this version, /interrupt ignores the id and stops any current run.
 INTERRUPTS_BY_ID = (0, 3, 57)
 POLL_SECONDS = 2.0
@@ -71,8 +69,6 @@ SETTLED = 4
 # Time that a shared file is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
-# ComfyUI-Manager asks git for the commit of each package. The list of nodes must not wait for it.
-VERSIONS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,36 +146,7 @@ class ComfyUI:
         return EngineDescription(str(version) if version else None, {"devices": devices})
 
     async def inventory(self) -> Inventory:
-        stats = await self._http.get_object("/system_stats")
-        # The response has megabytes, so it is parsed in a thread, and heartbeats continue.
-        response = await self._http.call("GET", "/object_info")
-        info = await asyncio.to_thread(json_of, response)
-        if response.status_code != 200 or not isinstance(info, dict):
-            raise EngineUnreachable("The engine does not list its nodes.", status=response.status_code)
-        system = stats.get("system")
-        version = system.get("comfyui_version") if isinstance(system, dict) else None
-        models = await asyncio.to_thread(models_of_object_info, info)
-        custom_nodes = frozenset(custom_nodes_of_object_info(info))
-        return Inventory(
-            frozenset(info),
-            frozenset(models),
-            (str(version),) if version else (),
-            custom_nodes,
-            await self._versions_of(custom_nodes),
-            await asyncio.to_thread(forms_of_object_info, info),
-        )
-
-    async def _versions_of(self, packages: frozenset[str]) -> Mapping[str, str]:
-        """The versions, as ComfyUI-Manager lists them; empty without it. An engine that does not report versions can
-        run jobs all the same.
-        """
-        with suppress(EngineError, TimeoutError):
-            async with asyncio.timeout(VERSIONS_SECONDS):
-                for path in INSTALLED_PATHS if packages else ():
-                    versions = versions_of_installed(await self._http.get_small(path, MAX_LIST_BYTES), packages)
-                    if versions:
-                        return versions
-        return {}
+        return await read_inventory(self._http)
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         return await self._files.upload(path, name, run_id)
@@ -427,20 +394,3 @@ class ComfyUI:
 
     async def _place(self, run_id: str) -> QueuePlace | None:
         return place_in(await self._http.get_object("/queue"), run_id)
-
-
-def too_old(version: str) -> EngineError:
-    oldest = ".".join(map(str, OLDEST))
-    message = f"This ComfyUI is too old ({version}): {oldest} or newer is needed."
-    return EngineError("engine_too_old", message, retryable=True)
-
-
-def socket_address(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}"
-
-
-def version_of(text: object) -> tuple[int, ...] | None:
-    """The version as numbers. None if it cannot be read; it then counts as very old."""
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
-    return tuple(map(int, found.groups())) if found else None

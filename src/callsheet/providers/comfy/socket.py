@@ -16,13 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from callsheet.providers.comfy.run_messages import Following
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
 
 log = get_logger(__name__)
 
@@ -250,3 +251,8 @@ def image_in(message: bytes) -> Picture | None:
         return None
     run_id, node_id = (str(metadata[name]) if metadata.get(name) else None for name in ("prompt_id", "node_id"))
     return Picture(str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], run_id, node_id)
+
+
+def socket_address(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}"

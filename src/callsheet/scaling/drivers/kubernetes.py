@@ -31,7 +31,7 @@ from callsheet.scaling.drivers.pods import (
     stateful_replicas_without,
     staying,
 )
-from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.errors import how_to_install
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 from callsheet.wire.plurals import counted

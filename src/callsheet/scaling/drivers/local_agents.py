@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from callsheet.toolbox.private_folders import make_private
+from callsheet.toolbox.private_files import make_private
 
 RECORD = "agent.json"
 PID = "pid"

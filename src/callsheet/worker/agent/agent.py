@@ -20,25 +20,23 @@ from callsheet.providers.engine import Engine
 from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger, note_failure
+from callsheet.toolbox.private_files import read_private, write_private
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, WorkerJob
-from callsheet.worker.agent.asset_cache import AssetCache
 from callsheet.worker.agent.config import AgentConfig
 from callsheet.worker.agent.control_plane import ControlPlaneClient
 from callsheet.worker.agent.departure import DRAINED, Departure
-from callsheet.worker.agent.ec2 import Ec2Instance, Identity
+from callsheet.worker.agent.ec2 import Ec2Instance, Identity, Protection
+from callsheet.worker.agent.job_inputs import AssetCache
 from callsheet.worker.agent.job_run import JobRun, Workplace, end_run
-from callsheet.worker.agent.offer import WorkerOffer, named_leases, offer_of
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable
-from callsheet.worker.agent.poll_facts import PollFacts
-from callsheet.worker.agent.private_files import claim, read_private, write_private
-from callsheet.worker.agent.protection import Protection
-from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, lease_of
+from callsheet.worker.agent.polls import PollFacts, WorkerOffer, named_leases, offer_of
+from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, claim, lease_of
 from callsheet.worker.agent.transfers import Transfers
+from callsheet.worker.engines.engine_choice import WarmModels
 from callsheet.worker.engines.engines import DrivenEngine, Engines
 from callsheet.worker.engines.environment import EnvironmentWatch
 from callsheet.worker.engines.supervisor import UNSUPERVISED, EngineProcesses, supervision_of
-from callsheet.worker.engines.warm_models import WarmModels
 
 log = get_logger(__name__)
 

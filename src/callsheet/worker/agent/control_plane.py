@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.logs import get_logger, note_failure
-from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.outages import backoff_seconds
+from callsheet.toolbox.private_files import read_private, write_private
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
 from callsheet.wire.worker.environment import Environment, EnvironmentResponse
 from callsheet.wire.worker.protocol import (
@@ -26,7 +27,6 @@ from callsheet.wire.worker.protocol import (
     PollResponse,
 )
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable
-from callsheet.worker.agent.private_files import read_private, write_private
 
 log = get_logger(__name__)
 

@@ -34,24 +34,28 @@ from callsheet.providers.engine import (
 from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger, note_failure
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.outages import backoff_seconds
+from callsheet.toolbox.private_files import make_closed
 from callsheet.toolbox.redaction.redaction import redact_text
-from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.protocol import MAX_DELIVERED, WorkerJob
-from callsheet.worker.agent.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.agent.config import AgentConfig
 from callsheet.worker.agent.control_plane import ControlPlaneClient
+from callsheet.worker.agent.job_inputs import (
+    AssetCache,
+    ChecksumDiffers,
+    EnginePayload,
+    PayloadAsset,
+    engine_payload,
+    refreshed,
+)
 from callsheet.worker.agent.lease_keeper import LeaseKeeper
-from callsheet.worker.agent.payloads import EnginePayload, PayloadAsset, engine_payload, refreshed
 from callsheet.worker.agent.plane import RefusedRequest
 from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, UploadMismatch, failure, lease_of, refusal
-from callsheet.worker.agent.transfers import TransferFailed, Transfers
-from callsheet.worker.agent.uploads import Deliverable, deliver
-from callsheet.worker.engines.engine_choice import loaded_by
+from callsheet.worker.agent.transfers import Deliverable, TransferFailed, Transfers, deliver
+from callsheet.worker.engines.engine_choice import WarmModels, loaded_by
 from callsheet.worker.engines.engines import DrivenEngine, EngineClaim, Engines
 from callsheet.worker.engines.environment import EnvironmentWatch
-from callsheet.worker.engines.warm_models import WarmModels
 
 log = get_logger(__name__)
 

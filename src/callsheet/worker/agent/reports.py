@@ -7,17 +7,20 @@ actual outcome. The next agent on this directory sends the reports it finds, and
 from __future__ import annotations
 
 import asyncio
+import fcntl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 from pydantic import ValidationError
 
 from callsheet.providers.engine import EngineLacks
 from callsheet.providers.errors import MAX_KEPT_ID_LENGTH, ProviderError
+from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger, note_failure
+from callsheet.toolbox.private_files import make_closed, read_private, write_private
 from callsheet.toolbox.redaction.redaction import redact_json, redact_text
 from callsheet.wire.worker.protocol import (
     MAX_REFUSED,
@@ -28,7 +31,6 @@ from callsheet.wire.worker.protocol import (
     WorkerJob,
 )
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
-from callsheet.worker.agent.private_files import read_private, write_private
 
 log = get_logger(__name__)
 
@@ -206,3 +208,19 @@ def _described(error: ProviderError, traceback: str | None = None) -> dict[str, 
         "traceback": None if traceback is None else redact_text(traceback),
         "retryable": error.retryable,
     }
+
+
+def claim(directory: Path) -> IO[str]:
+    """Locks the directory for this process: two agents would send each other's reports. The caller keeps the returned
+    file open, because closing it releases the lock."""
+    make_closed(directory.parent)
+    make_closed(directory)
+    file = (directory / "agent.lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise OperatorError(
+            f"Another worker already uses {directory}. Set CALLSHEET_WORKER__ID to another id for this worker."
+        ) from None
+    return file

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.private_files import make_closed
 from callsheet.worker.engines.engine_process import Launch
 from callsheet.worker.engines.ports import HOST
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
-from callsheet.worker.agent.private_files import read_private, write_private
+from callsheet.toolbox.private_files import read_private, write_private
 from callsheet.worker.engines import engine_launcher
 from callsheet.worker.engines.bounded_log import BoundedLog
 from callsheet.worker.engines.ports import is_free

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.private_files import make_closed
 
 log = get_logger(__name__)
 

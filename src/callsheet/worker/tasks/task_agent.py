@@ -13,7 +13,7 @@ from pathlib import Path
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage
-from callsheet.toolbox.private_folders import make_closed
+from callsheet.toolbox.private_files import make_closed
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.agent.departure import DRAINED, Departure
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable

@@ -30,8 +30,7 @@ from callsheet.wire.worker.protocol import WorkerJob
 from callsheet.worker.agent.lease_keeper import LeaseKeeper
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.agent.reports import QueuedReport, failure, lease_of
-from callsheet.worker.agent.transfers import Transfers
-from callsheet.worker.agent.uploads import Deliverable, deliver
+from callsheet.worker.agent.transfers import Deliverable, Transfers, deliver
 
 log = get_logger(__name__)
 

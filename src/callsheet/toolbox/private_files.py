@@ -1,11 +1,13 @@
-"""Directories that only their owner can list: data, keys and uploads."""
+"""Directories that only their owner can list, and files that only their owner can read."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 
 def own_mode() -> int:
@@ -43,3 +45,26 @@ def _make(directory: Path, mode: int) -> None:
 def is_open_to_others(directory: Path) -> bool:
     """Whether other users of the machine can list it or write in it."""
     return bool(stat.S_IMODE(directory.stat().st_mode) & 0o066)
+
+
+def write_private(path: Path, value: dict[str, Any], *, survives_machine_crash: bool = True) -> None:
+    """Replaces the whole file; after an error the old file stays. With `survives_machine_crash` this holds also if the
+    machine crashes. Without it, the file survives only a crash of this process, and there is no fsync."""
+    make_closed(path.parent)
+    draft = path.with_suffix(".draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        if survives_machine_crash:
+            os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def read_private(path: Path) -> dict[str, Any] | None:
+    """Returns what was written, or None if the file is missing, unreadable or invalid."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None

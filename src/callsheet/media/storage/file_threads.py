@@ -1,21 +1,87 @@
-"""File operations that must be durable. Those of one moment wait for the disk together.
+"""Blocking file work beside the event loop, in threads. Operations of one moment wait for the disk together.
 
-Such an operation is a generator. It yields the files and folders that must be durable before its next step, and returns
-its result. Most file systems write everything that waits when one descriptor is synced, so the first fsync of a group
-takes nearly all of the time. And one thread does the work of many callers, which otherwise compete for the
-interpreter lock and for the locks of the same folders. Folders that several of them use are opened once.
+An operation that must be durable is a generator. It yields the files and folders that must be durable before its next
+step, and returns its result. Most file systems write everything that waits when one descriptor is synced, so the first
+fsync of a group takes nearly all of the time. And one thread does the work of many callers, which otherwise compete for
+the interpreter lock and for the locks of the same folders. Folders that several of them use are opened once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from callsheet.media.storage.folders import EnterFolder, OpenFolders
+
+Parameters = ParamSpec("Parameters")
+
+
+class FileThreads:
+    """Threads of its own: a slow disk must not hold up other users of the event loop's default threads."""
+
+    def __init__(self, count: int) -> None:
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix="storage")
+
+    async def run(
+        self, function: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        """Waits for the end also when cancelled: closing a descriptor under a running write could hit another file.
+
+        A future of our own is woken from the thread. `asyncio.wrap_future` and `asyncio.wait` do the same in 26 instead
+        of 16 µs of processor time.
+        """
+        loop = asyncio.get_running_loop()
+        work = self._executor.submit(function, *args, **kwargs)
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done():
+            ended = loop.create_future()
+            work.add_done_callback(lambda _, ended=ended: _wake(loop, ended))  # type: ignore[misc]
+            try:
+                await ended
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        return work.result()
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
+    """Called in the thread, when its work is done."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_end, ended)
+
+
+def _end(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+async def in_batches(content: AsyncIterable[bytes] | bytes, size: int) -> AsyncIterator[bytes]:
+    """The same bytes in pieces of at least `size`, the last one excepted; nothing for nothing."""
+    if isinstance(content, bytes):
+        if content:
+            yield content
+        return
+    waiting: list[bytes] = []
+    gathered = 0
+    async for piece in content:
+        waiting.append(piece)
+        gathered += len(piece)
+        if gathered >= size:
+            yield b"".join(waiting)
+            waiting, gathered = [], 0
+    if gathered:
+        yield b"".join(waiting)
+
 
 Result = TypeVar("Result")
 
