@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
+from callsheet.wire.catalog import CreateAsset, CreateWorkflow, UpdateWorkflow
+from callsheet.wire.effects import CreateEffect, UpdateEffect
 from callsheet.wire.errors import NotFound
 from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
 

@@ -17,7 +17,7 @@ from callsheet.catalog.effect_previews import FOR_EFFECTS
 from callsheet.catalog.placeholders import fill
 from callsheet.media.previews.sandbox import Kind, Previews, make_previews
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.catalog import CreateEffect
+from callsheet.wire.effects import CreateEffect
 from callsheet.wire.errors import NotFound
 from callsheet_demo.catalog import INPUT, LOGO, OPERATOR, RECIPES, DemoRecipe, draw_logo
 

@@ -18,7 +18,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.identity import Role
 from tests.support.http.accounts import People, Person
 from tests.support.http.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi

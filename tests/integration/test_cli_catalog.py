@@ -11,7 +11,7 @@ import pytest
 
 from callsheet.catalog.effects import Effects
 from callsheet.settings import Settings
-from callsheet.wire.catalog import EffectRecord, UpdateEffect
+from callsheet.wire.effects import EffectRecord, UpdateEffect
 from tests.support.media.clips import make_clip
 from tests.support.media.previews import image
 from tests.support.media.sounds import sound

@@ -407,7 +407,7 @@ async def test_runs_of_a_tenant_at_its_limit_show_the_reason_and_delay_no_other_
     at_limit = RunReason.TENANT_AT_LIMIT
     assert [run.reason for run in shown] == [None, None, at_limit, at_limit]
     assert "have 2 active jobs, and the limit is 2 (pipelines.jobs_in_total)" in str(shown[2].reason_detail)
-    listed = (await pipelines.room.runs.list(principal_of(ann), None, None, None, 10)).items
+    listed = (await pipelines.room.runs.shown.list(principal_of(ann), None, None, None, 10)).items
     assert [run.reason for run in listed] == [at_limit, at_limit, None, None]
     assert (await of_bob.shown(served)).reason is None
 

@@ -98,7 +98,7 @@ async def test_a_deleted_run_leaves_no_row_no_file_and_no_object_and_charges_do_
         await pipelines.shown(run)
     with pytest.raises(NotFound):
         await pipelines.room.guidance.gallery.run(principal_of(ann), run.id)
-    listed = await pipelines.room.runs.list(principal_of(ann), None, None, None, 10)
+    listed = await pipelines.room.runs.shown.list(principal_of(ann), None, None, None, 10)
     assert listed.items == []
     while await pipelines.room.deletion.tick(NOW):
         pass

@@ -18,7 +18,8 @@ from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.media.storage import LocalStorage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
+from callsheet.wire.catalog import CreateAsset, CreateWorkflow, UpdateWorkflow
+from callsheet.wire.effects import CreateEffect, UpdateEffect
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
 from tests.support.http.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked

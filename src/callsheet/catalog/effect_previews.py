@@ -23,7 +23,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.catalog import EffectPreview
+from callsheet.wire.effects import EffectPreview
 from callsheet.wire.errors import InvalidRequest, NotFound, Unavailable
 
 SQL = statements("callsheet.catalog")

@@ -20,8 +20,8 @@ from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.catalog import (
-    FILES,
+from callsheet.wire.catalog import FILES, Property, RefundOnCancel
+from callsheet.wire.effects import (
     CreateEffect,
     Effect,
     EffectInput,
@@ -29,8 +29,6 @@ from callsheet.wire.catalog import (
     EffectPreview,
     EffectProperty,
     EffectRecord,
-    Property,
-    RefundOnCancel,
     UpdateEffect,
 )
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState

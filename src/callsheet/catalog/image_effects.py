@@ -13,7 +13,8 @@ from callsheet.catalog.graphs import Graph
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
-from callsheet.wire.catalog import EffectPreview, EffectProperty, Property
+from callsheet.wire.catalog import Property
+from callsheet.wire.effects import EffectPreview, EffectProperty
 
 SQL = statements("callsheet.catalog")
 

@@ -23,16 +23,12 @@ from callsheet.wire.catalog import (
     Asset,
     CreateAsset,
     CreatedAsset,
-    CreateEffect,
     CreateWorkflow,
-    Effect,
-    EffectRecord,
-    EffectWait,
-    UpdateEffect,
     UpdateWorkflow,
     WorkflowDetail,
     WorkflowSummary,
 )
+from callsheet.wire.effects import CreateEffect, Effect, EffectRecord, EffectWait, UpdateEffect
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.workflow_editing import ProposeWorkflow, WorkflowProposal, WorkflowVersion, WorkflowVersionDetail
 

@@ -23,7 +23,8 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
+from callsheet.wire.catalog import Property, PropertyType
+from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.workflow_editing import WorkflowTest
 

@@ -13,7 +13,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.audit_log import actor_of
 from callsheet.media.storage import Storage
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.catalog import EffectPreview, SetEffectPreview
+from callsheet.wire.effects import EffectPreview, SetEffectPreview
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.forms import Slug
 

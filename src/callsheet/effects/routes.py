@@ -10,7 +10,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.jobs import Job
 
 

@@ -101,7 +101,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         principal: Principal = Depends(authentication.user),
     ) -> Page[RunSummary]:
         """Your runs of this pipeline, newest first."""
-        return await runs.list(principal, pipeline, status, cursor, limit)
+        return await runs.shown.list(principal, pipeline, status, cursor, limit)
 
     return router
 
@@ -121,7 +121,7 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
         principal: Principal = Depends(authentication.user),
     ) -> Page[RunItem]:
         """Your runs, newest first."""
-        page = await runs.list(principal, pipeline, status, cursor, limit)
+        page = await runs.shown.list(principal, pipeline, status, cursor, limit)
         ids = [run.id for run in page.items]
         best = await gallery.best_of_runs(principal, ids, winners) if winners and ids else {}
         items = [RunItem(**run.model_dump(), winners=best.get(run.id, [])) for run in page.items]
@@ -130,7 +130,7 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
     @router.get("/{run_id}")
     async def get_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
         """One run with the progress of each step, and why it does not continue."""
-        return await runs.get(principal, run_id)
+        return await runs.shown.get(principal, run_id)
 
     @router.patch("/{run_id}")
     async def update_run(run_id: UUID, body: UpdateRun, principal: Principal = Depends(authentication.user)) -> Run:
@@ -169,6 +169,6 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
         principal: Principal = Depends(authentication.user),
     ) -> Page[TreeNode]:
         """All candidates of a run without their images, parents before their children."""
-        return await runs.tree(principal, run_id, cursor or 0, limit)
+        return await runs.shown.tree(principal, run_id, cursor or 0, limit)
 
     return router

@@ -248,12 +248,13 @@ def _scale_out(policy: Policy, situation: Situation, history: History, have: int
     if situation.places is not None:
         room = min(room, situation.places)
     order = max(0, min(short - len(back), room))
+    ordered_at = -math.inf if history.last_out_at is None else history.last_out_at
     cause: Cause = "backlog"
     if have < policy.minimum:
         cause = "below_minimum"
     elif have == 0:
         cause = "first_job"
-    elif order and _is_cooling(policy, situation.now, history):
+    elif order and situation.now - ordered_at < policy.scale_out_cooldown_seconds:
         cause, order = "cooling", 0
     if cause == "cooling" and back:
         cause = "backlog"
@@ -264,10 +265,6 @@ def _scale_out(policy: Policy, situation: Situation, history: History, have: int
     wanted = have + len(back) + order
     reason = _out_reason(policy, situation, cause, wanted, len(back), order, needed)
     return _decision(policy, wanted, (), tuple(worker.id for worker in back), reason, history, cause)
-
-
-def _is_cooling(policy: Policy, now: float, history: History) -> bool:
-    return history.last_out_at is not None and now - history.last_out_at < policy.scale_out_cooldown_seconds
 
 
 def _scale_in(

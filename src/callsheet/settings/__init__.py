@@ -5,21 +5,8 @@ the value and the allowed values.
 """
 
 from callsheet.settings.alerts import AlertSettings
-from callsheet.settings.control_plane import (
-    DatabaseSettings,
-    FleetSettings,
-    IdentitySettings,
-    JobSettings,
-    LogSettings,
-    MailSettings,
-    MediaSettings,
-    OutgoingSettings,
-    S3Settings,
-    ServerSettings,
-    StorageSettings,
-    WebhookSettings,
-)
-from callsheet.settings.disk import DiskSettings
+from callsheet.settings.fleet import FleetSettings, ScalingSettings
+from callsheet.settings.identity import IdentitySettings, MailSettings
 from callsheet.settings.installation_search import (
     InstallationPlace,
     find_place,
@@ -28,11 +15,19 @@ from callsheet.settings.installation_search import (
     named_profile,
     user_config_directory,
 )
+from callsheet.settings.jobs import JobSettings, WebhookSettings
 from callsheet.settings.loading import file_of, load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.quotas import QuotaSettings
-from callsheet.settings.scaling import ScalingSettings
+from callsheet.settings.server import LogSettings, OutgoingSettings, ServerSettings
+from callsheet.settings.storage import (
+    DatabaseSettings,
+    DiskSettings,
+    MediaSettings,
+    QuotaSettings,
+    S3Settings,
+    StorageSettings,
+)
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import (

@@ -1,4 +1,4 @@
-"""The section `alerts`."""
+"""Settings of what operators see: alerts, and statistics for charts."""
 
 from __future__ import annotations
 
@@ -37,3 +37,7 @@ class AlertSettings(Section):
         if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
             raise ValueError("must start with https:// or http://")
         return value
+
+
+class StatisticsSettings(Section):
+    days: int = Field(400, ge=31, le=36_500, description="How long the hourly statistics are kept, in days.")

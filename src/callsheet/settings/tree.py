@@ -20,28 +20,15 @@ from pydantic_settings import (
 )
 
 from callsheet.providers.config import ProvidersConfig
-from callsheet.settings.alerts import AlertSettings
-from callsheet.settings.control_plane import (
-    DatabaseSettings,
-    FleetSettings,
-    IdentitySettings,
-    JobSettings,
-    LogSettings,
-    MailSettings,
-    MediaSettings,
-    OutgoingSettings,
-    ServerSettings,
-    SharingSettings,
-    StorageSettings,
-    WebhookSettings,
-)
-from callsheet.settings.disk import DiskSettings
+from callsheet.settings.alerts import AlertSettings, StatisticsSettings
+from callsheet.settings.fleet import FleetSettings, ScalingSettings
+from callsheet.settings.identity import IdentitySettings, MailSettings
 from callsheet.settings.installation_search import find_place, short_variables
+from callsheet.settings.jobs import JobSettings, SharingSettings, WebhookSettings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.quotas import QuotaSettings
-from callsheet.settings.scaling import ScalingSettings
-from callsheet.settings.statistics import StatisticsSettings
+from callsheet.settings.server import LogSettings, OutgoingSettings, ServerSettings
+from callsheet.settings.storage import DatabaseSettings, DiskSettings, MediaSettings, QuotaSettings, StorageSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
 from callsheet.toolbox.http.addresses import is_loopback

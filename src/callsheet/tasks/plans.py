@@ -19,7 +19,7 @@ from callsheet.tasks.actors import Actors, ActorWorkflow
 from callsheet.tasks.limits import TaskLimits
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
-from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.reasons import reason_of
 

@@ -1,4 +1,4 @@
-"""The models of workflows, their properties, effects and the catalog's assets."""
+"""The models of workflows, their properties, and the catalog's assets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
 from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseModel, Switch, UserRequest
-from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
-from callsheet.wire.jobs import JobRequest
-from callsheet.wire.media import MediaPreviews, UploadRequest
+from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Sha256, WorkflowSlug
+from callsheet.wire.media import UploadRequest
 from callsheet.wire.worker.environment import Required, Requirements
 
 MAX_TEXT_LENGTH = 20_000
@@ -269,159 +268,6 @@ class WorkflowDetail(WorkflowSummary):
     )
 
 
-class CreateEffect(UserRequest):
-    slug: Slug
-    name: Line
-    description: Paragraph = ""
-    category: OptionalLine = Field("", description="Heading in the gallery, for example Color.")
-    workflow: WorkflowSlug
-    overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    credits_cost: Credits = Field(0, description="Price of a job in tokens. Required if is_published is true.")
-    is_published: Switch = False
-    provider: Provider = "self_hosted"
-    stage: Slug = "production"
-
-
-class UpdateEffect(UserRequest):
-    """Fields that you leave out do not change."""
-
-    name: Line | None = None
-    description: Paragraph | None = None
-    category: OptionalLine | None = None
-    workflow: WorkflowSlug | None = None
-    overrides: Values | None = Field(
-        None, description="All overrides. Properties that you leave out get their defaults."
-    )
-    credits_cost: Credits | None = Field(
-        None,
-        description="Required if is_published becomes true and the price is still 0. The price 0 makes the "
-        "effect free.",
-    )
-    is_published: Switch | None = None
-    provider: Provider | None = None
-    stage: Slug | None = None
-    version: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = Field(
-        None,
-        description="The version that you read. If the effect was changed since then, the request is refused with 409.",
-    )
-
-
-class EffectPreview(ResponseModel):
-    """The preview of an effect in a gallery. A clip is at most six seconds long and 720 pixels wide or high."""
-
-    before: MediaPreviews | None = Field(
-        None, description="The original before the effect. Null for an effect that takes no file."
-    )
-    after: MediaPreviews
-
-
-class SetEffectPreview(UserRequest):
-    """Send either a job of yours, or assets of the catalog."""
-
-    job_id: UUID | None = Field(
-        None,
-        description="A completed job of yours. Its first input and output are copied, and every user will see them.",
-    )
-    after_asset_id: UUID | None = Field(None, description="A confirmed asset that shows a result.")
-    before_asset_id: UUID | None = Field(None, description="A confirmed asset that shows the original.")
-
-
-class EffectRecord(ResponseModel):
-    """An effect as admins see it."""
-
-    id: UUID
-    slug: str
-    name: str
-    description: str
-    category: str = ""
-    preview: EffectPreview | None = None
-    workflow: str
-    overrides: dict[str, Any]
-    credits_cost: int
-    is_published: bool
-    provider: str
-    stage: str
-    last_processing_time_seconds: float | None = None
-    has_jobs: bool = Field(description="Whether the effect has jobs. Then it can be unpublished, but not deleted.")
-    version: int = Field(
-        description="Every change increments it. Send it with a change: the change is refused if "
-        "the version is outdated."
-    )
-    created_at: datetime
-    updated_at: datetime
-    warnings: list[str] = Field(
-        default_factory=list,
-        description="Possible problems of the effect. Only in the response to its creation or change.",
-    )
-
-
-class EffectInput(ResponseModel):
-    """The file that an effect works on."""
-
-    type: Literal["image", "video", "audio"]
-    label: str
-    description: str
-    max_bytes: int | None = None
-    max_seconds: float | None = Field(None, description="Longest duration of a video or an audio file, in seconds.")
-    accept: list[str] = Field(default_factory=list, description="Accepted media types, for example `video/*`.")
-
-
-class EffectOutput(ResponseModel):
-    """The result of an effect."""
-
-    type: Literal["image", "video", "audio", "text", "other"]
-    mime_type: str
-
-
-class EffectWait(ResponseModel):
-    """How long a job that is submitted now would wait."""
-
-    code: Literal["ready", "queue", "no_live_worker", "workers_lack", "scaling_up", "provider_paused", "off"] = Field(
-        description="`ready`: a worker is free. `queue`: the job will wait in the queue. `workers_lack`: no online "
-        "worker has what the workflow requires. `off`: no jobs are accepted."
-    )
-    message: str = Field(description="The state as a sentence.")
-    wait_seconds: int | None = Field(None, description="Estimated seconds until the job starts. Null if not known.")
-    run_seconds: int | None = Field(
-        None, description="Typical run time of such jobs, in seconds. Null until one has run."
-    )
-
-
-class EffectProperty(ResponseModel):
-    """A value that a user may set: `input_payload.{key}` of a job."""
-
-    key: str
-    type: PropertyType
-    label: str
-    description: str
-    required: bool = Field(description="Whether a job must send a value.")
-    default: bool | int | float | str | None = Field(None, description="Value if the job sends none.")
-    accept: list[str] = Field(default_factory=list, description="Accepted media types of a file.")
-    limits: Limits
-
-
-class Effect(ResponseModel):
-    """An effect as users see it."""
-
-    id: UUID
-    slug: str
-    name: str
-    description: str
-    category: str = Field("", description="Heading in the gallery. Empty: no heading.")
-    preview: EffectPreview | None = None
-    credits_cost: int
-    refund_on_cancel: RefundOnCancel = Field(
-        description="Refund when a running job is canceled: all its tokens, or `unspent`, the share of the run that "
-        "is left."
-    )
-    is_available: bool = Field(description="Whether jobs are accepted: the effect's workflow is switched on.")
-    last_processing_time_seconds: float | None = None
-    wait: EffectWait | None = Field(None, description="How long a job that you submit now would wait.")
-    input: EffectInput | None = Field(None, description="The file that the effect works on. Null if it takes no file.")
-    output: EffectOutput
-    properties: list[EffectProperty]
-
-
 class CreateAsset(UserRequest):
     name: Line
     mime_type: AssetMimeType
@@ -457,19 +303,3 @@ class CreatedAsset(ResponseModel):
 
     asset: Asset
     upload: UploadRequest
-
-
-class SubmitEffectJob(JobRequest):
-    effect_id: Slug = Field(description="Id or slug of a published effect.")
-    video_id: UUID | None = Field(None, description="The video that the effect is applied to.")
-    input_file_id: UUID | None = Field(
-        None, description="A file of yours that the effect is applied to, instead of a video."
-    )
-    input_payload: Values = Field(
-        default_factory=dict, description="Values of the properties that you may set, by key. For a file, send its id."
-    )
-    priority: Annotated[
-        int,
-        Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users. Jobs with a higher priority run first."),
-        WHOLE,
-    ] = 0

@@ -12,7 +12,8 @@ from callsheet.wire.base import WHOLE, Document, Line, OptionalLine, ResponseMod
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.operate.scaling import ScalingState
 from callsheet.wire.worker.environment import CannotRun, Environment, Lack
-from callsheet.wire.worker.protocol import Reason, WorkerRequest, whole_text
+from callsheet.wire.worker.fields import Reason, whole_text
+from callsheet.wire.worker.protocol import WorkerRequest
 
 # The id is part of URLs, so it has no slash. For example an instance id, a host name or a UUID.
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]

@@ -23,7 +23,8 @@ from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.catalog import CreateEffect, CreateWorkflow
+from callsheet.wire.catalog import CreateWorkflow
+from callsheet.wire.effects import CreateEffect
 from callsheet.wire.pipelines.pipelines import CreatePipeline, CreateRun, Pipeline, Run
 from tests.support.jobs.core import Core, Member, Row, report
 from tests.support.media.media_harness import SECRET, MediaHarness, principal_of
@@ -88,7 +89,7 @@ class PipelineHarness:
         return await self.room.runs.create(principal_of(self.ann), pipeline.slug, CreateRun.model_validate(request))
 
     async def shown(self, run: Run) -> Run:
-        return await self.room.runs.get(principal_of(self.ann), run.id)
+        return await self.room.runs.shown.get(principal_of(self.ann), run.id)
 
     async def lease(self) -> StartedLease | None:
         workflows = await self.core.rows(self.core.databases.central, "SELECT id FROM workflows")

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.pipelines.design.pipeline_templates import StepKind, filled_template, fits, read_starting_points
-from callsheet.wire.catalog import EffectProperty
+from callsheet.wire.effects import EffectProperty
 from callsheet.wire.pipelines.design import StepWorkflow
 from callsheet.wire.pipelines.pipelines import CreateRun, NewStep
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import ErrorTypeInfo
 from pydantic_core._pydantic_core import list_all_errors
 
-from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, sentences
 from callsheet.wire.reasons import INVALID, reason_of
 from tests.support.run.source_files import source_files

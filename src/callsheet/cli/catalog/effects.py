@@ -12,7 +12,7 @@ import typer
 from callsheet.cli.catalog.catalog import AS_JSON, LISTED, with_catalog
 from callsheet.cli.shared.console import checked, err, out, print_json, print_table, require_consent
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import CreateEffect, EffectRecord, UpdateEffect
+from callsheet.wire.effects import CreateEffect, EffectRecord, UpdateEffect
 from callsheet.wire.plurals import counted
 
 effects = typer.Typer(help="Effects: workflows with a name and a price.", no_args_is_help=True)

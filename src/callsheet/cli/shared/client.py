@@ -22,7 +22,7 @@ from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.http.redirects import refuse_unsafe_redirect
 from callsheet.toolbox.outages import backoff_seconds
 from callsheet.wire.base import Page
-from callsheet.wire.catalog import Effect
+from callsheet.wire.effects import Effect
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video

@@ -19,7 +19,7 @@ from callsheet.cli.shared.login import login_for
 from callsheet.cli.shared.values import read_values, with_article
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.file_names import named_as
-from callsheet.wire.catalog import Effect
+from callsheet.wire.effects import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
 from callsheet.wire.plurals import counted

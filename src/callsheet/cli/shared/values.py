@@ -10,7 +10,8 @@ from typing import Any
 
 from callsheet.cli.shared.client import media_type
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import FILES, MAX_NUMBER, Effect, EffectProperty, PropertyType
+from callsheet.wire.catalog import FILES, MAX_NUMBER, PropertyType
+from callsheet.wire.effects import Effect, EffectProperty
 from callsheet.wire.plurals import counted
 
 

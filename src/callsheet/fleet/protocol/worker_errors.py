@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from callsheet.jobs.lease.outcomes import Failure
 from callsheet.toolbox.redaction.redaction import cut, redact_json, redact_start, redact_text
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.wire.worker.protocol import TRACEBACK, FailRequest, WorkerError
+from callsheet.wire.worker.fields import TRACEBACK
+from callsheet.wire.worker.protocol import FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
 # One less than the limit of the protocol: a text with the length of the limit was cut, perhaps in the middle of a

@@ -9,7 +9,7 @@ from callsheet.dispatch.overview import MAX_COUNTED, Overview, RouteLoad
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts, Outlook, Route, outlook
-from callsheet.wire.catalog import EffectWait
+from callsheet.wire.effects import EffectWait
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.plurals import choose, counted
 

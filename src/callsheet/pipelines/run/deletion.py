@@ -19,7 +19,7 @@ from callsheet.jobs.room import JobsRoom
 from callsheet.media.deletion import OwnerOfMedia
 from callsheet.media.room import MediaRoom
 from callsheet.pipelines.rows import RunRow
-from callsheet.pipelines.run.runs import no_such_run
+from callsheet.pipelines.run.shown_runs import no_such_run
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements

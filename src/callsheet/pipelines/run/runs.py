@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -12,23 +12,21 @@ from callsheet.identity.access.principal import Owner, Principal
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.submit.new_jobs import hash_of
 from callsheet.media.usage import check_database
-from callsheet.pipelines.design.definitions import ROW_BYTES, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
+from callsheet.pipelines.design.definitions import ROW_BYTES, Pipelines, no_such_pipeline, slug_of, steps_of
 from callsheet.pipelines.judge.branches import cancel_jobs
-from callsheet.pipelines.rows import JobId, JobOfCanceledRun, RunId, RunRow, StepRow
+from callsheet.pipelines.rows import JobId, JobOfCanceledRun, RunRow, StepRow
+from callsheet.pipelines.run.shown_runs import ShownRuns, no_such_run, run_names, user_names
 from callsheet.pipelines.run.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.base import Page
 from callsheet.wire.errors import (
     Conflict,
     FieldProblem,
     IdempotencyKeyReused,
     InvalidRequest,
-    NotFound,
     TooManyActiveRuns,
     WrongState,
     sentences,
@@ -39,9 +37,6 @@ from callsheet.wire.pipelines.pipelines import (
     Run,
     RunReason,
     RunStatus,
-    RunSummary,
-    StepProgress,
-    TreeNode,
     UpdateRun,
 )
 from callsheet.wire.plurals import counted
@@ -60,31 +55,7 @@ RESUMED: Mapping[str, Any] = {
 }
 CHANGED = ("name", "budget", "target_leaves", *RESUMED)
 MAX_FOLDER_LENGTH = 63
-# Maximum number of leaves of a run that its summary counts.
-MAX_LEAVES = 10_000
 CANCELED_WITH_RUN = "The run was canceled."
-
-
-class StepCounts(NamedTuple):
-    position: int
-    candidates: int = 0
-    active: int = 0
-
-
-class StepInFlight(NamedTuple):
-    position: int
-    in_flight: int
-
-
-class ApprovedStep(NamedTuple):
-    step_id: UUID
-
-
-class RunProgress(NamedTuple):
-    id: UUID
-    pipeline_slug: str
-    pipeline_name: str
-    leaves: int
 
 
 class StartedRun(NamedTuple):
@@ -109,6 +80,7 @@ class Runs:
         self._step_jobs = step_jobs
         self._cancellation = cancellation
         self._settings = settings
+        self.shown = ShownRuns(databases, pipelines, settings)
         self._wake = wake
 
     async def create(self, principal: Principal, pipeline: str, request: CreateRun) -> Run:
@@ -121,7 +93,7 @@ class Runs:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return StartedRun(await self._view(connection, earlier), replayed=True)
+                return StartedRun(await self.shown.view(connection, earlier), replayed=True)
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
             raise InvalidRequest.field(
                 "concurrency", f"The value must be at most {self._settings.jobs_per_run} here (pipelines.jobs_per_run)."
@@ -132,17 +104,17 @@ class Runs:
         run_id = uuid7()
         limits = await self._pipelines.quotas.of(principal.tenant_id)
         async with pool.transaction() as connection:
-            await DESIGN_SQL["lock_wallet"].value(connection, **_user(principal))
+            await DESIGN_SQL["lock_wallet"].value(connection, **user_names(principal))
             # The same request may have committed meanwhile, because it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return StartedRun(await self._view(connection, earlier), replayed=True)
+                return StartedRun(await self.shown.view(connection, earlier), replayed=True)
             await self._require_fewer_active_runs(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
             row = await SQL["create_run"].row(
                 connection,
                 RunRow,
-                **_owner(principal, run_id),
+                **run_names(principal, run_id),
                 pipeline_id=found.id,
                 pipeline_version=found.version,
                 steps=len(steps),
@@ -164,7 +136,7 @@ class Runs:
                     errors=[problem],
                 )
             await check_database(connection, principal, limits)
-            shown = await self._view(connection, row)
+            shown = await self.shown.view(connection, row)
         self._wake()
         return StartedRun(shown, replayed=False)
 
@@ -173,7 +145,7 @@ class Runs:
         counted one after the other.
         """
         max_runs = self._settings.runs_per_user
-        if await SQL["active_runs_of_user"].value(connection, **_user(principal), max_rows=max_runs) >= max_runs:
+        if await SQL["active_runs_of_user"].value(connection, **user_names(principal), max_rows=max_runs) >= max_runs:
             raise TooManyActiveRuns(max_runs)
 
     async def _check(self, steps: list[StepRow], request: CreateRun) -> None:
@@ -201,14 +173,6 @@ class Runs:
         unique = list(dict.fromkeys(problems))
         if unique:
             raise InvalidRequest.of(unique)
-
-    async def get(self, principal: Principal, run_id: UUID) -> Run:
-        pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
-            row = await SQL["get_run"].row(connection, RunRow, **_owner(principal, run_id))
-            if row is None:
-                raise no_such_run()
-            return await self._view(connection, row)
 
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
         def changes(run: RunRow) -> Mapping[str, Any]:
@@ -282,8 +246,8 @@ class Runs:
         async with pool.transaction() as connection:
             if activates:
                 # All use cases lock the wallet before the run.
-                await DESIGN_SQL["lock_wallet"].value(connection, **_user(principal))
-            row = await SQL["lock_run"].row(connection, RunRow, **_owner(principal, run_id))
+                await DESIGN_SQL["lock_wallet"].value(connection, **user_names(principal))
+            row = await SQL["lock_run"].row(connection, RunRow, **run_names(principal, run_id))
             if row is None:
                 raise no_such_run()
             changed = changes(row)
@@ -298,102 +262,9 @@ class Runs:
                     connection, RunRow, tenant_id=principal.tenant_id, id=run_id, **values
                 )
                 assert row is not None, "the run is locked"
-            shown = await self._view(connection, row)
+            shown = await self.shown.view(connection, row)
         self._wake()
         return shown
-
-    async def tree(self, principal: Principal, run_id: UUID, after: int, limit: int) -> Page[TreeNode]:
-        pool = await self._databases.pool(principal.pool)
-        async with pool.ordinary() as connection:
-            if await SQL["get_run"].row(connection, RunRow, **_owner(principal, run_id)) is None:
-                raise no_such_run()
-            found = await SQL["list_tree"].rows(
-                connection, TreeNode, tenant_id=principal.tenant_id, run_id=run_id, after=after, limit=limit + 1
-            )
-        nodes = found[:limit]
-        return Page(items=nodes, next_cursor=str(nodes[-1].number) if len(found) > limit else None)
-
-    async def list(
-        self, principal: Principal, pipeline: str | None, status: RunStatus | None, before: UUID | None, limit: int
-    ) -> Page[RunSummary]:
-        names: dict[str, Any] = {
-            "tenant_id": principal.tenant_id,
-            "user_id": principal.user_id,
-            "status": status.value if status else None,
-            "before": before,
-            "limit": limit + 1,
-        }
-        pipeline_id = (await self._pipelines.get(principal, pipeline)).id if pipeline is not None else None
-        pool = await self._databases.pool(principal.pool)
-        async with pool.ordinary() as connection:
-            if pipeline_id is None:
-                rows = await SQL["list_runs"].rows(connection, RunRow, **names)
-            else:
-                rows = await SQL["list_runs_of_pipeline"].rows(connection, RunRow, **names, pipeline_id=pipeline_id)
-            summaries = await self._summaries(connection, rows)
-        return page_of([*summaries], limit)
-
-    async def _view(self, connection: Connection, row: RunRow) -> Run:
-        names = {"tenant_id": row.tenant_id, "run_id": row.id}
-        steps = await steps_of(connection, row.tenant_id, row.pipeline_id, row.pipeline_version)
-        counts = {each.position: each for each in await SQL["counts_of_run"].rows(connection, StepCounts, **names)}
-        in_flight = dict(await SQL["in_flight_of_run"].rows(connection, StepInFlight, **names))
-        approved = {each.step_id for each in await SQL["approvals_of_run"].rows(connection, ApprovedStep, **names)}
-        progress = []
-        for step in steps:
-            found = counts.get(step.position, StepCounts(step.position))
-            progress.append(
-                StepProgress(
-                    step=step_view(step),
-                    candidates=found.candidates,
-                    active=found.active,
-                    in_flight=in_flight.get(step.position, 0),
-                    approved=step.id in approved or not step.requires_approval,
-                )
-            )
-        [summary] = await self._summaries(connection, [row])
-        return Run(**summary.model_dump(), steps=progress)
-
-    async def _summaries(self, connection: Connection, rows: Sequence[RunRow]) -> Sequence[RunSummary]:
-        """Summaries of runs of one tenant, each with the reason why the run waits, also if the reason is another
-        run.
-        """
-        may_wait = [row.id for row in rows if row.status == ACTIVE and row.reason is None]
-        limit = self._settings.jobs_in_total
-        waiting = set()
-        if may_wait:
-            found = await SQL["waiting_for_room"].rows(
-                connection,
-                RunId,
-                tenant_id=rows[0].tenant_id,
-                run_ids=may_wait,
-                per_run=self._settings.jobs_per_run,
-                in_total=limit,
-            )
-            waiting = {row.id for row in found}
-        sentence = (
-            f"The runs of your tenant have {counted(limit, 'active job')}, and the limit is {limit} "
-            "(pipelines.jobs_in_total). "
-            "The run continues when one of them ends."
-        )
-        at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": sentence}
-        progress = await self._progress(connection, rows)
-        return [
-            RunSummary(**{**row._asdict(), **progress[row.id]._asdict(), **(at_limit if row.id in waiting else {})})
-            for row in rows
-        ]
-
-    async def _progress(self, connection: Connection, rows: Sequence[RunRow]) -> dict[UUID, RunProgress]:
-        if not rows:
-            return {}
-        found = await SQL["progress_of_runs"].rows(
-            connection,
-            RunProgress,
-            tenant_id=rows[0].tenant_id,
-            run_ids=[row.id for row in rows],
-            max_rows=MAX_LEAVES,
-        )
-        return {each.id: each for each in found}
 
 
 def folder_of(name: str, run_id: UUID) -> str:
@@ -425,19 +296,7 @@ class _Key:
         """The run that was created with the key."""
         if self.text is None:
             return None
-        row = await SQL["run_of_key"].row(connection, RunRow, **_user(principal), idempotency_key=self.text)
+        row = await SQL["run_of_key"].row(connection, RunRow, **user_names(principal), idempotency_key=self.text)
         if row is not None and row.request_hash != self.request_hash:
             raise IdempotencyKeyReused()
         return row
-
-
-def _user(principal: Owner) -> dict[str, Any]:
-    return {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
-
-
-def _owner(principal: Owner, run_id: UUID) -> dict[str, Any]:
-    return {"tenant_id": principal.tenant_id, "user_id": principal.user_id, "id": run_id}
-
-
-def no_such_run() -> NotFound:
-    return NotFound("There is no such run.")

@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic import Field
 
 from callsheet.wire.base import ResponseModel, UserRequest
-from callsheet.wire.catalog import EffectPreview, EffectProperty, Paragraph, PropertyValue
+from callsheet.wire.catalog import Paragraph, PropertyValue
+from callsheet.wire.effects import EffectPreview, EffectProperty
 from callsheet.wire.pipelines.pipelines import (
     DEFAULT_LEAVES,
     Children,

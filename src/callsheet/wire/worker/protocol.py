@@ -7,10 +7,7 @@ failure must not fail at that, too.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import math
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -18,20 +15,31 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
-    StringConstraints,
-    WithJsonSchema,
 )
 
-from callsheet.wire.base import Document, Line, ResponseModel, printable
+from callsheet.wire.base import Document, Line, ResponseModel
 from callsheet.wire.forms import Provider, Sha256
+from callsheet.wire.worker.fields import (
+    MAX_SIZE,
+    REASON,
+    TRACEBACK,
+    Facts,
+    FileName,
+    MimeType,
+    Picture,
+    Reason,
+    ShortHash,
+    Size,
+    cleaned,
+    cut_at,
+    in_utc,
+)
 from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH, OptionalTrace
 
 MAX_WAIT_SECONDS = 55
-MAX_PREVIEW_BYTES = 65_536
 # Each output is signed at once; a run with more outputs announces them in several heartbeats.
 MAX_ANNOUNCED = 100
 # Enough for the single frames of a video.
@@ -41,95 +49,9 @@ MAX_LOADED_MODELS = 64
 MAX_REPORTED_ENGINES = 64
 MAX_REFUSED = 20
 MAX_ENGINE_NAME_LENGTH = 100
-MAX_SIZE = 2**53
-# Encoded as base64, with room for the padding.
-MAX_PREVIEW_LENGTH = -(-MAX_PREVIEW_BYTES // 3) * 4
 
 # The progress message of a worker from the end of the engine's run until everything is stored.
 UPLOADING = "Uploading the result"
-REASON = 500
-TRACEBACK = 20_000
-
-
-def _cut(max_length: int) -> AfterValidator:
-    """Text of at most this length that PostgreSQL can store."""
-
-    def cut(text: str) -> str:
-        return text[:max_length].replace("\0", "")
-
-    return AfterValidator(cut)
-
-
-def _cleaned(value: JsonValue) -> JsonValue:
-    """The document without characters and numbers that PostgreSQL's jsonb cannot store: NUL, and numbers that are
-    not finite.
-    """
-    match value:
-        case dict():
-            return {key.replace("\0", ""): _cleaned(member) for key, member in value.items()}
-        case list():
-            return [_cleaned(item) for item in value]
-        case str():
-            return value.replace("\0", "")
-        case float() if not math.isfinite(value):
-            return None
-    return value
-
-
-def _cleaned_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    cleaned = _cleaned(value)
-    assert isinstance(cleaned, dict)
-    return cleaned
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        # A time an hour before the year 10000 may be after it in UTC, which cannot be stored.
-        raise ValueError("The time must be in the years 1 to 9999 (UTC).") from None
-
-
-def whole_text(value: object) -> object:
-    """Removes lone surrogates, which Python writes for bytes that are not text."""
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
-
-
-def _decoded(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("The value must be base64.") from None
-
-
-Reason = Annotated[str, _cut(REASON)]
-Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
-_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
-MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
-# The name is unchanged, including spaces: the worker looks for its file's URL by this name.
-FileName = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=255),
-    BeforeValidator(printable),
-    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
-]
-ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-Size = Annotated[int, Field(ge=0, le=MAX_SIZE, description="Size in bytes.")]
-Picture = Annotated[
-    bytes,
-    BeforeValidator(_decoded),
-    Field(max_length=MAX_PREVIEW_BYTES),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "contentEncoding": "base64",
-            "maxLength": MAX_PREVIEW_LENGTH,
-            "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
-        }
-    ),
-]
 
 
 class WorkerRequest(BaseModel):
@@ -155,7 +77,7 @@ def max_leases(places: int, *, prefetch: bool) -> int:
 class ReportedEngine(WorkerRequest):
     """How much one engine of the worker was used."""
 
-    name: Annotated[str, _cut(MAX_ENGINE_NAME_LENGTH)] = Field(
+    name: Annotated[str, cut_at(MAX_ENGINE_NAME_LENGTH)] = Field(
         description="Name that distinguishes the worker's engines."
     )
     places: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
@@ -301,7 +223,7 @@ class ReportedProgress(WorkerRequest):
     elapsed_ms: float | None = Field(
         None, description="Milliseconds since the start of the run, by the worker's clock."
     )
-    node_id: Annotated[str, _cut(MAX_NODE_ID_LENGTH)] | None = Field(
+    node_id: Annotated[str, cut_at(MAX_NODE_ID_LENGTH)] | None = Field(
         None, description="Id of the node of the graph that runs now. An empty text: none runs."
     )
 
@@ -406,17 +328,17 @@ class CompleteResponse(WorkerResponse):
 class WorkerError(WorkerRequest):
     """Error of the worker, kept for operators. Users see only the sentence of its type."""
 
-    type: Annotated[str, _cut(100)] | None = None
-    message: Annotated[str, _cut(TRACEBACK)] | None = None
+    type: Annotated[str, cut_at(100)] | None = None
+    message: Annotated[str, cut_at(TRACEBACK)] | None = None
     details: Facts | None = None
-    traceback: Annotated[str, _cut(TRACEBACK)] | list[JsonValue] | None = Field(
+    traceback: Annotated[str, cut_at(TRACEBACK)] | list[JsonValue] | None = Field(
         None, description="Traceback as a text or as a list of lines."
     )
     retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
 
 
 class FailRequest(RunEnd):
-    error_message: Annotated[JsonValue, AfterValidator(_cleaned)] = Field(
+    error_message: Annotated[JsonValue, AfterValidator(cleaned)] = Field(
         None, description="Output of the engine, as text or JSON."
     )
     error: WorkerError | None = None
@@ -425,10 +347,10 @@ class FailRequest(RunEnd):
 class RefusedInput(WorkerRequest):
     """A node that the engine refused: it does not have the node's class, or not this choice of one of its inputs."""
 
-    node_id: Annotated[str, _cut(MAX_NODE_ID_LENGTH)]
-    node_class: Annotated[str, _cut(REASON)]
-    input_name: Annotated[str, _cut(REASON)] | None = None
-    value: Annotated[str, _cut(REASON)] | None = Field(None, description="The choice, for example a model file.")
+    node_id: Annotated[str, cut_at(MAX_NODE_ID_LENGTH)]
+    node_class: Annotated[str, cut_at(REASON)]
+    input_name: Annotated[str, cut_at(REASON)] | None = None
+    value: Annotated[str, cut_at(REASON)] | None = Field(None, description="The choice, for example a model file.")
 
 
 class Refusal(WorkerRequest):
@@ -450,7 +372,7 @@ class RequeueRequest(RunEnd):
 
 class DeferRequest(LeaseRequest):
     provider_job_id: Line
-    expires_at: Annotated[AwareDatetime, AfterValidator(_in_utc)] = Field(
+    expires_at: Annotated[AwareDatetime, AfterValidator(in_utc)] = Field(
         description="When the job expires if the provider has not called back."
     )
 

@@ -15,14 +15,8 @@ from typing import Any, Literal
 from callsheet.providers.comfy.run_messages import MAX_PERCENT
 from callsheet.providers.engine import NodeState
 from callsheet.toolbox.logs import get_logger, note_failure
-from callsheet.wire.worker.protocol import (
-    MAX_PREVIEW_BYTES,
-    REASON,
-    UPLOADING,
-    AnnouncedOutput,
-    HeartbeatResponse,
-    WorkerJob,
-)
+from callsheet.wire.worker.fields import MAX_PREVIEW_BYTES, REASON
+from callsheet.wire.worker.protocol import UPLOADING, AnnouncedOutput, HeartbeatResponse, WorkerJob
 from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.agent.run_trace import RunTrace
