@@ -27,27 +27,10 @@ class StepRow(NamedTuple):
 
 
 class VersionedStep(NamedTuple):
-    """A step of any version: the fields of StepRow after the version."""
+    """A step of any version."""
 
     version: int
-    id: UUID
-    position: int
-    name: str
-    slug: str
-    workflow: str
-    effect_id: UUID | None
-    payload: dict[str, Any] | None
-    values: dict[str, Any]
-    needs_run_prompt: bool
-    needs_parent_image_path: bool
-    needs_run_variables: bool
-    max_children: int
-    top_k: int | None
-    requires_approval: bool
-
-    @property
-    def step(self) -> StepRow:
-        return StepRow(*self[1:])
+    step: StepRow
 
 
 class RunRow(NamedTuple):

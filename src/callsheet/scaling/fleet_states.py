@@ -67,12 +67,9 @@ class FleetState:
     is_failing: bool
 
 
-class ScaledFleetRow(NamedTuple):
-    fleet_id: int
-    slug: str
-    stage: str
-    is_active: bool
-    now: float
+class RuleColumns(NamedTuple):
+    """The scaling rules of a fleet."""
+
     driver: str
     options: Any
     providers: list[str]
@@ -85,6 +82,19 @@ class ScaledFleetRow(NamedTuple):
     idle_seconds: float
     on_demand_minimum: int
     spot_share: float
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
+
+
+class ScaledFleetRow(NamedTuple):
+    fleet_id: int
+    slug: str
+    stage: str
+    is_active: bool
+    now: float
+    rules: RuleColumns
     installation_id: UUID
     central_system: int
     central_database: int
@@ -100,7 +110,7 @@ class ScaledFleetRow(NamedTuple):
 
     @property
     def policy(self) -> Policy:
-        policy = Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
+        policy = self.rules.policy
         # Workers of an inactive fleet get no jobs.
         return policy if self.is_active else replace(policy, minimum=0, on_demand_minimum=0)
 
@@ -183,7 +193,7 @@ class _Fleet:
             row=row,
             memory=Memory.from_json(row.memory if isinstance(row.memory, dict) else {}),
             workers=[worker.registered for worker in workers],
-            providers=frozenset((*row.providers, *(name for worker in workers for name in worker.providers))),
+            providers=frozenset((*row.rules.providers, *(name for worker in workers for name in worker.providers))),
             environments=_environments(row.environments, [worker.environment for worker in workers]),
         )
 
@@ -230,7 +240,7 @@ def _serving(fleet: _Fleet, lacks: Mapping[str, Lacks]) -> ServingFleet:
         stage=row.stage,
         workflow_ids=frozenset(row.workflow_ids),
         providers=fleet.providers,
-        weight=0.0 if row.driver_failures >= FAILS else float(row.maximum),
+        weight=0.0 if row.driver_failures >= FAILS else float(row.rules.maximum),
         lacked={workflow: missing_in([each[workflow] for each in of_each]) for workflow in lacked},
         is_trial_due=row.is_trial_due and not fleet.workers,
     )
@@ -239,7 +249,8 @@ def _serving(fleet: _Fleet, lacks: Mapping[str, Lacks]) -> ServingFleet:
 def _need(fleet: _Fleet, queue: FleetQueue) -> int:
     """Workers that the fleet may still order, if it has jobs or is below its minimum."""
     have = sum(worker.is_usable for worker in fleet.workers) + len(fleet.memory.orders)
-    return max(0, fleet.row.maximum - have) if queue.jobs or have < fleet.row.minimum else 0
+    rules = fleet.row.rules
+    return max(0, rules.maximum - have) if queue.jobs or have < rules.minimum else 0
 
 
 def _state(fleet: _Fleet, queue: FleetQueue, places: int | None) -> FleetState:
@@ -250,8 +261,8 @@ def _state(fleet: _Fleet, queue: FleetQueue, places: int | None) -> FleetState:
             slug=row.slug,
             stage=row.stage,
             policy=row.policy,
-            driver=row.driver,
-            options=row.options,
+            driver=row.rules.driver,
+            options=row.rules.options,
         ),
         is_active=row.is_active,
         updated_at=row.updated_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from callsheet.fleet.fleets.retiring import reinstate
 from callsheet.identity.audit_log import record
@@ -13,7 +13,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.ownership import read_central
 from callsheet.plumbing.database.sql import Connection
 from callsheet.scaling.driver import Driver, OptionError
-from callsheet.scaling.fleet_states import SQL
+from callsheet.scaling.fleet_states import SQL, RuleColumns
 from callsheet.scaling.policy import Policy, PolicyError
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -26,18 +26,7 @@ class ScalingRow(NamedTuple):
     fleet_id: int
     fleet_slug: str
     stage: str
-    driver: str
-    options: Any
-    providers: list[str]
-    minimum: int
-    maximum: int
-    target_seconds: float
-    warm_up_seconds: float
-    scale_out_cooldown_seconds: float
-    scale_in_cooldown_seconds: float
-    idle_seconds: float
-    on_demand_minimum: int
-    spot_share: float
+    rules: RuleColumns
     updated_by: str
     updated_at: datetime
     wanted: int | None
@@ -149,7 +138,8 @@ async def _scaling(connection: Connection, fleet_id: int) -> FleetScaling:
     if row is None:
         raise _not_scaled()
     decisions = await _decisions(connection, fleet_id, None, SHOWN_DECISIONS)
-    return FleetScaling(**row._asdict(), decisions=decisions)
+    columns = row._asdict()
+    return FleetScaling(**columns.pop("rules")._asdict(), **columns, decisions=decisions)
 
 
 async def _decisions(connection: Connection, fleet_id: int, before: int | None, limit: int) -> list[ScalingDecision]:

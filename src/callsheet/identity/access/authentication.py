@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, Query, Request, Security
@@ -31,6 +31,8 @@ COOKIE = "callsheet_session"
 
 bearer = HTTPBearer(auto_error=False, description="An API key, `cs_…`.")
 cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser session, from POST /api/auth/login.")
+BearerKey = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+SessionCookie = Annotated[str | None, Security(cookie)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,7 @@ class Authentication:
         self._everywhere = {each: self._dependency(each, Scope.EVERY_TENANT) for each in Permission}
         self._in_tenant = {each: self._dependency(each, Scope.OWN_TENANT) for each in Permission}
 
-    async def caller(
-        self,
-        request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
-    ) -> Principal:
+    async def caller(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
         """The signed-in user, for actions that every account may do: sign out, read the own account, change the
         password.
         """
@@ -82,23 +79,13 @@ class Authentication:
         """The caller of a request, for code that is not a route."""
         return await self.caller(request, await bearer(request), await cookie(request))
 
-    async def user(
-        self,
-        request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
-    ) -> Principal:
+    async def user(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
         """The caller, who reads own objects with GET and changes them with other methods."""
         principal = await self.caller(request, credentials, session)
         require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
         return principal
 
-    async def session(
-        self,
-        request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
-    ) -> Principal:
+    async def session(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
         """The user of a browser session, for actions that an API key must not do: with a stolen key, a person could
         create further keys, which stay valid when the first is revoked.
         """
@@ -107,12 +94,7 @@ class Authentication:
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
         return principal
 
-    async def own_session(
-        self,
-        request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
-    ) -> Principal:
+    async def own_session(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
         """A user of any role with a browser session, for actions on the sessions themselves."""
         principal = await self.caller(request, credentials, session)
         if principal.signed_in_with != "session":
@@ -138,8 +120,8 @@ class Authentication:
     async def watcher(
         self,
         request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
+        credentials: BearerKey,
+        session: SessionCookie,
         token: str | None = Query(
             None,
             max_length=1000,
@@ -155,12 +137,7 @@ class Authentication:
         require(principal, Permission.READ_OWN)
         return StreamUser(principal, grant)
 
-    async def stream_grant(
-        self,
-        request: Request,
-        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
-        session: str | None = Security(cookie),
-    ) -> StreamGrant:
+    async def stream_grant(self, request: Request, credentials: BearerKey, session: SessionCookie) -> StreamGrant:
         """The grant of a new stream token: the caller may watch while the key or session of this request is valid."""
         require(await self.caller(request, credentials, session), Permission.READ_OWN)
         expires_at = self._clock.now() + timedelta(seconds=self._settings.jobs.stream_token_seconds)

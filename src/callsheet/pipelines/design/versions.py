@@ -50,4 +50,6 @@ class Versions:
 
 def _version(number: int, rows: list[VersionedStep]) -> PipelineVersion:
     # All steps of a version are written in one transaction, and their ids contain the time.
-    return PipelineVersion(version=number, created_at=time_of(rows[0].id), steps=[step_view(row.step) for row in rows])
+    return PipelineVersion(
+        version=number, created_at=time_of(rows[0].step.id), steps=[step_view(row.step) for row in rows]
+    )

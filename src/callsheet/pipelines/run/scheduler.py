@@ -59,29 +59,12 @@ class Parent(NamedTuple):
 class StepNow(NamedTuple):
     """A step, with the state in one run that a choice needs."""
 
-    id: UUID
-    position: int
-    name: str
-    slug: str
-    workflow: str
-    effect_id: UUID | None
-    payload: dict[str, Any] | None
-    values: dict[str, Any]
-    needs_run_prompt: bool
-    needs_parent_image_path: bool
-    needs_run_variables: bool
-    max_children: int
-    top_k: int | None
-    requires_approval: bool
+    step: StepRow
     is_approved: bool
     in_flight: int
     has_eligible: bool
     # This is a number of the run, so it is the same for every step.
     active_bases: int
-
-    @property
-    def step(self) -> StepRow:
-        return StepRow._make(self[: len(StepRow._fields)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +240,8 @@ class RunScheduler(Loop):
     async def _no_work(self, pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice) -> None:
         if choice.idle is Idle.APPROVAL_NEEDED:
             gate = next(
-                step
-                for step, state in zip(snapshot.steps, snapshot.state.steps, strict=True)
+                now.step
+                for now, state in zip(snapshot.steps, snapshot.state.steps, strict=True)
                 if state.is_gated and state.has_eligible
             )
             detail = f"The step {gate.name!r} waits for an approval."
@@ -349,13 +332,13 @@ async def read_snapshot(pool: Database, run: ClaimedRun) -> RunSnapshot:
         bases=steps[0].active_bases,
         steps=[
             StepState(
-                position=step.position,
-                has_eligible=step.has_eligible,
-                in_flight=step.in_flight,
-                is_gated=step.requires_approval and not step.is_approved,
-                is_narrowed=breadth_first and step.top_k is not None,
+                position=now.step.position,
+                has_eligible=now.has_eligible,
+                in_flight=now.in_flight,
+                is_gated=now.step.requires_approval and not now.is_approved,
+                is_narrowed=breadth_first and now.step.top_k is not None,
             )
-            for step in steps
+            for now in steps
         ],
     )
     return RunSnapshot(steps, state)
@@ -365,7 +348,7 @@ async def choose_parent(
     pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice, draw: Draw
 ) -> Parent | None:
     """The candidate that the draw chooses. None if no candidate is eligible."""
-    step = snapshot.steps[choice.position - 1]
+    step = snapshot.steps[choice.position - 1].step
     names: dict[str, Any] = {"tenant_id": run.tenant_id, "run_id": run.id, "position": choice.position}
     async with pool.connection() as connection:
         if snapshot.state.strategy is Strategy.BREADTH_FIRST and step.top_k is not None:
