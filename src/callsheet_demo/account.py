@@ -13,8 +13,7 @@ import httpx
 
 from callsheet.cli.shared.client import Client
 from callsheet.cli.shared.login import Login, read_demo_login, read_demo_password, write_demo_login, write_demo_password
-from callsheet.identity.access.known_passwords import DEMO_EMAIL, find_known_password, password_fits
-from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.access.passwords import password_fits
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, User
 from callsheet.wire.wallet import Credit
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from callsheet.app.control_plane import ControlPlane
 
 DEMO_TENANT = "demo"
+DEMO_EMAIL = "admin@demo.example"
 TOKENS = 1000
 FEW_TOKENS = 100
 
@@ -45,14 +45,8 @@ async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
             )
         ), password
     async with plane.databases.central.connection() as connection:
-        if kept is not None and await password_fits(connection, Passwords(), DEMO_EMAIL, kept):
-            return found, kept
-        is_known = await find_known_password(connection) is not None
-    if not is_known:
-        return found, None
-    # The installation is older than random passwords.
-    password = await _make_up_password(plane)
-    return await plane.accounts.set_password(DEMO_EMAIL, password), password
+        is_ours = kept is not None and await password_fits(connection, DEMO_EMAIL, kept)
+    return found, kept if is_ours else None
 
 
 async def _make_up_password(plane: ControlPlane) -> str:

@@ -13,9 +13,9 @@ from callsheet.cli.shared.console import err
 from callsheet.cli.shared.display import Stage
 from callsheet.cli.shared.login import Login
 from callsheet.cli.shared.profile_store import DEMO, is_logged_in
-from callsheet.identity.access.known_passwords import DEMO_EMAIL
 from callsheet.wire.jobs import Job
 from callsheet.wire.plurals import counted
+from callsheet_demo.account import DEMO_EMAIL
 from callsheet_demo.pipeline import PIPELINE
 
 

@@ -25,7 +25,6 @@ from callsheet.cli.shared.console import err, print_json
 from callsheet.cli.shared.display import JobDisplay
 from callsheet.cli.shared.pipeline_client import PipelineClient
 from callsheet.cli.shared.sending import fetch_all, find_effect, follow, send
-from callsheet.identity.access.known_passwords import DEMO_EMAIL
 from callsheet.identity.access.one_time_links import PAGE
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError, how_to_install
@@ -34,7 +33,7 @@ from callsheet.toolbox.private_files import make_private
 from callsheet.web.files import STATIC, read_files
 from callsheet.wire.errors import NotFound, TooManyActiveJobs
 from callsheet.wire.jobs import Job, JobStatus
-from callsheet_demo.account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
+from callsheet_demo.account import DEMO_EMAIL, DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet_demo.catalog import FLEET, OPERATOR, STAGE, seed_catalog
 from callsheet_demo.command import DEMO_HOST
 from callsheet_demo.introduction import DemoResult, introduce

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from callsheet.identity.access.known_passwords import DEMO_EMAIL
+from callsheet_demo.account import DEMO_EMAIL
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack

@@ -16,7 +16,6 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.worker_api import WorkerApi
 from callsheet.identity.access.keys import Keys
-from callsheet.identity.access.known_passwords import refuse_known_password
 from callsheet.identity.access.one_time_links import OneTimeLinks
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.jobs.room import JobsRoom
@@ -104,7 +103,6 @@ async def running_control_plane(
 ) -> AsyncIterator[ControlPlane]:
     """A control plane that serves HTTP. When it stops, it takes no new requests and lets running ones finish."""
     async with open_control_plane(settings, providers) as plane:
-        await refuse_known_password(plane.databases, settings)
         server = HttpServer(plane.http.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)

@@ -7,24 +7,14 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from callsheet.wire.base import PRINTABLE, Line, OptionalLine, ResponseModel, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 from callsheet.wire.operate.quotas import Storage
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
-# Passwords that a release of Callsheet printed for anyone to read.
-PUBLISHED_PASSWORDS = ("callsheet-demo",)
-
-
-def _unpublished(password: str) -> str:
-    if password in PUBLISHED_PASSWORDS:
-        raise ValueError("Callsheet published this password, so anyone can know it. Choose another one.")
-    return password
-
-
-NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256), AfterValidator(_unpublished)]
+NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
 
 # What a stranger may name as an account: spelt like `Email`, but anything printable is looked up, so that the response
 # does not say whether such an e-mail address could exist. The same text is looked up and counted: nothing is removed

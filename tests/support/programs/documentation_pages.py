@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from callsheet.identity.access.known_passwords import DEMO_EMAIL
+from callsheet_demo.account import DEMO_EMAIL
 from tests.support.programs.commands import Callsheet, wait_until_nothing_runs_in
 from tests.support.run.ports import free_port
 

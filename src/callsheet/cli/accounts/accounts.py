@@ -19,7 +19,6 @@ from callsheet.cli.shared.console import checked, err, moment, out, print_json, 
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import (
-    PUBLISHED_PASSWORDS,
     CreatedInvitation,
     CreatedKey,
     CreateInvitationRequest,
@@ -340,8 +339,6 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
         return secrets.token_urlsafe(12), True
     if not 10 <= len(password) <= 256:
         raise OperatorError("A password has 10 to 256 characters.")
-    if password in PUBLISHED_PASSWORDS:
-        raise OperatorError("Callsheet published this password, so anyone can know it. Choose another one.")
     return password, False
 
 

@@ -10,6 +10,11 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from callsheet.identity.access.principal import LoginRow
+from callsheet.plumbing.database.sql import Connection, statements
+
+SQL = statements("callsheet.identity.access")
+
 # OWASP's second recommendation: 19 MiB and two passes. Checks in the default pool, which has up to 32 threads, would
 # take 600 MB at the same time.
 MEMORY_KIB = 19_456
@@ -44,6 +49,14 @@ class Passwords:
             return self._hasher.verify(password_hash, _encoded(password))
         except (VerificationError, InvalidHashError):
             return False
+
+
+async def password_fits(connection: Connection, email: str, password: str) -> bool:
+    """Whether a user who can sign in has this password. This is for processes with access to the database, so it
+    does not count as an attempt.
+    """
+    login = await SQL["find_login"].row(connection, LoginRow, email=email)
+    return login is not None and await Passwords().matches(login.password_hash, password)
 
 
 def _encoded(password: str) -> bytes:

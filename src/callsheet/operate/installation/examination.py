@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
 
-from callsheet.identity.access.known_passwords import find_known_password, password_command
 from callsheet.media.free_space import distinct, read_places
 from callsheet.media.previews.sandbox import kinds
 from callsheet.media.storage import open_storage
@@ -160,8 +159,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
         if pools and not state.pending:
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
-                warned = await _wrong_key(connection, settings)
-                warned += [*await _known_password(connection, settings), *await _engine_killers(connection)]
+                warned = [*await _wrong_key(connection, settings), *await _engine_killers(connection)]
                 warned += await _worker_disks(connection, settings)
             for pool in pools:
                 try:
@@ -185,16 +183,6 @@ async def _wrong_key(connection: Connection, settings: Settings) -> list[Setting
         return []
     problem = key_problem(settings, await read_fingerprint(connection))
     return [] if problem is None else [SettingsFinding("secrets", "problem", str(problem))]
-
-
-async def _known_password(connection: Connection, settings: Settings) -> list[SettingsFinding]:
-    """Finds a published password. `serve` and `up` refuse to start with it if other machines can reach them."""
-    email = await find_known_password(connection)
-    if email is None:
-        return []
-    message = f"The operator {email} has the password that older versions of callsheet demo published."
-    status: Literal["warning", "problem"] = "problem" if settings.serves_other_machines else "warning"
-    return [SettingsFinding("accounts", status, message, password_command(email))]
 
 
 async def _engine_killers(connection: Connection) -> list[SettingsFinding]:
