@@ -82,7 +82,7 @@ async def test_a_job_that_was_submitted_by_workflow_has_the_name_of_the_workflow
     [spent, *_] = (await jobs_api.get(ann, "/api/wallet/transactions")).json()["items"]
     assert [each["title"] for each in (row, own, one, spent)] == ["A workflow"] * 4
     assert len((await jobs_api.get(ann, "/api/library/jobs?q=workflow")).json()["items"]) == 1
-    # Earlier releases stored no title.
+    # A deleted job has no title of its own any more.
     pool = await jobs_api.core.databases.pool("pool_1")
     async with pool.connection() as connection:
         await connection.execute("DELETE FROM job_descriptions WHERE job_id = $1", job["id"])

@@ -138,19 +138,6 @@ async def test_an_expired_key_is_refused(plane: ControlPlane, client: httpx.Asyn
     assert_refused(streamed, 401, "not_authenticated")
 
 
-@pytest.mark.parametrize("role", list(Role))
-async def test_a_key_created_before_scopes_keeps_the_permissions_of_its_role(
-    plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
-) -> None:
-    person = await people.user(role=role)
-    async with plane.databases.central.connection() as connection:
-        await connection.execute("UPDATE api_keys SET scopes = NULL WHERE user_id = $1", person.user.id)
-    assert (await client.get("/api/me", headers=person.headers)).json()["scopes"] is None
-    assert (await client.get("/api/keys", headers=person.headers)).json()["items"][0]["scopes"] is None
-    seen = await client.get("/api/admin/users", headers=person.headers)
-    assert seen.status_code == (403 if role is Role.USER else 200)
-
-
 async def test_each_scope_allows_its_requests_without_other_scopes(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:

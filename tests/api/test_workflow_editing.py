@@ -141,18 +141,19 @@ async def test_versions_are_listed_page_by_page(catalog_api: CatalogApi) -> None
     assert ([each["version"] for each in rest["items"]], rest["next_cursor"]) == ([1], None)
 
 
-async def test_a_workflow_of_an_earlier_release_is_kept_as_a_version_at_the_next_change(
+async def test_the_workflow_of_an_actor_is_kept_as_a_version_before_its_first_change(
     catalog_api: CatalogApi, plane: ControlPlane
 ) -> None:
-    made = await catalog_api.workflow()
-    async with plane.databases.central.connection() as connection:
-        await connection.execute("DELETE FROM workflow_versions WHERE workflow_id = $1", made["id"])
-    assert await versions_of(catalog_api, made["slug"]) == []
-    assert (await catalog_api.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"name": "New"})).is_success
-    listed = await versions_of(catalog_api, made["slug"])
-    assert [(each["version"], each["name"], each["actor"] is None) for each in listed] == [
+    await plane.tasks.actors.keep()
+    listed = (await catalog_api.call("GET", "/api/admin/workflows?with_actors=true&limit=100")).json()["items"]
+    actor = next(each for each in listed if each["slug"].startswith("actor:"))
+    path = f"/api/admin/workflows/{actor['slug']}"
+    assert (await catalog_api.call("GET", path)).json()["version"] is None
+    assert (await catalog_api.call("PATCH", path, {"name": "New"})).is_success
+    versions = await versions_of(catalog_api, actor["slug"])
+    assert [(each["version"], each["name"], each["actor"] is None) for each in versions] == [
         (2, "New", False),
-        (1, "Stylize", True),
+        (1, actor["name"], True),
     ]
 
 

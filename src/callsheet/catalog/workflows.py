@@ -137,7 +137,7 @@ class Workflows:
         async with self._databases.central.transaction() as connection:
             if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return None
-            # A version that an older release wrote without a history is stored before it is replaced.
+            # The workflow of an actor has no version before its first change.
             await SQL["keep_version"].run(connection, id=row.id, actor=None)
             current = await SQL["version_of_workflow"].value(connection, id=row.id)
             if expected is not None and expected != current:

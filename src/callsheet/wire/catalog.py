@@ -260,7 +260,7 @@ class WorkflowDetail(WorkflowSummary):
     version: int | None = Field(
         None,
         description="Number of the current version. Send it with a change: the change is refused if the version is "
-        "outdated. Null until the first change of a workflow of an earlier release.",
+        "outdated. Null: the workflow of an actor that was never changed.",
     )
     warnings: list[str] = Field(
         default_factory=list,

@@ -36,11 +36,6 @@ class Role(StrEnum):
     OPERATOR = "operator"
     VIEWER = "viewer"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Role | None:
-        """Until there were four roles, `operator` was named `admin`."""
-        return cls.OPERATOR if value == "admin" else None
-
 
 class KeyScope(StrEnum):
     """What an API key may do. `read`: see the user's own data. `submit`: upload, submit, cancel and change. `admin`:
@@ -124,9 +119,7 @@ class Key(ResponseModel):
     id: UUID
     name: str
     prefix: str = Field(description="The first characters of the key.")
-    scopes: list[KeyScope] | None = Field(
-        None, description="What the key may do. Null for old keys without scopes: everything that the role allows."
-    )
+    scopes: list[KeyScope] = Field(description="What the key may do.")
     created_at: datetime
     expires_at: datetime | None = Field(None, description="When the key expires. Null: never.")
     last_used_at: datetime | None = Field(None, description="Time of the last request, to about a minute.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from callsheet.identity.access.permissions import (
     GRANTED,
     MANAGED,
@@ -13,7 +11,7 @@ from callsheet.identity.access.permissions import (
     key_scopes_of,
     scope_of,
 )
-from callsheet.wire.identity import CreateUserRequest, KeyScope, Role
+from callsheet.wire.identity import KeyScope, Role
 
 READING = {permission for permission in Permission if permission.name.startswith(("READ_", "SEE_"))}
 
@@ -40,14 +38,6 @@ def test_a_tenant_admin_stays_in_its_tenant_and_makes_no_tokens() -> None:
 
 def test_a_user_has_permissions_for_their_own_data_only() -> None:
     assert GRANTED[Role.USER].keys() == {Permission.READ_OWN, Permission.WRITE_OWN}
-
-
-@pytest.mark.parametrize(("name", "role"), [("admin", Role.OPERATOR), *((role.value, role) for role in Role)])
-def test_the_old_name_of_an_operator_is_understood(name: str, role: Role) -> None:
-    request = CreateUserRequest.model_validate(
-        {"tenant": "acme", "email": "a@b.co", "password": "long enough", "role": name}
-    )
-    assert request.role is role
 
 
 def test_every_other_permission_requires_the_admin_scope_except_the_fleet_size() -> None:

@@ -298,7 +298,7 @@ def list_keys(
             (
                 f"{key.prefix}…",
                 key.name,
-                "all" if key.scopes is None else ", ".join(key.scopes),
+                ", ".join(key.scopes),
                 moment(key.last_used_at),
                 moment(key.expires_at),
                 moment(key.revoked_at),

@@ -47,7 +47,7 @@ class KeyRow(NamedTuple):
     tenant: str
     pool: str
     key_id: UUID
-    scopes: Sequence[str] | None
+    scopes: Sequence[str]
 
 
 class LoginRow(NamedTuple):
@@ -76,12 +76,12 @@ class Principal:
     csrf_token: str | None = None
     # Id of the API key, if the request has one.
     key_id: UUID | None = None
-    # Scopes of the API key. `None`: the key may do everything that the role allows.
+    # Scopes of the API key. None: a session, which may do everything that the role allows.
     key_scopes: frozenset[KeyScope] | None = None
 
     @classmethod
     def of_key(cls, row: KeyRow) -> Principal:
-        scopes = None if row.scopes is None else frozenset(KeyScope(scope) for scope in row.scopes)
+        scopes = frozenset(KeyScope(scope) for scope in row.scopes)
         return replace(cls.of(row, "api_key"), key_id=row.key_id, key_scopes=scopes)
 
     @classmethod

@@ -115,8 +115,7 @@ class NewJob:
             self.stage,
             self.concurrency_identifier,
             self.priority,
-            # The default before the setting existed: a key may have been used at that time.
-            3 if self.max_attempts is None else self.max_attempts,
+            self.max_attempts,
         ]
         return hash_of(parts)
 

@@ -129,7 +129,7 @@ class AllJobs:
                 task_id=task_id_of(row.id) if row.actor is not None else None,
                 tenant=tenants.get(row.tenant_id, str(row.tenant_id)),
                 user=users.get(row.user_id),
-                # In earlier releases, jobs that were submitted by workflow had no title.
+                # The title of a deleted job is deleted with its texts.
                 title=effect.name if effect else row.title or row.actor or workflow,
                 workflow=workflow,
                 effect_slug=effect.slug if effect else None,

@@ -95,7 +95,7 @@ async def read_system(connection: Connection) -> int:
 
 
 async def read_owner(connection: Connection) -> PoolOwner | None:
-    """The owner of the pool. None if it has no owner yet, or if its schema has no table of owners."""
+    """The owner of the pool. None if it has no owner yet, or no schema."""
     if await connection.fetchval("SELECT to_regclass('pool_owner')") is None:
         return None
     row = await POOL_SQL["read_owner"].row(connection, lease_seconds=LEASE_SECONDS)

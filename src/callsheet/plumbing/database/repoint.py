@@ -169,10 +169,8 @@ def _require_unused(target: Target, central: Central) -> None:
 
 
 async def _give(target: Target, central: Central) -> None:
-    """Gives the pool to this central. A pool of an earlier version gets the owner's table first."""
+    """Gives the pool to this central."""
     decided, owner = replace(central, is_possible_copy=False), target.owner
-    if owner is None:
-        await schema.migrate(target.dsn, "pool", target.name)
     async with connected(target.dsn, target.name) as connection:
         if owner is None or refusal(target.name, decided, owner) is None:
             await claim(connection, target.name, decided)

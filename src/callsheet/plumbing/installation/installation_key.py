@@ -19,8 +19,6 @@ class WrongKey(DatabaseError):
 
 
 async def read_fingerprint(connection: Connection) -> str | None:
-    if not await SQL["keeps_fingerprint"].value(connection):
-        return None
     found: str | None = await SQL["read_secret_fingerprint"].value(connection)
     return found
 
@@ -45,8 +43,7 @@ async def check_key(connection: Connection, settings: Settings) -> None:
 
 async def record_key(connection: Connection, master: Master) -> None:
     """Makes the first key that of the installation, whatever was before."""
-    if await SQL["keeps_fingerprint"].value(connection):
-        await SQL["replace_fingerprint"].run(connection, fingerprint=fingerprint(masters(master)[0]))
+    await SQL["replace_fingerprint"].run(connection, fingerprint=fingerprint(masters(master)[0]))
 
 
 def key_problem(settings: Settings, expected: str | None) -> WrongKey | None:

@@ -4,10 +4,6 @@
 -- Changes nothing if the DSN was changed meanwhile.
 UPDATE pools SET sealed_dsn = :sealed_dsn WHERE name = :name AND sealed_dsn = :before
 
--- name: keeps_fingerprint
--- A restored central may have the schema of an earlier version.
-SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'installation'::regclass AND attname = 'secret_fingerprint')
-
 -- name: read_secret_fingerprint
 SELECT secret_fingerprint FROM installation
 

@@ -109,7 +109,7 @@ CREATE TABLE api_keys (
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_used_at  timestamptz,
     revoked_at    timestamptz,
-    scopes        text[],
+    scopes        text[] NOT NULL,
     expires_at    timestamptz,
     CONSTRAINT one_api_key_per_hash UNIQUE (key_hash),
     CONSTRAINT user_exists FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id),
