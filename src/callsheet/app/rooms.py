@@ -17,8 +17,8 @@ from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.effects.routers import effects_routers
 from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.fleet.protocol.application import SECTION as WORKERS
-from callsheet.fleet.protocol.application import Envelope
 from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
+from callsheet.fleet.protocol.source_design import Envelope
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.registry.asg import AsgMetrics
 from callsheet.fleet.registry.credentials import Credentials

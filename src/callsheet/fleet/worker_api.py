@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import Request
 
-from callsheet.fleet.protocol.application import Caller, Envelope, Operation, documented, protocol_application
+from callsheet.fleet.protocol.application import Caller, Operation, documented, protocol_application
 from callsheet.fleet.protocol.authentication import WorkerAuthentication, WorkerPrincipal
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
+from callsheet.fleet.protocol.source_design import Envelope
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
 from callsheet.fleet.registry.credentials import Credential, Credentials
 from callsheet.fleet.registry.registration_routes import SessionOperations

@@ -1,5 +1,5 @@
 """The worker protocol as a small Starlette application: one table of operations is the application, and its part of
-the API document (decision 0047). Responses are put in a `data` envelope for worker programs that expect it.
+the API document (decision 0047).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi import Security
 from fastapi.security import APIKeyHeader, HTTPBearer
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.routing import Router as StarletteRouter
 from starlette.types import Receive, Scope, Send
 
+from callsheet.fleet.protocol.source_design import Envelope, enveloped
 from callsheet.plumbing.http.problems import (
     UNAVAILABLE,
     no_such_path,
@@ -30,38 +31,11 @@ from callsheet.plumbing.http.problems import (
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import (
     FieldProblem,
-    InvalidRequest,
     MalformedRequest,
     MethodNotAllowed,
     Refusal,
     UnsupportedMediaType,
 )
-
-HEADER = "x-callsheet-envelope"
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """Chooses the form of responses. The setting is the default, because a program that needs the envelope may not
-    know the header. A program that sends the header overrides the setting.
-    """
-
-    default: Literal["none", "data"] = "none"
-
-    def is_wanted(self, request: Request) -> bool:
-        if HEADER not in request.headers:
-            return self.default == "data"
-        wanted = request.headers[HEADER]
-        if wanted not in ("none", "data"):
-            raise InvalidRequest.field(HEADER, "The value must be `data` or `none`.")
-        return wanted == "data"
-
-
-def enveloped(response: str) -> str:
-    """Puts the JSON object inside `data`. Its fields also stay at the top level, where other workers expect them."""
-    fields = response[1:-1]
-    return f'{{"data":{response},{fields}}}' if fields else f'{{"data":{response}}}'
-
 
 Body = TypeVar("Body", bound=BaseModel)
 

@@ -17,6 +17,7 @@ from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.protocol.authentication import LeaseOfWorker, WorkerAuthentication, WorkerPrincipal, token_in
 from callsheet.fleet.protocol.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.protocol.poll_reports import PollReports
+from callsheet.fleet.protocol.source_design import registered_providers
 from callsheet.fleet.registry.worker_log import Audit, Event, outcome_of_requeue
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
@@ -42,8 +43,6 @@ MAX_AT_ONCE = 100
 UNKNOWN_AFTER_SECONDS = 60.0
 # A worker that waited longer may have been revoked, reassigned or given another job meanwhile.
 TRUSTED_SECONDS = 0.1
-# The source design has two providers: a ComfyUI beside the worker, and Comfy Cloud.
-ENGINE_PROVIDERS = ("cloud", "self_hosted")
 
 
 @dataclass(slots=True, eq=False)
@@ -285,9 +284,7 @@ def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
     """
     if request.providers is None:
         return Criteria(worker.workflow_ids, worker.stage, worker.providers)
-    # Worker programs of the source design name their engine's provider in polls only.
-    registered = worker.providers if worker.names_providers else ENGINE_PROVIDERS
-    providers = tuple(sorted(set(request.providers).intersection(registered)))
+    providers = tuple(sorted(set(request.providers).intersection(registered_providers(worker))))
     return Criteria(worker.workflow_ids, worker.stage, providers)
 
 
