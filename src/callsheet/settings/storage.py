@@ -156,9 +156,6 @@ class QuotaSettings(Section):
     payload_bytes: Limit = Field(
         262_144, description="Largest payload of a task or of a step of a pipeline, in bytes of JSON."
     )
-    source_data_bytes: Limit = Field(
-        65_536, description="Largest `source_data` in the payload of a task, in bytes of JSON."
-    )
     pipelines_per_user: Limit = Field(1_000, description="Largest number of pipelines of one user.")
     versions_per_pipeline: Limit = Field(1_000, description="Largest number of versions of one pipeline.")
     keys_per_user: Limit = Field(

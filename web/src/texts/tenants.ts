@@ -97,7 +97,6 @@ export const quotaTexts = {
     user_storage_files: "Files of one user",
     user_database_bytes: "Database of one user",
     payload_bytes: "Largest payload",
-    source_data_bytes: "Largest source data",
     pipelines_per_user: "Pipelines of one user",
     versions_per_pipeline: "Versions of one pipeline",
     keys_per_user: "API keys of one user",

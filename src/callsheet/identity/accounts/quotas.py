@@ -34,7 +34,6 @@ class QuotaRow(NamedTuple):
     user_storage_files: int | None
     user_database_bytes: int | None
     payload_bytes: int | None
-    source_data_bytes: int | None
     pipelines_per_user: int | None
     versions_per_pipeline: int | None
     keys_per_user: int | None
@@ -126,15 +125,10 @@ def check_payload(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -
 
 
 def payload_problems(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    for name, document, quota in (
-        (field, payload, "payload_bytes"),
-        (f"{field}.source_data", payload.get("source_data"), "source_data_bytes"),
-    ):
-        limit = getattr(limits, quota)
-        size = 0 if document is None else _json_bytes(document)
-        if size > limit:
-            excess = f"The value has {counted(size, 'byte')} as JSON, and the limit is {limit} ({quota})."
-            yield FieldProblem(name, f"{excess} Send less data, or a file.")
+    size = _json_bytes(payload)
+    if size > limits.payload_bytes:
+        excess = f"The value has {counted(size, 'byte')} as JSON, and the limit is {limits.payload_bytes}"
+        yield FieldProblem(field, f"{excess} (payload_bytes). Send less data, or a file.")
 
 
 def _json_bytes(document: object) -> int:

@@ -22,7 +22,6 @@ class QuotaLimits(ResponseModel):
         description="Largest number of bytes of JSON of the pipelines, runs and jobs of one user in the database."
     )
     payload_bytes: int = Field(description="Largest payload of a task or of a step of a pipeline, in bytes of JSON.")
-    source_data_bytes: int = Field(description="Largest `source_data` in the payload of a task, in bytes of JSON.")
     pipelines_per_user: int = Field(description="Largest number of pipelines of one user.")
     versions_per_pipeline: int = Field(description="Largest number of versions of one pipeline.")
     keys_per_user: int = Field(
@@ -39,7 +38,6 @@ class ChangeQuotas(UserRequest):
     user_storage_files: Limit | None = None
     user_database_bytes: Limit | None = None
     payload_bytes: Limit | None = None
-    source_data_bytes: Limit | None = None
     pipelines_per_user: Limit | None = None
     versions_per_pipeline: Limit | None = None
     keys_per_user: Limit | None = None

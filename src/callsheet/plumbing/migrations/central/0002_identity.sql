@@ -44,7 +44,6 @@ CREATE TABLE tenant_quotas (
     user_storage_bytes     bigint,
     user_storage_files     bigint,
     payload_bytes          bigint,
-    source_data_bytes      bigint,
     pipelines_per_user     bigint,
     versions_per_pipeline  bigint,
     keys_per_user          bigint,
@@ -55,7 +54,6 @@ CREATE TABLE tenant_quotas (
     CONSTRAINT user_storage_bytes_is_a_limit CHECK (user_storage_bytes >= 0),
     CONSTRAINT user_storage_files_is_a_limit CHECK (user_storage_files >= 0),
     CONSTRAINT payload_bytes_is_a_limit CHECK (payload_bytes >= 0),
-    CONSTRAINT source_data_bytes_is_a_limit CHECK (source_data_bytes >= 0),
     CONSTRAINT pipelines_per_user_is_a_limit CHECK (pipelines_per_user >= 0),
     CONSTRAINT versions_per_pipeline_is_a_limit CHECK (versions_per_pipeline >= 0),
     CONSTRAINT keys_per_user_is_a_limit CHECK (keys_per_user >= 0),
@@ -66,7 +64,6 @@ COMMENT ON TABLE tenant_quotas IS
 COMMENT ON COLUMN tenant_quotas.tenant_storage_bytes IS 'Bytes of all files of the tenant.';
 COMMENT ON COLUMN tenant_quotas.user_storage_bytes IS 'Bytes of all files of one user.';
 COMMENT ON COLUMN tenant_quotas.payload_bytes IS 'Bytes of the payload of one job.';
-COMMENT ON COLUMN tenant_quotas.source_data_bytes IS 'Bytes of `source_data` in the payload of a task.';
 COMMENT ON COLUMN tenant_quotas.user_database_bytes IS
     'Bytes that the jobs, runs and pipelines of one user take in the database.';
 
