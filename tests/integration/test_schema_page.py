@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import asyncpg
+
 from callsheet.plumbing.database.migrate import known_migrations
 from callsheet.plumbing.database.sql import commands
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.database.migration_rules import BASELINE, CREATED_TABLE, plain
 from tools.schema_page import KINDS, Schema, owned_tables, read_schema, schema_page
 
+# Primary keys and NOT NULL say what they protect by themselves.
+NAMED_CONSTRAINTS = """
+SELECT c.relname AS table, f.conname AS name FROM pg_constraint f JOIN pg_class c ON c.oid = f.conrelid
+WHERE f.connamespace = 'public'::regnamespace AND f.contype IN ('c', 'f', 'u', 'x')
+"""
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
 
 
@@ -30,6 +37,20 @@ async def test_every_table_says_what_a_row_is(postgres: EmbeddedPostgres, templa
         assert len(schema.tables) > 20
         assert [table.name for table in schema.tables if not table.meaning.endswith(".")] == []
         assert [column.name for column in schema.columns if column.meaning and not column.meaning.endswith(".")] == []
+
+
+async def test_every_constraint_has_a_name_that_says_what_it_protects(
+    postgres: EmbeddedPostgres, templates: dict[str, str]
+) -> None:
+    """A name that PostgreSQL chose starts with the table. Refused rows are reported by these names."""
+    for kind in KINDS:
+        connection = await asyncpg.connect(postgres.dsn(templates["central" if kind == "central" else "pool_1"]))
+        try:
+            found = [(row["table"], row["name"]) for row in await connection.fetch(NAMED_CONSTRAINTS)]
+        finally:
+            await connection.close()
+        assert len(found) > 100
+        assert [name for table, name in found if name.startswith(f"{table}_")] == []
 
 
 def test_each_file_of_the_baseline_has_the_tables_of_the_room_in_its_name() -> None:
