@@ -27,6 +27,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.database.installation import empty, installation, isolate, isolated_installation
+from tests.support.database.replication import Pair, PairFiles
 from tests.support.http.accounts import People
 from tests.support.jobs.core import Core, open_core
 from tests.support.media.seaweedfs import BUCKET, S3Server, seaweedfs
@@ -175,6 +176,21 @@ async def templates(postgres: EmbeddedPostgres) -> dict[str, str]:
     finally:
         await admin.close()
     return names
+
+
+@pytest.fixture(scope="session")
+async def _pair_files(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PairFiles]:
+    with quick_directory(tmp_path_factory.mktemp("pairs")) as directory:
+        files = PairFiles(directory)
+        await files.prepare()
+        yield files
+
+
+@pytest.fixture
+async def pair(_pair_files: PairFiles) -> AsyncIterator[Pair]:
+    """A primary and its standby, with central and pool_1."""
+    async with _pair_files.copied() as pair:
+        yield pair
 
 
 @pytest.fixture
