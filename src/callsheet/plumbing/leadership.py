@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 
+from callsheet.plumbing.database.connecting import connect
 from callsheet.plumbing.database.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
 from callsheet.plumbing.database.sql import Connection
 
@@ -91,9 +92,8 @@ class Leadership:
             self._connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await asyncpg.connect(
+        connection = await connect(
             self._database.dsn,
-            timeout=10,
             command_timeout=STATEMENT_SECONDS + 5,
             server_settings={
                 "application_name": f"callsheet {self._name}",

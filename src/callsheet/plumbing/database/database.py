@@ -16,6 +16,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
+from callsheet.plumbing.database.connecting import NoPrimary, connect
+from callsheet.plumbing.database.hosts import RefusedDsn
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.errors import OperatorError
@@ -147,7 +149,6 @@ class Database:
             max_size=max_size,
             max_inactive_connection_lifetime=60,
             command_timeout=self._settings.statement_seconds + 5,
-            timeout=10,
             connect=self._connect,
             init=prepare_connection,
             # The default reset costs one more round trip per release. No statement here leaves state in a session.
@@ -165,7 +166,7 @@ class Database:
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         try:
             # The current DSN: an embedded server that was killed may restart on another port.
-            return await asyncpg.connect(self.dsn, **options)
+            return await connect(self.dsn, **options)
         except asyncpg.PostgresError as error:
             # These errors have their own class, because some of them have another meaning when a statement raises them.
             raise ConnectionNotAccepted(error) from error
@@ -228,13 +229,14 @@ def ordinary_connections(connections: int) -> int:
 async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A separate connection without a statement timeout, for migrations and commands."""
     try:
-        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "callsheet"})
+        connection = await connect(dsn, server_settings={"application_name": "callsheet"})
     except CANNOT_CONNECT as error:
         raise DatabaseError(unreachable(name, dsn, error)) from error
     try:
         yield connection
     finally:
-        await connection.close()
+        with suppress(TimeoutError):
+            await connection.close(timeout=CLOSE_SECONDS)
 
 
 async def has_database(dsn: str, name: str, database: str) -> bool:
@@ -262,6 +264,8 @@ async def create_database(dsn: str, name: str, database: str) -> None:
 def unreachable(name: str, dsn: str, error: BaseException) -> str:
     if isinstance(error, ConnectionNotAccepted):
         error = error.reason
+    if isinstance(error, RefusedDsn):
+        return f"The DSN of database {name} is refused. {error}"
     if isinstance(error, ValueError):
         # The message contains neither the DSN nor the error: a part of the password may be anywhere in a misread DSN.
         return (
@@ -269,7 +273,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
             "with %40 for @, %2F for / and so on in user and password."
         )
     address = "/".join(filter(None, shown_address(dsn)))
-    match error:
+    match error.cause if isinstance(error, NoPrimary) else error:
         case asyncpg.InsufficientPrivilegeError():
             hint = "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():

@@ -15,6 +15,7 @@ from random import Random
 
 import asyncpg
 
+from callsheet.plumbing.database.connecting import connect
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage, backoff_seconds
@@ -139,7 +140,7 @@ class Listener:
             self.connected.clear()
 
     async def _listen(self) -> None:
-        connection = await asyncpg.connect(self._database.dsn, timeout=10)
+        connection = await connect(self._database.dsn)
         try:
             await self._follow(connection)
         finally:

@@ -35,3 +35,17 @@ UPDATE installation SET next_id = coalesce(next_id, gen_random_uuid()) RETURNING
 
 -- name: become_next
 UPDATE installation SET id = next_id, next_id = NULL, possible_copy_at = NULL WHERE next_id IS NOT NULL
+
+-- name: look_at_server
+-- Of every database. The timeline of the log that is written now: it is raised when a standby is promoted, before the
+-- control file says so.
+SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::boolean AS is_read_only,
+    (SELECT system_identifier FROM pg_control_system()) AS system,
+    CASE WHEN pg_is_in_recovery() THEN 0
+        ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline,
+    pg_postmaster_start_time() AS started_at, clock_timestamp() AS now
+
+-- name: look_at_closed_server
+-- The same without what a service may keep to itself.
+SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::boolean AS is_read_only,
+    0::bigint AS system, 0::bigint AS timeline, pg_postmaster_start_time() AS started_at, clock_timestamp() AS now
