@@ -52,7 +52,7 @@ async def _pickup(installation: BenchInstallation, pollers: Pollers, job: NewJob
     if started.lease.job_id != submitted.job.id:
         raise RuntimeError("a poller was given another job")
     report = LeaseReport(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
-    await installation.room.lease_reports.complete(report, {})
+    await installation.room.leases.complete(report, {})
     return responded - committed[0]
 
 

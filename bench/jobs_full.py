@@ -57,9 +57,7 @@ class OurJobs:
             # Each caller has just put one in, so there is one to take out.
             assert started is not None
             lease = started.lease
-            outcome = await room.lease_reports.complete(
-                LeaseReport(lease.dispatch_id, lease.lease_token, worker), RESULT
-            )
+            outcome = await room.leases.complete(LeaseReport(lease.dispatch_id, lease.lease_token, worker), RESULT)
             done += outcome.status == "completed"
         return done
 

@@ -20,7 +20,7 @@ import pytest
 import structlog
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
-from callsheet.jobs.lease import report
+from callsheet.jobs.lease import leases
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -102,7 +102,7 @@ def _memory_is_given_back(_memory: Memory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _longest_retry_delays() -> None:
-    report.RANDOM = LongestDraw()
+    leases.RANDOM = LongestDraw()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -55,7 +55,7 @@ async def listed(jobs_api: JobsApi, **wanted: Any) -> list[str]:
 
 async def failed(jobs_api: JobsApi, person: Person, message: str, kind: str = "engine_error") -> str:
     job = await jobs_api.submit(person, priority=9)
-    await jobs_api.core.room.lease_reports.fail(report(await jobs_api.start()), Failure(kind, message))
+    await jobs_api.core.room.leases.fail(report(await jobs_api.start()), Failure(kind, message))
     return str(job["id"])
 
 

@@ -40,7 +40,7 @@ async def made(ann: MediaApi, *outputs: bytes) -> str:
 async def failed(ann: MediaApi, cost: int = 10) -> str:
     job = await ann.jobs_api.submit(ann.person, cost=cost)
     started = await ann.jobs_api.start()
-    await ann.jobs_api.core.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
+    await ann.jobs_api.core.room.leases.fail(report(started), Failure("broken", "It broke."))
     return str(job["id"])
 
 

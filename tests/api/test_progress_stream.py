@@ -171,7 +171,7 @@ async def rows(jobs_api: JobsApi, person: Person, job_id: str) -> int:
 async def test_only_progress_of_the_current_lease_is_accepted(jobs_api: JobsApi, ann: Person) -> None:
     job_id, first = await running(jobs_api, ann)
     await say(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
-    await jobs_api.core.room.lease_reports.requeue(report(first), "spot")
+    await jobs_api.core.room.leases.requeue(report(first), "spot")
     # Requeued: the progress of the old run is not the progress of the job.
     assert await shown(jobs_api, ann, job_id) is None
     await say(jobs_api.core, first, percent=11)

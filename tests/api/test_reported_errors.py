@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.lease.report import INTERRUPTED, RETRIED
+from callsheet.jobs.lease.leases import INTERRUPTED, RETRIED
 from callsheet.wire.identity import Role
 from callsheet.wire.job_errors import SENTENCES
 from tests.support.http.accounts import Person

@@ -210,7 +210,7 @@ async def test_changes_by_another_control_plane_are_streamed_at_once(
         await stream.next(2)
         leased = await neighbour_plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
-        await neighbour_plane.jobs.lease_reports.complete(report(leased), {})
+        await neighbour_plane.jobs.leases.complete(report(leased), {})
         # Well before the reader would have looked by itself.
         seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
         assert [event.to_status for event in seen] == ["processing", "completed"]
@@ -238,7 +238,7 @@ async def test_streams_end_when_the_server_stops_and_resume_at_the_next_server(s
         leased = await plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
         async with opened(client, ann, paths[0], 2) as one, opened(client, ann, ALL, 2) as every:
-            await plane.jobs.lease_reports.complete(report(leased), {})
+            await plane.jobs.leases.complete(report(leased), {})
             assert [(event.id, event.to_status) for event in await one.rest()] == [(3, "processing"), (4, "completed")]
             assert [event.id for event in await every.next(2)] == [3, 4]
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from callsheet.jobs.lease.report import INTERRUPTED
+from callsheet.jobs.lease.leases import INTERRUPTED
 from tests.support.http.accounts import Person
 from tests.support.http.responses import assert_refused
 from tests.support.http.scripted_worker import ScriptedWorker, described

@@ -182,7 +182,7 @@ async def test_a_video_shows_progress_of_the_current_lease_only(local_media_api:
     job_id = await local_media_api.submit(video)
     stale = await local_media_api.jobs_api.start()
     await say(local_media_api, stale)
-    await local_media_api.jobs_api.core.room.lease_reports.requeue(report(stale), "spot")
+    await local_media_api.jobs_api.core.room.leases.requeue(report(stale), "spot")
     assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
     started = await local_media_api.jobs_api.start()
     assert state(await local_media_api.look(video)) == ("processing", None, None, None, None)
@@ -225,7 +225,7 @@ async def test_a_result_shows_only_files_that_its_job_made(local_media_api: Medi
         await local_media_api.submit(video)
         started = await local_media_api.jobs_api.start()
         output = await local_media_api.put_output(started.lease.job_id, b"made")
-        await local_media_api.jobs_api.core.room.lease_reports.complete(
+        await local_media_api.jobs_api.core.room.leases.complete(
             report(started), {"outputs": outputs}, outputs=[output]
         )
         seen = await local_media_api.look(video)

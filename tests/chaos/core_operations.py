@@ -277,7 +277,7 @@ class OnLease(Operation):
 @dataclass(frozen=True)
 class Heartbeat(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.lease_reports.heartbeat(report(started), run_started=True)
+        return await core.room.leases.heartbeat(report(started), run_started=True)
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         assert isinstance(response, LeaseExtension)
@@ -317,7 +317,7 @@ class Requeue(OnLease):
     points = (Failpoint.REQUEUE_BEFORE_POOL,)
 
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.lease_reports.requeue(report(started), "spot notice")
+        return await core.room.leases.requeue(report(started), "spot notice")
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         model.put_back(state, key, attempt_counts=False, requeue=True)
@@ -326,9 +326,7 @@ class Requeue(OnLease):
 @dataclass(frozen=True)
 class Defer(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.lease_reports.defer(
-            report(started), "prediction", datetime.now(UTC) + timedelta(hours=1)
-        )
+        return await core.room.leases.defer(report(started), "prediction", datetime.now(UTC) + timedelta(hours=1))
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         model.defer(state, key)
@@ -342,7 +340,7 @@ class Callback(OnLease):
 
     async def say(self, core: Core, started: StartedLease) -> object:
         lease = started.lease
-        return await core.room.lease_reports.complete_callback(
+        return await core.room.leases.complete_callback(
             lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider", [output_of(started)]
         )
 

@@ -129,7 +129,7 @@ class Play:
             await self._call_back(address.url, made.id)
         # Too short at times: it expires while the callback is on its way.
         seconds = 0.2 if way_of(made.id) == "never" else self._random.choice([0.2, 3600])
-        outcome = await self._room.lease_reports.defer(report, made.id, datetime.now(UTC) + timedelta(seconds=seconds))
+        outcome = await self._room.leases.defer(report, made.id, datetime.now(UTC) + timedelta(seconds=seconds))
         if outcome.settled is not None:
             await self._calls.gate.record(CallReport("deferred", outcome.settled))
         for _ in range(self._random.randrange(3)):
@@ -141,7 +141,7 @@ class Play:
             await self._calls.callbacks.receive(NAME, url.rpartition("/")[2], {"signed": "yes"}, body)
 
     async def _report(self, started: StartedLease, report: LeaseReport) -> None:
-        reports = self._room.lease_reports
+        reports = self._room.leases
         match self._random.randrange(10):
             case 0:
                 return  # as a worker that died: its lease runs out

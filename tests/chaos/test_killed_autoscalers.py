@@ -73,7 +73,7 @@ class ScaledInstallation:
         self.fleet = fleet
         self.directory = directory
         self.cloud = cloud
-        self.room = registry(core.databases, core.room.lease_reports)
+        self.room = registry(core.databases, core.room.leases)
         self.submitted = 0
         # What each worker is at.
         self.held: dict[str, StartedLease] = {}
@@ -195,7 +195,7 @@ async def scaled_installation(databases: Databases, settings: Settings, tmp_path
     """An installation with one scaled fleet."""
     core = await open_core(databases).prepare()
     ann = await core.member("pool_1")
-    room = registry(databases, core.room.lease_reports)
+    room = registry(databases, core.room.leases)
     [row] = await core.rows(databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
     fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[row["slug"]]), "operator")
     cloud = tmp_path / "cloud"

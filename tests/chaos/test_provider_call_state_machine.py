@@ -128,7 +128,7 @@ class CallSimulation:
             found = await self.memory_provider.find(callback) if callback.may_exist else None
             prediction = found or await self.memory_provider.submit(Generation("say"), callback)
         except ProviderUnavailable as error:
-            outcome = await plane.core.room.lease_reports.fail(
+            outcome = await plane.core.room.leases.fail(
                 report(handed.started), Failure(error.type, error.message, retryable=True)
             )
             if outcome.settled is not None:
@@ -142,7 +142,7 @@ class CallSimulation:
         # Mostly the newest, which still holds its lease.
         handed, prediction_id = self.called[-1] if random.random() < 0.7 else random.choice(self.called)
         expires = datetime.now(UTC) + timedelta(hours=1)
-        outcome = await plane.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
+        outcome = await plane.core.room.leases.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
             await plane.room.gate.record(CallReport("deferred", outcome.settled))
 
@@ -209,7 +209,7 @@ class CallSimulation:
                     await self.call(plane, random)
                 for handed, prediction_id in self.called:
                     try:
-                        await plane.core.room.lease_reports.defer(
+                        await plane.core.room.leases.defer(
                             report(handed.started), prediction_id, datetime.now(UTC) + timedelta(hours=1)
                         )
                     except Refusal:

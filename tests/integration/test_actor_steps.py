@@ -32,7 +32,7 @@ async def pipelines(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Pi
 
 
 def deliveries(pipelines: PipelineHarness) -> Deliveries:
-    return Deliveries(pipelines.media.room.files.storage, pipelines.core.room.lease_reports, 10**9)
+    return Deliveries(pipelines.media.room.files.storage, pipelines.core.room.leases, 10**9)
 
 
 async def run_of(pipelines: PipelineHarness, *steps: dict[str, Any], **changes: Any) -> Run:

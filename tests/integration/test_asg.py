@@ -70,7 +70,7 @@ def _create_groups(aws: str) -> dict[str, str]:
 def checking(core: Core, endpoint: str, **changes: Any) -> FleetRoom:
     return registry(
         core.databases,
-        core.room.lease_reports,
+        core.room.leases,
         validate_asg_instance=True,
         asg_region=REGION,
         asg_endpoint_url=endpoint,
@@ -185,7 +185,7 @@ async def test_an_instance_that_registered_unchecked_causes_no_alert_after_the_c
     core: Core, unused_url: str
 ) -> None:
     await register(core, checking(core, unused_url), STRANGER)
-    room = registry(core.databases, core.room.lease_reports)
+    room = registry(core.databases, core.room.leases)
     await room.instances.tick(SystemClock().now())
     assert await unverified(core) == 0
     assert (await room.workers.get(STRANGER)).revoked_at is None
@@ -205,7 +205,7 @@ async def test_the_counter_of_failed_checks_starts_at_zero() -> None:
 
 
 async def test_a_disabled_check_makes_no_call_to_aws(core: Core, unused_url: str) -> None:
-    room = registry(core.databases, core.room.lease_reports, asg_region=REGION, asg_endpoint_url=unused_url)
+    room = registry(core.databases, core.room.leases, asg_region=REGION, asg_endpoint_url=unused_url)
     await register(core, room, STRANGER)
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
 

@@ -103,7 +103,7 @@ async def test_canceling_a_waiting_job_refunds_everything_also_after_an_attempt(
     waiting = await core.submit(ann, cost=100, refund_on_cancel="unspent")
     await cancel(core, ann, waiting.id)
     started = await running(core, ann, 80.0)
-    await core.room.lease_reports.fail(report(started), Failure("engine_lost", "gone", retryable=True))
+    await core.room.leases.fail(report(started), Failure("engine_lost", "gone", retryable=True))
     await cancel(core, ann, started.lease.job_id)
     for job_id in (waiting.id, started.lease.job_id):
         assert await lines(core, ann, job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
@@ -117,13 +117,13 @@ async def test_a_cancel_refunds_everything_by_default(core: Core, ann: Member) -
 
 async def test_a_failed_job_is_refunded_completely(core: Core, ann: Member) -> None:
     started = await running(core, ann, 80.0)
-    await core.room.lease_reports.fail(report(started), Failure("broken", "it broke", retryable=False))
+    await core.room.leases.fail(report(started), Failure("broken", "it broke", retryable=False))
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
 async def test_the_progress_of_an_earlier_lease_does_not_count(core: Core, ann: Member) -> None:
     first = await running(core, ann, 80.0)
-    await core.room.lease_reports.requeue(report(first), "spot")
+    await core.room.leases.requeue(report(first), "spot")
     again = await core.start()
     assert again.lease.job_id == first.lease.job_id
     await cancel(core, ann, again.lease.job_id)

@@ -15,7 +15,7 @@ NOBODY = RouteCapacity(0, 0, 0, 0, False)
 
 @pytest.fixture
 def room(core: Core) -> FleetRoom:
-    return registry(core.databases, core.room.lease_reports)
+    return registry(core.databases, core.room.leases)
 
 
 async def slug_of(core: Core, workflow: int) -> str:

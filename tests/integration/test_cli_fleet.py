@@ -40,7 +40,7 @@ async def core(opened: Databases) -> Core:
 
 @pytest.fixture
 def room(installed: Settings, opened: Databases, core: Core) -> FleetRoom:
-    return open_fleet(opened, installed.fleet, master_secret(installed), core.room.lease_reports)
+    return open_fleet(opened, installed.fleet, master_secret(installed), core.room.leases)
 
 
 async def slug_of(core: Core) -> str:

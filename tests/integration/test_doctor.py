@@ -157,7 +157,7 @@ async def test_a_disk_that_fills_up_is_a_warning_and_below_the_reserve_a_problem
 async def test_a_worker_whose_disk_is_almost_full_is_a_warning(
     settings: Settings, shared_databases: Databases, core: Core
 ) -> None:
-    room = registry(core.databases, core.room.lease_reports)
+    room = registry(core.databases, core.room.leases)
     await core.add_workflow("any")
     worker = await join(room, "gpu-1", "any")
     disk = PollRequest(disk=ReportedDisk(free_bytes=2**20, size_bytes=2**40))

@@ -36,7 +36,7 @@ WITHOUT_CLASS = Environment.model_validate({"node_classes": ["SaveImage"], "mode
 
 @pytest.fixture
 def room(core: Core) -> FleetRoom:
-    return registry(core.databases, core.room.lease_reports)
+    return registry(core.databases, core.room.leases)
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ async def completed_and_reported_again(twin_jobs: TwinJobs) -> bool:
 @crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
 async def called_back_but_the_dispatch_is_open(twin_jobs: TwinJobs) -> bool:
     started = await twin_jobs.leased()
-    reports = twin_jobs.core.room.lease_reports
+    reports = twin_jobs.core.room.leases
     await reports.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
     callback = reports.complete_callback(started.lease.dispatch_id, 1, {"outputs": []}, "provider")
     return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, callback)
@@ -247,7 +247,7 @@ async def failed_but_the_dispatch_is_open(twin_jobs: TwinJobs) -> bool:
 async def requeued_but_the_job_seems_to_run(twin_jobs: TwinJobs) -> bool:
     started = await twin_jobs.leased()
     return await crashed_at(
-        Failpoint.REQUEUE_BEFORE_POOL, twin_jobs.core.room.lease_reports.requeue(report(started), "spot notice")
+        Failpoint.REQUEUE_BEFORE_POOL, twin_jobs.core.room.leases.requeue(report(started), "spot notice")
     )
 
 
@@ -268,7 +268,7 @@ async def requeued_a_job_that_was_canceled(twin_jobs: TwinJobs) -> bool:
     started = await twin_jobs.leased()
     await twin_jobs.cancel()
     return await crashed_at(
-        Failpoint.REQUEUE_BEFORE_POOL, twin_jobs.core.room.lease_reports.requeue(report(started), "spot notice")
+        Failpoint.REQUEUE_BEFORE_POOL, twin_jobs.core.room.leases.requeue(report(started), "spot notice")
     )
 
 
@@ -320,9 +320,7 @@ async def reaped_the_last_attempt_but_the_dispatch_is_open(twin_jobs: TwinJobs) 
 @crash(Failpoint.REAP_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>expired"), RESERVE, REFUND)
 async def waited_in_vain_but_the_dispatch_is_open(twin_jobs: TwinJobs) -> bool:
     started = await twin_jobs.leased()
-    await twin_jobs.core.room.lease_reports.defer(
-        report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1)
-    )
+    await twin_jobs.core.room.leases.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
     await twin_jobs.expire(started)
     return await crashed_at(Failpoint.REAP_BEFORE_CLOSE, twin_jobs.core.reap())
 

@@ -86,7 +86,7 @@ async def test_a_wait_for_the_callback_of_a_canceled_job_ends_with_the_next_reap
     started = await core.start()
     await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
     # Its worker had not heard of it yet.
-    await core.room.lease_reports.defer(report(started), "prediction-1", soon(hours=20))
+    await core.room.leases.defer(report(started), "prediction-1", soon(hours=20))
 
     await core.reap()
 

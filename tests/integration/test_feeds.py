@@ -59,7 +59,7 @@ async def test_a_reader_sees_a_job_from_its_first_event_to_its_last_while_it_hap
         job = await core.submit(ann)
         reader = asyncio.create_task(collect(following(core, ann, job.id)))
         started = await core.start()
-        await core.room.lease_reports.requeue(report(started), "spot")
+        await core.room.leases.requeue(report(started), "spot")
         await core.complete(await core.start())
         assert await reader == [
             *[(1, "pending"), (2, "queued"), (3, "processing"), (4, "queued")],
@@ -98,7 +98,7 @@ async def test_a_history_longer_than_one_page_is_read_to_its_end(core: Core, mon
     ann = await core.member("pool_1")
     job = await core.submit(ann)
     for _ in range(3):
-        await core.room.lease_reports.requeue(report(await core.start()), "spot")
+        await core.room.leases.requeue(report(await core.start()), "spot")
     await core.complete(await core.start())
     assert [position for position, _ in await collect(following(core, ann, job.id))] == list(range(1, 11))
 
@@ -147,7 +147,7 @@ async def test_event_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_c
         await own.submit((ann, bob)[number % 4 == 3])
         started = await own.start(f"worker-{number}")
         if number % 5 == 0:
-            await own.room.lease_reports.requeue(report(started), "spot")
+            await own.room.leases.requeue(report(started), "spot")
             started = await own.start(f"worker-{number}")
         await own.complete(started)
 

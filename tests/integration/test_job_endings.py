@@ -67,7 +67,7 @@ async def test_a_job_can_be_canceled_in_every_active_state(core: Core, pool: str
 async def test_a_callback_after_the_cancel_changes_nothing(core: Core, ann: Member) -> None:
     job, started = await deferred_job(core, ann)
     await cancel_job(core, ann, job)
-    callback = core.room.lease_reports.complete_callback
+    callback = core.room.leases.complete_callback
     assert (await callback(started.lease.dispatch_id, 1, {"output": "o"}, "provider:x")).status == "canceled"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
@@ -208,7 +208,7 @@ async def test_a_job_that_runs_past_its_deadline_expires_and_is_refunded(core: C
     if status == "processing":
         # Its worker keeps the slot until it reports.
         assert (await active_dispatch(core, job))["status"] == "leased"
-        assert (await core.room.lease_reports.heartbeat(report(started))).cancel_requested
+        assert (await core.room.leases.heartbeat(report(started))).cancel_requested
         assert (await core.complete(started)).status == "expired"
     assert (await finished_dispatch(core, job))["status"] == "expired"
     await core.check_drained()

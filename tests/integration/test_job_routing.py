@@ -41,7 +41,7 @@ async def test_a_worker_gets_only_its_workflows_its_stage_and_its_providers(core
         criteria = core.criteria(*workflows, **changes)
         given = [started async for started in leases(core, criteria)]
         for started in given:
-            await core.room.lease_reports.requeue(report(started), "only looking")
+            await core.room.leases.requeue(report(started), "only looking")
         return {ids[started.lease.job_id] for started in given}
 
     assert await all_of() == {"mine"}
@@ -86,7 +86,7 @@ async def test_a_requeued_job_keeps_its_place(shared_databases: Databases) -> No
     jobs = [await core.submit(ann) for _ in range(6)]
     held = [await core.start() for _ in range(4)]
     await core.room.queue.raise_low_water()
-    await core.room.lease_reports.requeue(report(held[1]), "spot")
+    await core.room.leases.requeue(report(held[1]), "spot")
     await core.room.queue.raise_low_water()
     await core.fail(held[0], retryable=True)
     await core.room.queue.raise_low_water()
@@ -163,14 +163,14 @@ async def test_a_limit_counts_leased_and_waiting_jobs_and_each_slot_is_freed_onc
     first, second = await core.start(), await other.start()
     assert (await core.lease(), await other.lease()) == (None, None)
     later = datetime.now(UTC) + timedelta(hours=1)
-    await core.room.lease_reports.defer(report(first), "p-1", later)
+    await core.room.leases.defer(report(first), "p-1", later)
     assert await core.lease() is None
     # A report that is repeated frees no second slot.
     for _ in range(3):
         await core.complete(second)
     third = await core.start()
     assert (await core.lease(), await other.lease()) == (None, None)
-    await core.room.lease_reports.complete_callback(first.lease.dispatch_id, 1, {}, "provider:x")
+    await core.room.leases.complete_callback(first.lease.dispatch_id, 1, {}, "provider:x")
     fourth = await other.start()
     assert await core.lease() is None
     await core.expire_lease(third.lease.dispatch_id)
@@ -219,7 +219,7 @@ async def test_the_same_job_id_of_three_tenants_in_two_pools_never_crosses(core:
     ]
     mixed = LeaseReport(leased[0].lease.dispatch_id, leased[2].lease.lease_token, "worker-1")
     with pytest.raises(NotFound):
-        await core.room.lease_reports.complete(mixed, {"output": "stolen"})
+        await core.room.leases.complete(mixed, {"output": "stolen"})
     await core.complete(leased[0], {"output": "a"})
     await core.fail(leased[1])
     assert [await core.status(member, shared) for member in members] == ["completed", "failed", "processing"]
@@ -235,7 +235,7 @@ async def test_the_same_job_id_of_three_tenants_in_two_pools_never_crosses(core:
 
 async def test_every_event_is_one_line_in_the_log(core: Core, ann: Member, logged: io.StringIO) -> None:
     job, started = await running_job(core, ann)
-    await core.room.lease_reports.requeue(report(started), "spot")
+    await core.room.leases.requeue(report(started), "spot")
     await core.complete(await core.start(), {"output": "o.mp4", "metadata": {"frames": 3}})
     broken, failing = await running_job(core, ann)
     await core.fail(failing)

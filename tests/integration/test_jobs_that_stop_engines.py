@@ -20,7 +20,7 @@ async def later(core: Core) -> None:
 async def test_a_job_that_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     younger = await core.submit(ann)
-    outcome = await core.room.lease_reports.fail(report(started), WEDGE)
+    outcome = await core.room.leases.fail(report(started), WEDGE)
     assert outcome.status == "queued"
     await later(core)
     row = await active_dispatch(core, job)
@@ -35,11 +35,11 @@ async def test_a_job_that_stopped_an_engine_goes_behind_younger_jobs_of_its_prio
 
 async def test_a_job_that_stops_a_second_engine_fails_and_names_workflow_and_node(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann, cost=10)
-    await core.room.lease_reports.fail(report(started), WEDGE)
+    await core.room.leases.fail(report(started), WEDGE)
     await later(core)
     again = await core.lease()
     assert again is not None
-    assert (await core.room.lease_reports.fail(report(again), WEDGE)).status == "failed"
+    assert (await core.room.leases.fail(report(again), WEDGE)).status == "failed"
     row = await core.job(ann, job.id)
     assert row["error"]["type"] == "engine_stuck"
     slug = await core.room.queue.workflow_slug(again.lease.workflow_id)
@@ -52,7 +52,7 @@ async def test_a_job_that_stops_a_second_engine_fails_and_names_workflow_and_nod
 
 async def test_jobs_with_other_failures_keep_their_place_and_all_their_attempts(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
-    await core.room.lease_reports.fail(report(started), Failure("out_of_memory", "No memory.", retryable=True))
+    await core.room.leases.fail(report(started), Failure("out_of_memory", "No memory.", retryable=True))
     row = await active_dispatch(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 0, 0)
 
@@ -60,6 +60,6 @@ async def test_jobs_with_other_failures_keep_their_place_and_all_their_attempts(
 async def test_a_wedge_that_is_reported_twice_counts_once(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     for _ in range(2):
-        assert (await core.room.lease_reports.fail(report(started), WEDGE)).status == "queued"
+        assert (await core.room.leases.fail(report(started), WEDGE)).status == "queued"
     row = await active_dispatch(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 1, -1)

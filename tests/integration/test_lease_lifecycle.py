@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import DispatchEnd
+from callsheet.jobs.lease.leases import INTERRUPTED
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport
-from callsheet.jobs.lease.report import INTERRUPTED
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from callsheet.wire.job_errors import UNKNOWN
@@ -41,10 +41,10 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
     row = await core.job(ann, job.id)
     assert (row["status"], row["lease_seq"], row["completed_at"]) == ("processing", 1, None)
     assert row["started_at"] is not None
-    extended = await core.room.lease_reports.heartbeat(report(started), run_started=True)
+    extended = await core.room.leases.heartbeat(report(started), run_started=True)
     assert (extended.cancel_requested, extended.lease_expires_at > lease.lease_expires_at) == (False, True)
 
-    outcome = await core.room.lease_reports.complete(report(started), {"output": "o.mp4"}, provider_job_id="prompt-7")
+    outcome = await core.room.leases.complete(report(started), {"output": "o.mp4"}, provider_job_id="prompt-7")
     assert (outcome.job_id, outcome.status) == (job.id, "completed")
     row = await core.job(ann, job.id)
     assert (row["status"], row["result"], row["provider_job_id"]) == ("completed", {"output": "o.mp4"}, "prompt-7")
@@ -66,7 +66,7 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
 
 async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann, lease_seconds=100, run_limit_seconds=1000)
-    beat = core.room.lease_reports.heartbeat
+    beat = core.room.leases.heartbeat
     extended = await beat(report(started), run_started=True)
     assert 90 < extended.ttl_seconds <= 100
     first_start = (await active_dispatch(core, job))["run_started_at"]
@@ -93,7 +93,7 @@ async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: 
 
 async def test_waiting_for_the_engine_does_not_count_for_the_run_limit(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann, lease_seconds=100, run_limit_seconds=1000)
-    beat = core.room.lease_reports.heartbeat
+    beat = core.room.leases.heartbeat
     # As if it had been leased longer ago than a run may take.
     long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1200 s', lease_expires_at = now()"
     await core.rows(core.databases.central, long_ago)
@@ -114,7 +114,7 @@ async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(cor
     job, started = await running_job(core, ann)
     before = (await active_dispatch(core, job))["lease_expires_at"]
     with pytest.raises(NotFound):
-        await core.room.lease_reports.heartbeat(
+        await core.room.leases.heartbeat(
             LeaseReport(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
         )
     assert (await active_dispatch(core, job))["lease_expires_at"] == before
@@ -127,8 +127,8 @@ async def test_heartbeats_that_arrive_together_each_get_the_response_for_their_o
     await core.complete(leases[0])
     foreign = LeaseReport(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
     responses = await asyncio.gather(
-        *(core.room.lease_reports.heartbeat(report(started)) for started in leases),
-        core.room.lease_reports.heartbeat(foreign),
+        *(core.room.leases.heartbeat(report(started)) for started in leases),
+        core.room.leases.heartbeat(foreign),
         return_exceptions=True,
     )
     assert [type(response).__name__ for response in responses] == ["LeaseLost", *["LeaseExtension"] * 3, "NotFound"]
@@ -140,9 +140,9 @@ async def test_concurrent_heartbeats_of_one_lease_keep_the_start_of_the_run(
 ) -> None:
     job, started = await running_job(core, ann)
     _, other = await running_job(core, ann)
-    beats = [core.room.lease_reports.heartbeat(report(started), said) for said in (started_first, not started_first)]
+    beats = [core.room.leases.heartbeat(report(started), said) for said in (started_first, not started_first)]
     # The first is alone with the database, and the others wait for it and go together.
-    await asyncio.gather(core.room.lease_reports.heartbeat(report(other)), *beats)
+    await asyncio.gather(core.room.leases.heartbeat(report(other)), *beats)
     assert (await active_dispatch(core, job))["run_started_at"] is not None
 
 
@@ -150,7 +150,7 @@ async def test_a_worker_that_stops_for_a_cancel_leaves_no_refusal_in_the_jobs_hi
     job, started = await running_job(core, ann)
     await cancel_job(core, ann, job)
     stopped = Failure("canceled", "The job was canceled.")
-    assert (await core.room.lease_reports.fail(report(started), stopped)).status == "canceled"
+    assert (await core.room.leases.fail(report(started), stopped)).status == "canceled"
     assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled"]
     assert (await finished_dispatch(core, job))["status"] == "canceled"
     await core.check_drained()
@@ -160,7 +160,7 @@ async def test_the_next_heartbeat_reports_a_cancel_and_the_slot_stays_until_the_
     job, started = await running_job(core, ann)
     assert (await cancel_job(core, ann, job)).status == "canceled"
     assert await core.balance(ann) == 1000
-    extended = await core.room.lease_reports.heartbeat(report(started))
+    extended = await core.room.leases.heartbeat(report(started))
     assert extended.cancel_requested
     row = await active_dispatch(core, job)
     assert (row["status"], row["worker_id"]) == ("leased", "worker-1")
@@ -180,7 +180,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
     job, started = await running_job(core, ann)
     await cancel_job(core, ann, job)
     if how == "requeue":
-        assert (await core.room.lease_reports.requeue(report(started), "spot")).status == "canceled"
+        assert (await core.room.leases.requeue(report(started), "spot")).status == "canceled"
     elif how == "lease ends":
         await core.expire_lease(started.lease.dispatch_id)
         await core.reap()
@@ -196,7 +196,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
 async def test_a_repeated_report_returns_what_is_recorded(core: Core, ann: Member, what: str) -> None:
     job, started = await running_job(core, ann)
-    reports, told = core.room.lease_reports, report(started)
+    reports, told = core.room.leases, report(started)
 
     async def say() -> str:
         match what:
@@ -229,9 +229,9 @@ async def test_a_report_after_the_job_was_completed_returns_completed(core: Core
     job, started = await running_job(core, ann)
     await core.complete(started)
     assert (await core.fail(started)).status == "completed"
-    assert (await core.room.lease_reports.requeue(report(started), "late")).status == "completed"
+    assert (await core.room.leases.requeue(report(started), "late")).status == "completed"
     with pytest.raises(LeaseLost, match="completed"):
-        await core.room.lease_reports.heartbeat(report(started))
+        await core.room.leases.heartbeat(report(started))
     assert await core.status(ann, job.id) == "completed"
     await core.check_drained()
 
@@ -240,7 +240,7 @@ async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_chan
     core: Core, ann: Member
 ) -> None:
     job, started = await running_job(core, ann)
-    lease, reports = started.lease, core.room.lease_reports
+    lease, reports = started.lease, core.room.leases
     foreign = [
         LeaseReport(lease.dispatch_id, uuid4(), "worker-1"),
         LeaseReport(lease.dispatch_id, lease.lease_token, "worker-2"),
@@ -273,12 +273,12 @@ async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothin
     later = datetime.now(UTC) + timedelta(hours=1)
     for _ in ("while the new one runs", "after it has finished"):
         for call in (
-            core.room.lease_reports.heartbeat(report(old)),
+            core.room.leases.heartbeat(report(old)),
             core.complete(old, {"output": "stale"}),
             core.fail(old),
             core.fail(old, retryable=True),
-            core.room.lease_reports.requeue(report(old), "spot"),
-            core.room.lease_reports.defer(report(old), "p-1", later),
+            core.room.leases.requeue(report(old), "spot"),
+            core.room.leases.defer(report(old), "p-1", later),
         ):
             with pytest.raises(LeaseLost):
                 await call
@@ -392,7 +392,7 @@ async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_the_detai
 
 async def test_a_requeue_does_not_count_the_attempt_until_there_were_too_many(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann, max_attempts=2)
-    assert (await core.room.lease_reports.requeue(report(started), "spot instance")).status == "queued"
+    assert (await core.room.leases.requeue(report(started), "spot instance")).status == "queued"
     row = await active_dispatch(core, job)
     assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
     event = (await core.events(ann, job.id))[-1]
@@ -401,13 +401,13 @@ async def test_a_requeue_does_not_count_the_attempt_until_there_were_too_many(co
     await core.rows(
         core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", JobSettings().free_requeues - 1
     )
-    await core.room.lease_reports.requeue(report(await core.start()), "spot")
+    await core.room.leases.requeue(report(await core.start()), "spot")
     row = await active_dispatch(core, job)
     assert (row["attempts"], row["requeues"]) == (0, JobSettings().free_requeues)
     # From now on each costs its attempt, and the second of two is the last.
-    await core.room.lease_reports.requeue(report(await core.start()), "spot")
+    await core.room.leases.requeue(report(await core.start()), "spot")
     assert (await active_dispatch(core, job))["attempts"] == 1
-    last = await core.room.lease_reports.requeue(report(await core.start()), "spot")
+    last = await core.room.leases.requeue(report(await core.start()), "spot")
     assert last.status == "failed"
     assert (await core.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
@@ -426,11 +426,11 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
     assert await core.room.queue.held_by("worker-1") == []
     assert await core.status(ann, job.id) == "processing"
     with pytest.raises(LeaseLost):
-        await core.room.lease_reports.heartbeat(report(started))
+        await core.room.leases.heartbeat(report(started))
     await core.reap()
     assert await core.lease() is None
 
-    callback = core.room.lease_reports.complete_callback
+    callback = core.room.leases.complete_callback
     with pytest.raises(NotFound):
         await callback(row["dispatch_id"], 2, {"output": "o.png"}, "provider:x")
     with pytest.raises(NotFound):
@@ -446,9 +446,7 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
 
 async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
-    outcome = await core.room.lease_reports.complete_callback(
-        started.lease.dispatch_id, 1, {"output": "x"}, "provider:x"
-    )
+    outcome = await core.room.leases.complete_callback(started.lease.dispatch_id, 1, {"output": "x"}, "provider:x")
     assert outcome.status == "leased"
     assert await core.steps(ann, job.id) == STARTED
 
@@ -461,7 +459,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     row = await core.job(ann, job.id)
     assert (row["status"], row["error"]["type"]) == ("expired", "callback_expired")
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
-    callback = core.room.lease_reports.complete_callback
+    callback = core.room.leases.complete_callback
     assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
     await core.check_drained()
 
@@ -469,7 +467,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     await retry_job(core, ann, job)
     second = await core.start()
     later = datetime.now(UTC) + timedelta(hours=1)
-    await core.room.lease_reports.defer(report(second), "prediction-10", later)
+    await core.room.leases.defer(report(second), "prediction-10", later)
     assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
     with pytest.raises(NotFound):
         await callback(dispatch_id, 2, {"output": "late"}, "provider:x")
@@ -482,7 +480,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
 
 async def test_a_wait_never_outlives_the_deadline(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
-    await core.room.lease_reports.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
+    await core.room.leases.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
     row = await active_dispatch(core, job)
     assert row["lease_expires_at"] == row["deadline_at"]
 
@@ -522,11 +520,11 @@ async def test_lease_attempts_and_free_requeues_are_settings_and_a_job_may_have_
     job, started = await running_job(strict, ann)
     assert started.lease.lease_seconds == 60
     # The first requeue counts as an attempt, and it was the only one.
-    assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "failed"
+    assert (await strict.room.leases.requeue(report(started), "spot")).status == "failed"
     assert (await strict.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
     _, started = await running_job(strict, ann, lease_seconds=30, max_attempts=2)
     assert started.lease.lease_seconds == 30
-    assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "queued"
+    assert (await strict.room.leases.requeue(report(started), "spot")).status == "queued"
 
 
 async def test_a_changed_setting_does_not_affect_a_repeated_idempotency_key(core: Core, ann: Member) -> None:

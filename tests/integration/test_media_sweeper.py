@@ -166,7 +166,7 @@ async def test_outputs_of_a_lost_lease_are_swept_and_accepted_outputs_stay(media
     await media.core.reap()
     started = await media.core.start()
     accepted, mask = await media.put_output(job.id), await media.put_output(job.id)
-    await media.core.room.lease_reports.complete(report(started), {}, outputs=[accepted, mask])
+    await media.core.room.leases.complete(report(started), {}, outputs=[accepted, mask])
     assert len(await media.paths()) == 3
     await media.sweep(AFTER_GRACE)
     assert len(await media.paths()) == 3
@@ -180,7 +180,7 @@ async def test_uploads_that_a_worker_did_not_report_are_swept(media: MediaHarnes
     started = await core.start()
     reported, mask = await media.put_output(job.id), await media.put_output(job.id)
     await media.put_output(job.id)
-    await core.room.lease_reports.complete(report(started), {}, outputs=[reported, mask])
+    await core.room.leases.complete(report(started), {}, outputs=[reported, mask])
     await media.sweep(AFTER_LEASE)
     assert await media.paths() == {reported.path, mask.path}
 
@@ -209,7 +209,7 @@ async def test_a_job_that_was_retried_keeps_what_it_uploads(media: MediaHarness,
     accepted = await media.put_output(job.id)
     await media.sweep(AFTER_LEASE)
     assert len(await media.paths()) == 2
-    await core.room.lease_reports.complete(report(started), {}, outputs=[accepted])
+    await core.room.leases.complete(report(started), {}, outputs=[accepted])
     # The job ended a moment ago: a worker that held a lease may still be writing.
     await media.sweep(AFTER_GRACE)
     assert len(await media.paths()) == 2
@@ -254,7 +254,7 @@ async def test_old_videos_and_unused_files_are_deleted_after_their_retention(
     video, lone = await forgetful.video(), await forgetful.upload()
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))
     outputs = [await forgetful.put_output(job.id), await forgetful.put_output(job.id)]
-    await core.room.lease_reports.complete(report(await core.start()), {}, outputs=outputs)
+    await core.room.leases.complete(report(await core.start()), {}, outputs=outputs)
     every = {video.original_file_id, lone, *(output.file_id for output in outputs)}
     await forgetful.sweep(timedelta(days=29))
     assert await forgetful.files() == every
@@ -275,7 +275,7 @@ async def test_files_that_a_job_needs_or_a_video_shows_outlive_their_retention(
     for _ in range(2):
         started = await core.start()
         outputs = [await forgetful.put_output(started.lease.job_id) for _ in range(2)]
-        await core.room.lease_reports.complete(report(started), {}, outputs=outputs)
+        await core.room.leases.complete(report(started), {}, outputs=outputs)
     aged = "UPDATE files SET created_at = created_at - interval '31 days' WHERE tenant_id = $1"
     await core.rows(forgetful.ann.pool, aged, forgetful.ann.tenant_id)
     await forgetful.sweep(None)

@@ -20,7 +20,7 @@ SECOND = ReportedEngine(name="self_hosted-2", places=2, idle_share=None)
 
 @pytest.fixture
 def room(core: Core) -> FleetRoom:
-    return registry(core.databases, core.room.lease_reports)
+    return registry(core.databases, core.room.leases)
 
 
 @pytest.fixture

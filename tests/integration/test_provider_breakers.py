@@ -153,7 +153,7 @@ class TestHalfOpen:
         for other in started[1:]:
             with pytest.raises(ProviderPaused):
                 await call_harness.room.gate.admit(other.lease)
-        outcome = await call_harness.core.room.lease_reports.complete(report(started[0]), {"outputs": []})
+        outcome = await call_harness.core.room.leases.complete(report(started[0]), {"outputs": []})
         assert outcome.settled is not None
         await call_harness.room.gate.record(CallReport("completed", outcome.settled))
         assert await call_harness.room.gate.admit(started[1].lease) is None
@@ -218,7 +218,7 @@ class TestHalfOpen:
                 )
                 assert sorted(type(outcome).__name__ for outcome in outcomes) == ["CallbackAddress", "ProviderPaused"]
                 for lease in leases:
-                    await call_harness.core.room.lease_reports.complete(report(lease), {})
+                    await call_harness.core.room.leases.complete(report(lease), {})
 
 
 class TestKnowing:

@@ -202,7 +202,7 @@ class TestIntent:
     async def test_a_provider_is_not_called_before_its_retry_after_time(self, call_harness: CallHarness) -> None:
         handed = await call_harness.new_call()
         busy = Failure("provider_unavailable", "Busy.", {"retry_after_seconds": 120}, retryable=True)
-        assert (await call_harness.core.room.lease_reports.fail(report(handed.started), busy)).status == "queued"
+        assert (await call_harness.core.room.leases.fail(report(handed.started), busy)).status == "queued"
         dispatch = await call_harness.core.dispatch(handed.job_id)
         assert dispatch is not None
         assert dispatch["not_before"] - dispatch["last_leased_at"] >= timedelta(seconds=120)
@@ -576,7 +576,7 @@ class TestFollowing:
         self, call_harness: CallHarness
     ) -> None:
         handed = await call_harness.new_call()
-        await call_harness.core.room.lease_reports.complete(report(handed.started), {"result": {}})
+        await call_harness.core.room.leases.complete(report(handed.started), {"result": {}})
         assert await call_harness.finished(handed) == "completed"
         assert (await call_harness.row(handed))["work"] is None
         assert call_harness.replicate.calls == []

@@ -104,7 +104,7 @@ async def test_raised_low_water_marks_hide_no_job(core: Core, ann: Member) -> No
     started = [await core.start(), await core.start()]
     await core.room.queue.raise_low_water()
     assert [await ahead(core, ann, job) for job in jobs[2:]] == [0, 1]
-    await core.room.lease_reports.requeue(report(started[0]), "spot")
+    await core.room.leases.requeue(report(started[0]), "spot")
     assert [await ahead(core, ann, job) for job in (jobs[0], *jobs[2:])] == [0, 1, 2]
 
 

@@ -110,7 +110,7 @@ async def test_a_running_job_whose_dispatch_was_lost_is_requeued_and_its_worker_
 ) -> None:
     ann = await core.member(pool)
     job, first = await running_job(core, ann)
-    await core.room.lease_reports.requeue(report(first), "spot")
+    await core.room.leases.requeue(report(first), "spot")
     second = await core.start()
     await lose_dispatch(core, job)
     assert await reconcile(core) == {"missing_dispatch": 1}
@@ -287,7 +287,7 @@ async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: M
 async def test_a_job_whose_requeue_was_not_recorded_becomes_queued(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job, started = await running_job(core, ann)
-    work = core.room.lease_reports.requeue(report(started), "spot")
+    work = core.room.leases.requeue(report(started), "spot")
     await crashed(Failpoint.REQUEUE_BEFORE_POOL, work)
     assert await core.status(ann, job.id) == "processing"
     assert await reconcile(core) == {"status_of_job": 1}
@@ -299,7 +299,7 @@ async def test_a_job_whose_requeue_was_not_recorded_becomes_queued(core: Core, p
 async def test_a_queue_restored_from_a_backup_continues_the_lease_numbers_of_its_jobs(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     _, first = await running_job(core, ann)
-    await core.room.lease_reports.requeue(report(first), "spot")
+    await core.room.leases.requeue(report(first), "spot")
     await core.start("worker-2")
     # The queue as it was before any of that.
     await core.rows(
@@ -327,7 +327,7 @@ async def test_a_crash_between_queue_and_job_leaves_the_order_to_the_queue(core:
     job = await core.submit(ann)
     room = core.room
     operations = DispatchOperations(
-        room.queue, room.overview, room.lease_reports, room.cancellation, room.transitions, AuditLog(core.databases)
+        room.queue, room.overview, room.leases, room.cancellation, room.transitions, AuditLog(core.databases)
     )
     work = operations.change_priority((await active_dispatch(core, job))["dispatch_id"], 4, "admin:x")
     await crashed(Failpoint.PRIORITY_BEFORE_POOL, work)
@@ -400,7 +400,7 @@ async def test_a_healthy_job_is_never_repaired_in_any_state(core: Core, ann: Mem
     await left_alone(core)
     started = await core.start()
     await left_alone(core)
-    await core.room.lease_reports.requeue(report(started), "spot")
+    await core.room.leases.requeue(report(started), "spot")
     await left_alone(core)
     await core.fail(await core.start(), retryable=True)
     await left_alone(core)

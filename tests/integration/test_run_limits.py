@@ -45,7 +45,7 @@ async def deliver(pipelines: PipelineHarness, started: StartedLease, *mime_types
         await pipelines.media.room.files.storage.put(path, PNG, content_type=mime_type)
         outputs.append(JobOutputFile(uuid7(), "local", path, f"output-{number}.{extension}", mime_type, len(PNG)))
     result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
-    await pipelines.core.room.lease_reports.complete(report(started), result, outputs=outputs)
+    await pipelines.core.room.leases.complete(report(started), result, outputs=outputs)
 
 
 async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, media: MediaHarness) -> None:

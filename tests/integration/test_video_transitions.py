@@ -26,11 +26,11 @@ async def test_a_video_follows_its_job_from_submit_to_completion(core: Core, ann
     started = await core.start()
     assert started.effect_id == effect_id
     assert (await core.video_row(ann, video_id))["status"] == "processing"
-    await core.room.lease_reports.requeue(report(started), "spot notice")
+    await core.room.leases.requeue(report(started), "spot notice")
     assert (await core.video_row(ann, video_id))["status"] == "queued"
     started = await core.start()
     outputs = [output_of(started, "one.mp4"), output_of(started, "two.png")]
-    outcome = await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=outputs)
+    outcome = await core.room.leases.complete(report(started), {"outputs": []}, outputs=outputs)
     assert outcome.settled is not None
     assert outcome.settled.effect_id == effect_id
     assert outcome.settled.duration_seconds is not None
@@ -66,7 +66,7 @@ async def test_a_video_keeps_its_last_result_when_a_later_job_does_not_complete(
     _, video_id = await core.submit_video(ann)
     started = await core.start()
     outputs = [output_of(started)]
-    await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=outputs)
+    await core.room.leases.complete(report(started), {"outputs": []}, outputs=outputs)
     first = await core.video_row(ann, video_id)
     later = await core.submit(ann, video_id=video_id, input_file_ids=(first["original_file_id"],))
     assert (await core.video_row(ann, video_id))["processed_file_id"] == outputs[0].file_id
@@ -88,7 +88,7 @@ async def test_a_video_keeps_its_last_result_when_a_later_job_does_not_complete(
         assert (await core.video_row(ann, video_id))["processed_file_id"] == outputs[0].file_id
         started = await core.start()
         newer = [output_of(started)]
-        await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=newer)
+        await core.room.leases.complete(report(started), {"outputs": []}, outputs=newer)
         assert (await core.video_row(ann, video_id))["processed_file_id"] == newer[0].file_id
         await core.check()
 
@@ -184,7 +184,7 @@ async def test_a_worker_that_deregisters_returns_its_jobs_with_their_attempts(co
     for _ in jobs:
         await core.start("leaving")
     await core.start("staying")
-    outcomes = await core.room.lease_reports.requeue_held_by(
+    outcomes = await core.room.leases.requeue_held_by(
         "leaving", attempt_counts=False, reason="shutdown", actor="worker:leaving"
     )
     assert [outcome.status for _, outcome in outcomes] == ["queued", "queued"]
@@ -203,7 +203,7 @@ async def test_leases_taken_from_a_worker_cost_their_attempt_and_the_last_one_fa
     once, twice = await core.submit(ann, max_attempts=1), await core.submit(ann, max_attempts=2)
     stale = await core.start("gone")
     await core.start("gone")
-    await core.room.lease_reports.requeue_held_by("gone", attempt_counts=True, reason="not seen", actor="stale workers")
+    await core.room.leases.requeue_held_by("gone", attempt_counts=True, reason="not seen", actor="stale workers")
     assert (await core.status(ann, once.id), await core.status(ann, twice.id)) == ("failed", "queued")
     assert await core.ledger(ann, once.id) == [(1, "JOB_RESERVE", -10), (1, "JOB_REFUND", 10)]
     [event] = [event for event in await core.events(ann, once.id) if event["to_status"] == "failed"]

@@ -36,7 +36,7 @@ async def test_jobs_of_one_user_with_loaded_models_go_first_up_to_a_limit(core: 
     for _ in range(6):
         started = await take(core, other)
         given.append(started.lease.job_id == cold.id)
-        await core.room.lease_reports.complete(report(started), {})
+        await core.room.leases.complete(report(started), {})
         await core.submit(ann)
     assert given == [False, False, False, False, True, False]
     assert core.room.queue.warm.preferred >= 4

@@ -68,7 +68,7 @@ class RegistryHarness:
 async def registry_harness(core: Core) -> RegistryHarness:
     """The registry of workers, with a short time until a worker is stale."""
     [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
-    return RegistryHarness(core, registry(core.databases, core.room.lease_reports, stale_seconds=STALE), row["slug"])
+    return RegistryHarness(core, registry(core.databases, core.room.leases, stale_seconds=STALE), row["slug"])
 
 
 async def crashed(point: Failpoint, work: Coroutine[Any, Any, object]) -> None:

@@ -73,7 +73,7 @@ async def test_a_requeued_lease_frees_the_place_of_the_trial(race: Race) -> None
     first = Call(PROVIDER, started.lease.tenant_id, started.lease.dispatch_id, started.lease.lease_seq)
     second = await leased(race, race.two)
     await breakers(race.one).permit(first)
-    await race.one.room.lease_reports.requeue(report(started), "spot notice")
+    await race.one.room.leases.requeue(report(started), "spot notice")
     await breakers(race.two).permit(second)
     with pytest.raises(ProviderPaused):
         await breakers(race.one).permit(first)

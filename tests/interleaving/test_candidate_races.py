@@ -271,7 +271,7 @@ async def test_a_child_accepted_between_two_batches_of_a_kill_is_killed_too(
     made = {"outputs": [{"file_id": str(output.file_id)}]}
     async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, voters.one.kill(base)) as killing:
         assert await tree.active() == {child}
-        await race.two.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
+        await race.two.room.leases.complete(report(await race.one.start()), made, outputs=[output])
         await voters.collector.collect(race.ann.pool)
         assert len(await tree.active()) == 2
     assert (await killing).rejected == 3
@@ -314,7 +314,7 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     output = await voters.media.put_output(job.id)
     async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, voters.one.kill(parent)) as killing:
         made = {"outputs": [{"file_id": str(output.file_id)}]}
-        await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
+        await race.two.room.leases.complete(report(started), made, outputs=[output])
     assert (await killing).canceled_jobs == 0
     assert await race.one.status(race.ann, job.id) == "completed"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, CONSUME]
@@ -337,7 +337,7 @@ async def test_a_concurrent_kill_and_acceptance_of_a_child_leave_no_active_orpha
         job = await tree.begin(parent)
         output = await voters.media.put_output(job.id)
         made = {"outputs": [{"file_id": str(output.file_id)}]}
-        await race.one.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
+        await race.one.room.leases.complete(report(await race.one.start()), made, outputs=[output])
         works = [voters.two.kill(parent), voters.collector.collect(race.ann.pool)]
         async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
             tasks = await start_blocked(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
@@ -354,7 +354,7 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
         started, output = await race.one.start(), await voters.media.put_output(job.id)
         async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, voters.one.kill(parent)) as killing:
             made = {"outputs": [{"file_id": str(output.file_id)}]}
-            await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
+            await race.two.room.leases.complete(report(started), made, outputs=[output])
         await killing
         works = [voters.two.restore(parent), voters.collector.collect(race.ann.pool)]
         async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):

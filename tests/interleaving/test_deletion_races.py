@@ -33,7 +33,7 @@ def deletion(race: Race, tmp_path: Path) -> JobDeletion:
 
 async def failed(race: Race) -> Job:
     job, started = await race.started()
-    await race.one.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
+    await race.one.room.leases.fail(report(started), Failure("broken", "It broke."))
     return job
 
 

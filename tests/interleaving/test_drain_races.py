@@ -23,7 +23,7 @@ WORKER = "gpu-1"
 @pytest.fixture
 async def room(race: Race) -> FleetRoom:
     """The second control plane's, where a worker has registered."""
-    room = registry(race.two.databases, race.two.room.lease_reports)
+    room = registry(race.two.databases, race.two.room.leases)
     await join(room, WORKER, await slug(race))
     return room
 
@@ -124,7 +124,7 @@ async def test_a_synchronous_job_for_a_drained_worker_must_be_queued(race: Race,
 
 
 async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race, room: FleetRoom) -> None:
-    first = registry(race.one.databases, race.one.room.lease_reports)
+    first = registry(race.one.databases, race.one.room.leases)
     async with draining(race, "gpu-2"):
         registered = await join(first, "gpu-2", await slug(race))
         assert not (await first.authentication.of(bearer(registered.token))).is_draining
@@ -133,7 +133,7 @@ async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race
 
 async def test_two_concurrent_drains_both_succeed_and_the_first_is_recorded(race: Race, room: FleetRoom) -> None:
     lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('callsheet drains', 0))"
-    other = registry(race.one.databases, race.one.room.lease_reports)
+    other = registry(race.one.databases, race.one.room.leases)
     async with open_transaction(race.central, lock):
         first, second = await start_blocked(
             race.central, room.workers.drain(WORKER, "ann", "new disk"), other.workers.drain(WORKER, "bob")

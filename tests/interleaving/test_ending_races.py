@@ -111,7 +111,7 @@ async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
     job, started = await race.started()
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await cancel(race.two, race, job)).status == "canceled"
-        beat = await race.two.room.lease_reports.heartbeat(report(started))
+        beat = await race.two.room.leases.heartbeat(report(started))
         assert beat.cancel_requested
     assert (await completing).status == "canceled"
     await race.check_job(job.id, [*STARTED, "processing>canceled", "canceled!completed"], REFUNDED)
@@ -254,7 +254,7 @@ async def test_the_deadline_of_a_waiting_job_does_not_fail_a_job_that_started_me
 
 async def deferred(race: Race) -> tuple[Job, StartedLease]:
     job, started = await race.started()
-    await race.one.room.lease_reports.defer(report(started), "prediction-1", later())
+    await race.one.room.leases.defer(report(started), "prediction-1", later())
     return job, started
 
 
@@ -267,16 +267,12 @@ async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retr
     await race.one.expire_lease(started.lease.dispatch_id)
     async with paused_at(Failpoint.REAP_BEFORE_CLOSE, race.one.reap()) as reaping:
         assert (await retry(race.two, race, job)).charge_cycle == 2
-        outcome = await race.two.room.lease_reports.complete_callback(
-            started.lease.dispatch_id, 1, {"late": True}, "provider"
-        )
+        outcome = await race.two.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
         assert outcome.status == "expired"
     await reaping
     steps = [*EXPIRED_AND_RETRIED, "pending>queued", "queued!completed"]
     await race.check_job(job.id, steps, TWO_CYCLES, dispatch="queued")
-    again = await race.two.room.lease_reports.complete_callback(
-        started.lease.dispatch_id, 1, {"late": True}, "provider"
-    )
+    again = await race.two.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
     assert again.status == "expired"
     await race.one.complete(await race.one.start())
     await race.check_job(
@@ -290,9 +286,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
     async with race.pool.transaction() as connection:
         await apply_transition(connection, Transition.EXPIRE, [move(race, job)])
         await retry_job(connection, move(race, job))
-        callback = race.one.room.lease_reports.complete_callback(
-            started.lease.dispatch_id, 1, {"late": True}, "provider"
-        )
+        callback = race.one.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
         [calling] = await start_blocked(race.pool, callback)
     assert (await calling).status == "expired"
     await race.two.relay()
@@ -303,7 +297,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
 async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
     job, started = await deferred(race)
     await race.one.expire_lease(started.lease.dispatch_id)
-    callback = race.one.room.lease_reports.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
+    callback = race.one.room.leases.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await start_blocked(race.pool, race.two.reap())
         assert (await callback).status == "completed"
@@ -322,7 +316,7 @@ async def test_a_retry_works_while_the_old_dispatch_still_exists(race: Race, kin
     elif kind == "leased":
         point, work = Failpoint.FAIL_BEFORE_CLOSE, race.one.fail(started)
     else:
-        await race.one.room.lease_reports.defer(report(started), "prediction-1", later())
+        await race.one.room.leases.defer(report(started), "prediction-1", later())
         await race.one.expire_lease(started.lease.dispatch_id)
         point, work = Failpoint.REAP_BEFORE_CLOSE, race.one.reap()
     with armed({point: crash}), pytest.raises(Crashed):

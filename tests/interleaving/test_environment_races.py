@@ -46,7 +46,7 @@ async def catalog_and_fleet(race: Race, tmp_path: Path) -> AsyncIterator[Catalog
     catalog = open_catalog(race.one.databases, storage, 1_000_000, b"s" * 32)
     request = CreateWorkflow(slug="raced", name="Raced", graph=GRAPH, output_node_id="2")
     workflow = await catalog.workflows.create(request, "operator")
-    yield CatalogAndFleet(race, catalog, registry(race.two.databases, race.two.room.lease_reports), workflow.id)
+    yield CatalogAndFleet(race, catalog, registry(race.two.databases, race.two.room.leases), workflow.id)
     await storage.close()
 
 

@@ -135,8 +135,8 @@ async def test_an_old_lease_that_starts_before_the_newer_lease_is_refused_by_its
     for refused in (
         race.one.complete(older),
         race.one.fail(older),
-        race.one.room.lease_reports.requeue(report(older), "spot"),
-        race.one.room.lease_reports.heartbeat(report(older)),
+        race.one.room.leases.requeue(report(older), "spot"),
+        race.one.room.leases.heartbeat(report(older)),
     ):
         with pytest.raises(LeaseLost):
             await refused
@@ -162,7 +162,7 @@ async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(
     await race.one.expire_lease(older.lease.dispatch_id)
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await start_blocked(race.pool, race.one.reap())
-        await race.two.room.lease_reports.requeue(report(older), "spot")
+        await race.two.room.leases.requeue(report(older), "spot")
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
@@ -176,7 +176,7 @@ async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_n
     await race.one.expire_lease(older.lease.dispatch_id)
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await start_blocked(race.pool, race.one.reap())
-        assert (await race.two.room.lease_reports.requeue(report(older), "spot")).status == "queued"
+        assert (await race.two.room.leases.requeue(report(older), "spot")).status == "queued"
     await reaping
     await race.check_job(job.id, [*STARTED, "processing>queued", "queued>failed"], REFUNDED)
     assert await race.finished(job.id) == [(1, "failed")]
@@ -185,7 +185,7 @@ async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_n
 async def test_a_heartbeat_after_expiry_but_before_the_reap_keeps_the_lease(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
-    extended = await race.one.room.lease_reports.heartbeat(report(started))
+    extended = await race.one.room.leases.heartbeat(report(started))
     assert extended.ttl_seconds > 0
     await race.two.reap()
     await race.one.complete(started)
@@ -310,7 +310,7 @@ async def test_a_concurrent_requeue_and_reap_requeue_a_lease_once(race: Race) ->
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with open_transaction(race.central, LOCK, [started.lease.dispatch_id]):
-        requeue = race.one.room.lease_reports.requeue(report(started), "spot")
+        requeue = race.one.room.leases.requeue(report(started), "spot")
         [requeuing] = await start_blocked(race.central, requeue)
         reaping = asyncio.create_task(race.two.reap())
     assert (await requeuing).status == "queued"
@@ -322,7 +322,7 @@ async def test_a_requeue_after_the_reaper_requeued_in_central_changes_nothing(ra
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
-        assert (await race.one.room.lease_reports.requeue(report(started), "spot")).status == "queued"
+        assert (await race.one.room.leases.requeue(report(started), "spot")).status == "queued"
     await reaping
     await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")
     # Expiry keeps the attempt.
@@ -447,7 +447,7 @@ async def test_a_defer_and_the_reaper_cannot_both_end_the_lease(race: Race) -> N
     await race.one.expire_lease(started.lease.dispatch_id)
     later = datetime.now(UTC) + timedelta(hours=1)
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
-        outcome = await race.one.room.lease_reports.defer(report(started), "prediction-1", later)
+        outcome = await race.one.room.leases.defer(report(started), "prediction-1", later)
         assert outcome.status == "queued"
     await reaping
     await race.check_job(job.id, [*STARTED, "processing>queued"], [RESERVE], dispatch="queued")

@@ -168,7 +168,7 @@ async def test_the_priority_of_a_leased_row_changes_only_after_its_requeue(race:
     with pytest.raises(WrongState):
         await race.two.room.overview.change_priority(moved, 5, ADMIN)
     async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        requeue = race.one.room.lease_reports.requeue(report(started), "spot")
+        requeue = race.one.room.leases.requeue(report(started), "spot")
         [requeuing] = await start_blocked(race.central, requeue)
     await requeuing
     await race.two.room.overview.change_priority(moved, 5, ADMIN)

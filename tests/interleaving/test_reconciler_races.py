@@ -79,7 +79,7 @@ async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it
 
 async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_requeue_the_job_once(race: Race) -> None:
     job, started = await race.started()
-    work = race.one.room.lease_reports.requeue(report(started), "spot")
+    work = race.one.room.leases.requeue(report(started), "spot")
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, work) as requeuing:
         assert await reconcile(race.two, 3) == 1
     assert (await requeuing).status == "queued"

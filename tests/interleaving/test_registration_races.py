@@ -69,7 +69,7 @@ class TwoRegistries:
 @pytest.fixture
 async def two_registries(race: Race) -> TwoRegistries:
     """Two registries of workers over the same databases."""
-    rooms = [registry(core.databases, core.room.lease_reports) for core in (race.one, race.two)]
+    rooms = [registry(core.databases, core.room.leases) for core in (race.one, race.two)]
     [row] = await race.one.rows(race.central, "SELECT slug FROM workflows WHERE id = $1", race.one.workflow)
     return TwoRegistries(race, rooms[0], rooms[1], row["slug"])
 
@@ -102,7 +102,7 @@ async def test_one_of_two_registrations_of_the_same_id_is_accepted(two_registrie
 
 async def test_one_of_two_registrations_for_the_last_place_is_accepted(two_registries: TwoRegistries) -> None:
     one, two = [
-        registry(core.databases, core.room.lease_reports, max_workers=1)
+        registry(core.databases, core.room.leases, max_workers=1)
         for core in (two_registries.race.one, two_registries.race.two)
     ]
     responses = await both(two_registries, (one.registry, "gpu-1"), (two.registry, "gpu-2"))

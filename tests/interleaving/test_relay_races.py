@@ -73,7 +73,7 @@ async def test_a_complete_before_the_relay_marked_the_job_queued_stays(race: Rac
 async def test_a_requeue_before_the_relay_marked_the_job_queued_keeps_one_dispatch(race: Race) -> None:
     async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         started = await race.two.start()
-        await race.two.room.lease_reports.requeue(report(started), "spot")
+        await race.two.room.leases.requeue(report(started), "spot")
     job = await submitting
     assert await race.one.steps(race.ann, job.id) == [*STARTED, "processing>queued"]
     await race.one.complete(await race.one.start())

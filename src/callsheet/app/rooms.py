@@ -160,7 +160,7 @@ def open_rooms(
         databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch, media.free_space.require
     )
     effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
-    fleet = open_fleet(databases, settings.fleet, secret, jobs.lease_reports)
+    fleet = open_fleet(databases, settings.fleet, secret, jobs.leases)
     webhooks = open_webhooks(
         databases, storage, jobs, notifier.notify, settings, secret, providers.media, providers.services
     )

@@ -16,7 +16,7 @@ from callsheet.fleet.registry.instances import InstanceValidator
 from callsheet.fleet.registry.registry import WorkerRegistry
 from callsheet.fleet.registry.sweeper import AuditRetention, WorkerSweeper
 from callsheet.fleet.registry.worker_log import Audit
-from callsheet.jobs.lease.report import LeaseReports
+from callsheet.jobs.lease.leases import Leases
 from callsheet.plumbing.database.databases import Databases
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
@@ -44,9 +44,9 @@ class FleetRoom:
         return (self.authentication.presence, self.sweeper, self.instances, self.retention, self.poll_reports)
 
 
-def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, lease_reports: LeaseReports) -> FleetRoom:
+def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, leases: Leases) -> FleetRoom:
     audit = Audit(databases)
-    held = HeldLeases(lease_reports, audit)
+    held = HeldLeases(leases, audit)
     groups = AutoscalingGroups(settings)
     workers = Workers(databases, held, secret)
     return FleetRoom(

@@ -13,9 +13,9 @@ from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.lease.leases import Leases
+from callsheet.jobs.lease.products import with_product
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressSweeper
-from callsheet.jobs.lease.report import LeaseReports
-from callsheet.jobs.lease.settlement import LeaseSettlement
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.journal import CHANNEL, Journal
 from callsheet.jobs.machine.relay import Relay
@@ -46,7 +46,7 @@ class JobsRoom:
     submission: Submission
     synchronous: SynchronousJobs
     starter: Starter
-    lease_reports: LeaseReports
+    leases: Leases
     cancellation: Cancellation
     retries: Retries
     reaper: Reaper
@@ -107,8 +107,8 @@ def open_jobs(
     journal = Journal(notify)
     transitions = Transitions(routing, journal)
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
-    settlement = LeaseSettlement(queue, transitions)
-    starter = Starter(queue, routing, transitions, settlement)
+    leases = Leases(queue, transitions, with_product, settings.free_requeues)
+    starter = Starter(queue, routing, transitions, leases)
     next_ends = NextEnds(dispatch.overview)
     submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)
     return JobsRoom(
@@ -120,7 +120,7 @@ def open_jobs(
         submission=submission,
         synchronous=SynchronousJobs(submission, relay, starter),
         starter=starter,
-        lease_reports=LeaseReports(queue, routing, settlement, settings.free_requeues),
+        leases=leases,
         cancellation=Cancellation(routing, transitions, relay),
         retries=Retries(routing, transitions, relay, journal, limits, next_ends, require_space),
         reaper=Reaper(queue, transitions, reaped),

@@ -74,7 +74,7 @@ def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: Id
         lambda: databases.pools, jobs.routing, jobs.overview, jobs.cancellation, jobs.retries, api.presenter, audit
     )
     of_dispatches = DispatchOperations(
-        jobs.queue, jobs.overview, jobs.lease_reports, jobs.cancellation, jobs.transitions, audit
+        jobs.queue, jobs.overview, jobs.leases, jobs.cancellation, jobs.transitions, audit
     )
     return [
         admin_job_router(of_jobs, identity.accounts, authentication),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import Failure
-from callsheet.jobs.lease.report import LeaseReports
 from callsheet.jobs.machine.transition_requests import JobOutputFile
+from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
@@ -21,6 +23,7 @@ from callsheet.webhooks.downloads import JobKey, OutputDownloads, TryLater, Unus
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 from callsheet.wire.errors import LeaseLost, NotFound
 
+SQL = statements("callsheet.jobs.lease")
 log = get_logger(__name__)
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 RETRY_BASE_SECONDS = 2.0
@@ -31,13 +34,26 @@ FAILED = "The provider could not make the output."
 CANCELED = "The job was canceled at the provider."
 
 
+class ActorAndAction(NamedTuple):
+    """The actor of a task, and the action of a media task."""
+
+    actor: str | None
+    action: str | None
+
+
 class ResultCollector:
     def __init__(
-        self, worklist: Worklist, lease_reports: LeaseReports, downloads: OutputDownloads, window_seconds: float
+        self,
+        worklist: Worklist,
+        routing: TenantRouting,
+        leases: Leases,
+        downloads: OutputDownloads,
+        window_seconds: float,
     ):
         """`window_seconds`: how long after the final prediction the download of outputs is retried."""
         self._worklist = worklist
-        self._lease_reports = lease_reports
+        self._routing = routing
+        self._leases = leases
         self._downloads = downloads
         self._window_seconds = window_seconds
 
@@ -72,7 +88,7 @@ class ResultCollector:
         await hit(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE)
         result = result_of(call.provider, prediction, outputs)
         try:
-            outcome = await self._lease_reports.complete_callback(
+            outcome = await self._leases.complete_callback(
                 call.dispatch_id, call.charge_cycle, result, _actor(call), outputs
             )
         except (LeaseLost, NotFound):
@@ -87,9 +103,7 @@ class ResultCollector:
         """Downloads the outputs. Raises Unusable if they are not of the promised type: text instead of an image."""
         if not prediction.outputs and prediction.text is None:
             raise Unusable("The provider delivered nothing.")
-        promised = promised_types(
-            *await self._lease_reports.actor_and_action(call.tenant_id, call.job_id), call.provider
-        )
+        promised = promised_types(*await self._actor_and_action(call), call.provider)
         if promised and not prediction.outputs:
             raise Unusable(f"The provider returned text and delivered no {_kinds(promised)}.")
         outputs = await self._downloads.fetch(JobKey(call.tenant_id, call.job_id), prediction.outputs)
@@ -98,6 +112,14 @@ class ResultCollector:
             delivered = ", ".join(sorted({output.mime_type for output in outputs}))
             raise Unusable(f"The provider delivered {delivered} and no {_kinds(promised)}.")
         return outputs
+
+    async def _actor_and_action(self, call: ClaimedCall) -> ActorAndAction:
+        pool = await self._routing.pool_of_tenant(call.tenant_id)
+        async with pool.connection() as connection:
+            row = await SQL["get_actor_and_action"].row(
+                connection, ActorAndAction, tenant_id=call.tenant_id, job_id=call.job_id
+            )
+        return row or ActorAndAction(None, None)
 
     async def _again_or_fail(self, call: ClaimedCall, reason: str) -> None:
         log.warning("webhook.output_missing", provider=call.provider, job_id=str(call.job_id), reason=reason)
@@ -110,7 +132,7 @@ class ResultCollector:
 
     async def _fail(self, call: ClaimedCall, failure: Failure) -> None:
         try:
-            await self._lease_reports.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
+            await self._leases.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
         except (LeaseLost, NotFound):
             log.warning("webhook.overtaken", job_id=str(call.job_id), charge_cycle=call.charge_cycle)
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)

@@ -81,7 +81,7 @@ def open_webhooks(
         max_bytes=settings.outgoing.max_bytes,
     )
     downloads = OutputDownloads(client, storage, settings.storage.backend)
-    collector = ResultCollector(worklist, jobs.lease_reports, downloads, chosen.fetch_window_seconds)
+    collector = ResultCollector(worklist, jobs.routing, jobs.leases, downloads, chosen.fetch_window_seconds)
     follower = CallFollower(worklist, called_back, breakers, urls, jobs.progress, chosen)
     calls = CallLoop(
         worklist,

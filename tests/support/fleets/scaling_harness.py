@@ -163,7 +163,7 @@ def an_autoscaler(
 
 def harness(core: Core, cloud: MemoryDriver | None = None) -> ScalingHarness:
     cloud = cloud or MemoryDriver()
-    room = registry(core.databases, core.room.lease_reports)
+    room = registry(core.databases, core.room.leases)
     rules = ScalingRules(core.databases, {cloud.name: cloud})
     numbers = ScalingNumbers()
     return ScalingHarness(core, room, cloud, rules, an_autoscaler(core.databases, cloud, numbers), numbers)

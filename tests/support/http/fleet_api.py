@@ -5,7 +5,7 @@ agent = await fleet_api.agent(max_concurrency=2)           # registered for the 
 fleet = await fleet_api.fleet()                            # an admin creates it
 await fleet_api.silent_for(agent, 100)                     # as if it had sent nothing for that long
 
-room = registry(databases, core.room.lease_reports)        # without HTTP
+room = registry(databases, core.room.leases)        # without HTTP
 await join(room, "gpu-1", "face-swap")
 """
 
@@ -22,7 +22,7 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.fleet.registry.credentials import Credential, SecretCredential, fleet_secret
 from callsheet.fleet.registry.held_leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.jobs.lease.report import LeaseReports
+from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.repair.reap import Reaper
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.database.databases import Databases
@@ -127,9 +127,9 @@ class FleetApi:
         return await self.jobs_api.core.rows(self.plane.databases.central, query, *values)
 
 
-def registry(databases: Databases, lease_reports: LeaseReports, **settings: Any) -> FleetRoom:
+def registry(databases: Databases, leases: Leases, **settings: Any) -> FleetRoom:
     """A registry over these databases; open several for several control planes."""
-    return open_fleet(databases, FleetSettings(**settings), SECRET, lease_reports)
+    return open_fleet(databases, FleetSettings(**settings), SECRET, leases)
 
 
 def recording_reaped(core: Core) -> JobsRoom:

@@ -121,7 +121,7 @@ class MediaApi:
         """Completes the job with outputs that are in storage."""
         made = [await self.put_output(started.lease.job_id, content) for content in outputs]
         result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
-        await self.jobs_api.core.room.lease_reports.complete(report(started), result, outputs=made)
+        await self.jobs_api.core.room.leases.complete(report(started), result, outputs=made)
         return made
 
     async def put_output(self, job_id: UUID, content: bytes) -> JobOutputFile:

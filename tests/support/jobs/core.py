@@ -124,7 +124,7 @@ class Core:
         made: dict[str, Any] = {"metadata": {"frames": 3}}
         if started.lease.kind == "scrape":
             made["result"] = {"product": {"title": "Lamp", "url": "https://shop.example/lamp"}}
-        return await self.room.lease_reports.complete(report(started), result or made, outputs=[output_of(started)])
+        return await self.room.leases.complete(report(started), result or made, outputs=[output_of(started)])
 
     async def video(self, member: Member) -> tuple[UUID, UUID]:
         """An uploaded file and its video: (video_id, file_id)."""
@@ -160,7 +160,7 @@ class Core:
 
     async def fail(self, started: StartedLease, *, retryable: bool = False) -> ReportOutcome:
         failure = Failure("engine_error", "The engine stopped.", {"node": 4}, "Traceback …", retryable)
-        return await self.room.lease_reports.fail(report(started), failure)
+        return await self.room.leases.fail(report(started), failure)
 
     async def job(self, member: Member, job_id: UUID) -> Row:
         rows = await self.rows(

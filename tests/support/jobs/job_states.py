@@ -65,7 +65,7 @@ async def make_overdue(core: Core, member: Member, job: Job) -> None:
 async def deferred_job(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
     job, started = await running_job(core, member, **changes)
     later = datetime.now(UTC) + timedelta(hours=1)
-    assert (await core.room.lease_reports.defer(report(started), "prediction-9", later)).status == "waiting"
+    assert (await core.room.leases.defer(report(started), "prediction-9", later)).status == "waiting"
     return job, started
 
 

@@ -109,7 +109,7 @@ class PipelineHarness:
             await self.media.room.files.storage.put(path, content, content_type="image/png")
             outputs.append(JobOutputFile(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
         result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
-        await self.core.room.lease_reports.complete(report(started), result, outputs=outputs)
+        await self.core.room.leases.complete(report(started), result, outputs=outputs)
 
     async def work(self, fails: Fails = lambda started: False) -> int:
         """Renders every queued job, or lets it fail. Returns the number of jobs."""

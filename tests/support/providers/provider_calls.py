@@ -103,7 +103,7 @@ class CallHarness:
 
     async def defer(self, handed: SubmittedCall, prediction_id: str, expires_in: float = 3600) -> ReportOutcome:
         expires = datetime.now(UTC) + timedelta(seconds=expires_in)
-        outcome = await self.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
+        outcome = await self.core.room.leases.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
             await self.room.gate.record(CallReport("deferred", outcome.settled))
         return outcome
@@ -118,7 +118,7 @@ class CallHarness:
 
     async def fail(self, handed: SubmittedCall, error_type: str = ProviderUnavailable.TYPE) -> ReportOutcome:
         failure = Failure(error_type, "It did not respond.", retryable=True)
-        outcome = await self.core.room.lease_reports.fail(report(handed.started), failure)
+        outcome = await self.core.room.leases.fail(report(handed.started), failure)
         if outcome.settled is not None:
             await self.room.gate.record(CallReport("failed", outcome.settled, failure.type, failure.message))
         return outcome

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from callsheet.fleet.protocol.worker_errors import FALLBACK, failure_of, sanitize_worker_error
-from callsheet.jobs.lease.report import retry_delay
+from callsheet.jobs.lease.leases import retry_delay
 from callsheet.toolbox.redaction.sanitizing import MAX_MESSAGE_LENGTH, clean_line
 from callsheet.wire.worker.protocol import FailRequest
 

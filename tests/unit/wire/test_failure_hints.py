@@ -57,7 +57,7 @@ def test_the_search_finds_types_in_every_form_in_which_the_code_writes_them() ->
     found = set(found_types())
 
     assert ("jobs/repair/reap.py", "lease_expired") in found, "an argument of the function that makes an error"
-    assert ("jobs/lease/report.py", "attempts_exhausted") in found, "an argument"
+    assert ("jobs/lease/leases.py", "attempts_exhausted") in found, "an argument"
     assert ("providers/comfy/errors.py", "out_of_memory") in found, "one of two values"
     assert ("providers/engine.py", "engine_stuck") in found, "a class with a fixed type"
     assert ("providers/errors.py", "provider_unavailable") in found, "a class with a constant"

@@ -392,9 +392,7 @@ async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
     try:
         # Requeued jobs wake the workers that wait for them.
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        return await work(
-            open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.lease_reports)
-        )
+        return await work(open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.leases))
     finally:
         await notifier.close()
         await databases.close()

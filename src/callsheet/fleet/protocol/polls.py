@@ -229,7 +229,7 @@ class WorkerPolls:
             report = LeaseReport(held.dispatch_id, held.lease_token, worker.worker_id)
             reason = "the worker does not know the lease"
             try:
-                outcome = await self._room.lease_reports.requeue(report, reason)
+                outcome = await self._room.leases.requeue(report, reason)
             except (LeaseLost, NotFound):
                 continue  # The reaper took the lease at this moment.
             details = {"reason": reason, "status": outcome.status}
@@ -263,7 +263,7 @@ class WorkerPolls:
         lease = started.lease
         log.error("job.undeliverable", job_id=str(lease.job_id), reason=str(why))
         failure = Failure("undeliverable", "The files of the job cannot be sent to a worker.", {"reason": str(why)})
-        await self._room.lease_reports.fail(LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
+        await self._room.leases.fail(LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 

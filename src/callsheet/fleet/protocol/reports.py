@@ -19,10 +19,10 @@ from callsheet.fleet.protocol.outputs import (
 )
 from callsheet.fleet.protocol.worker_errors import failure_of, failure_of_error
 from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
+from callsheet.jobs.lease.leases import LeaseEnded, Leases
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.lease.provider_gate import CallReport, EveryProvider, ProviderGate
-from callsheet.jobs.lease.report import LeaseReports
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.plumbing.database.database import DATABASE_AWAY
@@ -52,7 +52,7 @@ log = get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class WorkerReports:
     starter: Starter
-    lease_reports: LeaseReports
+    leases: Leases
     progress: JobProgressWriter
     deliveries: Deliveries
     inspection: OutputInspection
@@ -67,7 +67,7 @@ class WorkerReports:
         self.deliveries.refuse_too_large(outputs)
         self.inspection.refuse_empty(outputs)
         report = _report(worker, request)
-        extended = await self.lease_reports.heartbeat(
+        extended = await self.leases.heartbeat(
             report, bool(request.run_started), bool(request.run_waiting), request.provider_job_id
         )
         response: dict[str, Any] = {
@@ -104,9 +104,10 @@ class WorkerReports:
 
     async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteResponse:
         report = _report(worker, request)
-        dispatch = await self.lease_reports.holding(report)
-        if isinstance(dispatch, ReportOutcome):
-            return CompleteResponse(job_id=dispatch.job_id, status=dispatch.status)
+        try:
+            dispatch = await self.leases.holding(report)
+        except LeaseEnded as ended:
+            return CompleteResponse(job_id=ended.outcome.job_id, status=ended.outcome.status)
         expected = await self.deliveries.expected(report, dispatch.tenant_id, dispatch.job_id)
         claims = claims_of(request, expected, dispatch.tenant_id, dispatch.job_id, report.token)
         inspected = await self.inspection.inspect(claims)
@@ -115,14 +116,14 @@ class WorkerReports:
             await self.inspection.discard_copies(inspected)
             # If the job has ended meanwhile, it needs no outputs: the response reports the end, not the missing
             # outputs.
-            if not await self.lease_reports.has_ended(dispatch):
+            if await self.leases.end_of(dispatch) is None:
                 raise refusal
             inspected = []
         outputs = [self._output(each) for each in inspected]
         result = result_of(request, inspected, outputs)
         # The copies stay after this line: only the pool knows whether a file refers to them, and the sweep checks
         # there.
-        outcome = await self.lease_reports.complete_held(dispatch, report, result, request.provider_job_id, outputs)
+        outcome = await self.leases.complete(report, result, request.provider_job_id, outputs, held=dispatch)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
         self.inspection.discard_uploads(inspected)
         await self._notify_gate("completed", outcome)
@@ -158,7 +159,7 @@ class WorkerReports:
 
     async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchResponse:
         failure = failure_of(request)
-        outcome = await self.lease_reports.fail(_report(worker, request), failure)
+        outcome = await self.leases.fail(_report(worker, request), failure)
         await self._notify_gate("failed", outcome, failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
         return await self._log_report(worker, request, "failed", outcome, details)
@@ -167,7 +168,7 @@ class WorkerReports:
         if request.refusal is not None:
             return await self._requeue_refused(worker, request, request.refusal)
         reason = clean_line(request.reason or "") or "the worker gave no reason"
-        outcome = await self.lease_reports.requeue(_report(worker, request), reason)
+        outcome = await self.leases.requeue(_report(worker, request), reason)
         return await self._log_report(worker, request, "requeued", outcome, {"reason": reason})
 
     async def _requeue_refused(
@@ -175,25 +176,22 @@ class WorkerReports:
     ) -> DispatchResponse:
         """Handles a job that the worker's engine refused: it goes to another worker, waits for one, or fails."""
         report, failure = _report(worker, request), failure_of_error(refusal.error)
-        dispatch = await self.lease_reports.holding(report)
-        if isinstance(dispatch, ReportOutcome):
-            return DispatchResponse(dispatch_id=request.dispatch_id, status=dispatch.status)
+        try:
+            dispatch = await self.leases.holding(report)
+        except LeaseEnded as ended:
+            return DispatchResponse(dispatch_id=request.dispatch_id, status=ended.outcome.status)
         verdict = await self.refusals.verdict(worker, dispatch, refusal.inputs)
         await hit(Failpoint.REFUSAL_BEFORE_PUT_BACK)
         details = {"type": failure.type, "reason": failure.message}
         if verdict.is_requeued:
-            outcome = await self.lease_reports.requeue_refused(
-                dispatch, report, failure, is_excluded=verdict.is_excluded
-            )
+            outcome = await self.leases.requeue_refused(dispatch, report, failure, is_excluded=verdict.is_excluded)
             return await self._log_report(worker, request, "requeued", outcome, details)
-        outcome = await self.lease_reports.fail_refused(dispatch, report, failure)
+        outcome = await self.leases.fail_held(dispatch, report, failure)
         return await self._log_report(worker, request, "failed", outcome, details)
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchResponse:
         try:
-            outcome = await self.lease_reports.defer(
-                _report(worker, request), request.provider_job_id, request.expires_at
-            )
+            outcome = await self.leases.defer(_report(worker, request), request.provider_job_id, request.expires_at)
         except LeaseLost:
             await self.gate.record_stray(request.dispatch_id, request.provider_job_id)
             raise

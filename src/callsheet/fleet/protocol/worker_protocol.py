@@ -68,7 +68,7 @@ def open_protocol(
     inspection = OutputInspection(storage, uploads, settings.fleet.output_validation, registry)
     reports = WorkerReports(
         jobs.starter,
-        jobs.lease_reports,
+        jobs.leases,
         jobs.progress,
         deliveries,
         inspection,

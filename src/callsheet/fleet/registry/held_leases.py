@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from callsheet.dispatch.facts import ExpiredDispatch
 from callsheet.fleet.registry.worker_log import Audit, Event, outcome_of_requeue
+from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import LeaseReport, ReportOutcome, Settlement
-from callsheet.jobs.lease.report import LeaseReports
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -46,8 +46,8 @@ class ExpiredLeases:
 
 
 class HeldLeases:
-    def __init__(self, lease_reports: LeaseReports, audit: Audit):
-        self._lease_reports = lease_reports
+    def __init__(self, leases: Leases, audit: Audit):
+        self._leases = leases
         self._audit = audit
 
     async def requeue_all(
@@ -56,7 +56,7 @@ class HeldLeases:
         """Requeues all leases of the worker and returns their number. `attempt_counts`: each lease counts as an
         attempt.
         """
-        requeued = await self._lease_reports.requeue_held_by(
+        requeued = await self._leases.requeue_held_by(
             worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
         )
         for dispatch_id, outcome in requeued:
@@ -68,7 +68,7 @@ class HeldLeases:
     ) -> None:
         """Requeues one lease."""
         try:
-            outcome = await self._lease_reports.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
+            outcome = await self._leases.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
         except (LeaseLost, NotFound):
             return  # Another process reported, reaped or requeued the lease at this moment.
         if outcome.settled is not None:

@@ -9,8 +9,8 @@ from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria, DispatchEnd, Lease, QueueEntry, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.accounts.tenant_pools import TenantRouting
-from callsheet.jobs.lease.outcomes import LeaseReport, ReportOutcome, StartedLease, lease_of
-from callsheet.jobs.lease.settlement import LeaseSettlement, worker_actor
+from callsheet.jobs.lease.leases import LeaseEnded, Leases, worker_actor
+from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease, lease_of
 from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.rows import JobPayload
 from callsheet.jobs.machine.states import Transition
@@ -28,11 +28,11 @@ POOL_AWAY_SECONDS = 15.0
 
 
 class Starter:
-    def __init__(self, queue: Queue, routing: TenantRouting, transitions: Transitions, settlement: LeaseSettlement):
+    def __init__(self, queue: Queue, routing: TenantRouting, transitions: Transitions, leases: Leases):
         self._queue = queue
         self._routing = routing
         self._transitions = transitions
-        self._settlement = settlement
+        self._leases = leases
 
     async def lease_and_start(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
@@ -58,8 +58,9 @@ class Starter:
 
     async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
         """Returns again a lease that the worker holds: the response was lost, or its signed URLs expired."""
-        dispatch = await self._settlement.holding(LeaseReport(dispatch_id, token, worker_id))
-        if isinstance(dispatch, ReportOutcome):
+        try:
+            dispatch = await self._leases.holding(LeaseReport(dispatch_id, token, worker_id))
+        except LeaseEnded:
             return None
         lease = lease_of(dispatch)
         pool = await self._routing.pool_of_tenant(dispatch.tenant_id)
@@ -77,9 +78,7 @@ class Starter:
         not count."""
         lease = started.lease
         report = LeaseReport(lease.dispatch_id, lease.lease_token, lease.worker_id)
-        dispatch = await self._settlement.holding(report)
-        if not isinstance(dispatch, ReportOutcome):
-            await self._settlement.requeue(dispatch, _back(lease, delay_seconds), reason, report)
+        await self._leases.return_unstarted(report, reason, delay_seconds)
 
     async def _start_or_return(self, lease: Lease, transition: Transition) -> StartedLease | None:
         start = asyncio.create_task(self._start(lease, transition))

@@ -13,8 +13,8 @@ from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import LeaseReport
-from callsheet.jobs.lease.report import LeaseReports
 from callsheet.jobs.machine.rows import JobPayload, JobWindow, ListedJob, OutcomeRow
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.show.presenter import Presenter
@@ -41,7 +41,7 @@ class DispatchOperations:
         self,
         queue: Queue,
         overview: Overview,
-        reports: LeaseReports,
+        reports: Leases,
         cancellation: Cancellation,
         transitions: Transitions,
         audit: AuditLog,
