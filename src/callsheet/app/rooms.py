@@ -63,6 +63,7 @@ from callsheet.scaling.routers import scaling_routers
 from callsheet.settings import Settings
 from callsheet.tasks.room import TasksRoom, open_tasks
 from callsheet.tasks.routers import task_routers
+from callsheet.tasks.scraped_products import with_product
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 from callsheet.wallet.room import WalletRoom, open_wallet
@@ -157,7 +158,15 @@ def open_rooms(
     dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
     limits, reaped = ActiveLimits.from_settings(settings), ExpiredLeases(databases).record
     jobs = open_jobs(
-        databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch, media.free_space.require
+        databases,
+        notifier.notify,
+        settings.jobs,
+        limits,
+        identity.quotas,
+        reaped,
+        dispatch,
+        media.free_space.require,
+        with_product,
     )
     effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.leases)

@@ -13,8 +13,7 @@ from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
-from callsheet.jobs.lease.leases import Leases
-from callsheet.jobs.lease.products import with_product
+from callsheet.jobs.lease.leases import Leases, Stored, only_result
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressSweeper
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.journal import CHANNEL, Journal
@@ -92,12 +91,14 @@ def open_jobs(
     reaped: Reaped | None = None,
     dispatch: DispatchRoom | None = None,
     require_space: RequireSpace = lambda: None,
+    stored: Stored = only_result,
 ) -> JobsRoom:
     """Builds the room. `limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
 
     `reaped` is called for each lease that the reaper took from a worker. `dispatch`: the queue. Default: a new queue.
 
-    `require_space` refuses new work while a disk has too little free space. Default: nothing is refused.
+    `require_space` refuses new work while a disk has too little free space. Default: nothing is refused. `stored` makes
+    what a completed job stores. Default: its result alone.
     """
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
@@ -107,7 +108,7 @@ def open_jobs(
     journal = Journal(notify)
     transitions = Transitions(routing, journal)
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
-    leases = Leases(queue, transitions, with_product, settings.free_requeues)
+    leases = Leases(queue, transitions, stored, settings.free_requeues)
     starter = Starter(queue, routing, transitions, leases)
     next_ends = NextEnds(dispatch.overview)
     submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)

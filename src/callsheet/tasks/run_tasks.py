@@ -7,7 +7,7 @@ from typing import Any
 
 from callsheet.identity.access.principal import Owner
 from callsheet.jobs.submit.new_jobs import NewJob
-from callsheet.jobs.submit.task_files import PIPELINE
+from callsheet.media.task_files import PIPELINE
 from callsheet.providers.actor import Plan
 from callsheet.providers.media import Finish
 from callsheet.tasks.actors import Actors

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from callsheet.jobs.machine.rows import JobRow, ListedJob
-from callsheet.jobs.submit.task_files import without_files
+from callsheet.media.task_files import without_files
 from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import MediaPreviews

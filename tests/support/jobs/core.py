@@ -30,6 +30,7 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Notify
 from callsheet.settings import JobSettings
+from callsheet.tasks.scraped_products import with_product
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit
 from callsheet.wire.jobs import Job
@@ -272,9 +273,8 @@ def open_core(databases: Databases, notify: Notify | None = None, **settings: An
     """A room over these databases; open several for several control planes. `notify` gets the notifications."""
     notifications: list[tuple[str, str]] = []
     record = notify or (lambda *message: notifications.append(message))
-    return Core(
-        databases, open_jobs(databases, record, JobSettings(**{"submits_per_minute": None, **settings})), notifications
-    )
+    chosen = JobSettings(**{"submits_per_minute": None, **settings})
+    return Core(databases, open_jobs(databases, record, chosen, stored=with_product), notifications)
 
 
 def report(started: StartedLease, worker: str | None = None) -> LeaseReport:

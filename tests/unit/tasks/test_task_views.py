@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.lease.products import with_product
 from callsheet.jobs.machine.rows import ListedJob
 from callsheet.tasks.plans import SENT_PAYLOAD, workflow_run_id
+from callsheet.tasks.scraped_products import with_product
 from callsheet.tasks.views import task_view
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import Job, JobOutput, JobProgress, JobStatus

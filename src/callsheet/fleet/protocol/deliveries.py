@@ -13,9 +13,9 @@ from callsheet.dispatch.facts import LeaseExtension
 from callsheet.fleet.protocol.outputs import ExpectedOutput, extension_of, output_key
 from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease
 from callsheet.jobs.lease.start import Starter
-from callsheet.jobs.submit.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import MAX_URL_SECONDS
+from callsheet.media.task_files import addressed, files_of
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.protocol import (

@@ -42,7 +42,7 @@ INTERRUPTED = "Requeued: the worker could not finish the job."
 # An actor of events: the worker with the name that follows.
 WORKER = "worker:"
 
-# What a completed job stores, made from its kind, its id and its result: at least the `result`.
+# Makes what a completed job stores from its kind, its id and its result: at least the `result`.
 Stored = Callable[[str, UUID, Mapping[str, Any]], Mapping[str, Any]]
 P = ParamSpec("P")
 
@@ -366,6 +366,10 @@ def request_under_lease(
 def worker_actor(worker_id: str) -> str:
     """The worker as the actor of an event."""
     return f"{WORKER}{worker_id}"
+
+
+def only_result(kind: str, job_id: UUID, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"result": result}
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:

@@ -15,7 +15,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
 from callsheet.jobs.submit.new_jobs import NewJob, SlotRefused
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
-from callsheet.jobs.submit.task_files import REPLAY, without_files
+from callsheet.media.task_files import REPLAY, without_files
 from callsheet.pipelines.judge.gallery import Gallery
 from callsheet.pipelines.rows import CandidateRow, StepRow
 from callsheet.pipelines.run.slots import ReplaySlot

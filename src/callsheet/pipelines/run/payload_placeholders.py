@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from callsheet.jobs.submit.task_files import KEY, Place
+from callsheet.media.task_files import KEY, Place
 from callsheet.pipelines.run.workflow_placeholders import (
     NAME,
     PARENT,

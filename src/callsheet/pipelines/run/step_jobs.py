@@ -16,7 +16,7 @@ from callsheet.catalog.payloads import FIELD, PayloadFile, check_file, filled, r
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
 from callsheet.jobs.submit.new_jobs import NewJob
-from callsheet.jobs.submit.task_files import PIPELINE
+from callsheet.media.task_files import PIPELINE
 from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.run.payload_placeholders import variables_in
 from callsheet.pipelines.run.task_steps import (

@@ -10,7 +10,7 @@ from uuid import UUID
 from callsheet.catalog.payloads import PayloadFile
 from callsheet.identity.access.principal import Owner
 from callsheet.jobs.submit.new_jobs import NewJob
-from callsheet.jobs.submit.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
+from callsheet.media.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
 from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.run.payload_placeholders import (
     FIELD,
