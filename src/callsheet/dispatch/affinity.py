@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-# By workflow: the share of its models that the worker would have to load, 0 to 1. Workflows without models are absent.
+# By workflow: the fraction of its models that the worker would have to load. Workflows without models are absent.
 Cold = Mapping[int, float]
 COLDEST = 1.0
 
@@ -38,7 +38,7 @@ class AffinityLimits:
 
 
 class HasPasses(Protocol):
-    """A share that may be passed over, and how often in a row that has happened."""
+    """A contender that may be passed over, and how often in a row that has happened."""
 
     passed: int
 
@@ -64,9 +64,9 @@ def warmest(items: Sequence[Item], workflows_of: Callable[[Item], Iterable[int]]
     first = items[0]
     best, least = first, min((cold.get(workflow_id, 0.0) for workflow_id in workflows_of(first)), default=0.0)
     for item in items[1:]:
-        share = min((cold.get(workflow_id, COLDEST) for workflow_id in workflows_of(item)), default=COLDEST)
-        if share < least:
-            best, least = item, share
+        fraction = min((cold.get(workflow_id, COLDEST) for workflow_id in workflows_of(item)), default=COLDEST)
+        if fraction < least:
+            best, least = item, fraction
     return best
 
 

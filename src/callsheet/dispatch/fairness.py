@@ -23,8 +23,8 @@ ORDER_WIDTH = 4
 
 
 @dataclass(slots=True)
-class Share:
-    """A tenant, or a user of a tenant, that shares the workers with others."""
+class Contender:
+    """A tenant, or a user of a tenant, that competes for the workers with others."""
 
     weight: float = 1.0
     in_flight: int = 0
@@ -33,7 +33,7 @@ class Share:
     served: int = 0
     # The id of its oldest job when it last got work after having none.
     oldest: int = 0
-    # How often in a row another equally due share went first because of warm models (`affinity`).
+    # How often in a row another equally due contender went first because of warm models (`affinity`).
     passed: int = 0
 
     def order(self) -> Order:
@@ -41,7 +41,7 @@ class Share:
 
 
 class Turn:
-    """The current turn of a group of shares."""
+    """The current turn of a group of contenders."""
 
     __slots__ = ("_draws", "_now")
 
@@ -49,38 +49,38 @@ class Turn:
         self._now = 0.0
         self._draws = 0
 
-    def arrive(self, share: Share, oldest: int) -> None:
-        """Adds a share that had no work before and has some now."""
-        share.turn = max(share.turn, self._now)
-        share.oldest = oldest
+    def arrive(self, contender: Contender, oldest: int) -> None:
+        """Adds a contender that had no work before and has some now."""
+        contender.turn = max(contender.turn, self._now)
+        contender.oldest = oldest
 
-    def serve(self, share: Share, count: int = 1) -> None:
-        """Serves `count` jobs of the share, one after the other."""
-        step = 1 / share.weight
+    def serve(self, contender: Contender, count: int = 1) -> None:
+        """Serves `count` jobs of the contender, one after the other."""
+        step = 1 / contender.weight
         # Start at the current turn: turns are not saved up while a long job runs.
-        if share.turn < self._now:
-            share.turn = self._now
-        share.turn += count * step
-        self._now = share.turn - step
+        if contender.turn < self._now:
+            contender.turn = self._now
+        contender.turn += count * step
+        self._now = contender.turn - step
         self._draws += count
-        share.served = self._draws
-        share.passed = 0
-        share.in_flight += count
+        contender.served = self._draws
+        contender.passed = 0
+        contender.in_flight += count
 
-    def undo(self, share: Share, count: int = 1) -> None:
-        """Takes back the serving of a share that had no job left."""
-        share.turn -= count / share.weight
-        share.in_flight -= count
+    def undo(self, contender: Contender, count: int = 1) -> None:
+        """Takes back the serving of a contender that had no job left."""
+        contender.turn -= count / contender.weight
+        contender.in_flight -= count
 
-    def is_like_new(self, share: Share) -> bool:
-        """Whether the share can be forgotten, because a new share would be treated the same."""
-        return share.in_flight == 0 and share.turn <= self._now
+    def is_like_new(self, contender: Contender) -> bool:
+        """Whether the contender can be forgotten, because a new contender would be treated the same."""
+        return contender.in_flight == 0 and contender.turn <= self._now
 
 
 @dataclass(slots=True, eq=False)
 class Member(Generic[Name]):
     name: Name
-    share: Share
+    contender: Contender
     # The number of the member's valid entry in the heap; 0 after the member was removed.
     number: int = 0
 
@@ -106,9 +106,9 @@ class Ranking(Generic[Name]):
     def __len__(self) -> int:
         return len(self._members)
 
-    def put(self, name: Name, share: Share) -> None:
+    def put(self, name: Name, contender: Contender) -> None:
         if name not in self._members:
-            member = self._members[name] = Member(name, share)
+            member = self._members[name] = Member(name, contender)
             self._push(member)
 
     def moved_up(self, name: Name) -> None:
@@ -129,7 +129,7 @@ class Ranking(Generic[Name]):
             if member.number != number:
                 heappop(heap)
                 continue
-            present = member.share.order()
+            present = member.contender.order()
             if present <= entry[:ORDER_WIDTH]:
                 return present, member.name
             heapreplace(heap, (*present, number, member))
@@ -155,6 +155,6 @@ class Ranking(Generic[Name]):
 
     def _push(self, member: Member[Name]) -> None:
         self._number = member.number = self._number + 1
-        heappush(self._heap, (*member.share.order(), member.number, member))
+        heappush(self._heap, (*member.contender.order(), member.number, member))
         if len(self._heap) > 4 * len(self._members) + 64:
-            self._heap = sorted((*each.share.order(), each.number, each) for each in self._members.values())
+            self._heap = sorted((*each.contender.order(), each.number, each) for each in self._members.values())

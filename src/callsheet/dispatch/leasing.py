@@ -31,8 +31,8 @@ UNBOUNDED = 1_000_000_000
 MAX_ROUNDS = 100
 # How often lanes with work are read from the database, in case a notification was lost.
 STALE_SECONDS = 10.0
-# Reading the jobs in flight takes at most this share of the time, for any number of jobs.
-IN_FLIGHT_SHARE = 0.02
+# Reading the jobs in flight takes at most this fraction of the time, for any number of jobs.
+MAX_READING_TIME = 0.02
 # Lanes per page. A submit into one of these lanes waits until the page is done.
 SWEPT_AT_ONCE = 200
 # Each lease leaves a dead index entry at the head of its lane. Fewer than this many cost little to scan.
@@ -173,7 +173,7 @@ class Leasing:
         now = time.monotonic()
         if self.turns.views and now >= self._in_flight_due:
             await self._read_in_flight()
-            self._in_flight_due = time.monotonic() + (time.monotonic() - now) / IN_FLIGHT_SHARE
+            self._in_flight_due = time.monotonic() + (time.monotonic() - now) / MAX_READING_TIME
         if now >= self._stale_due:
             self._stale_due = now + STALE_SECONDS
             self._drop_idle_views(now)

@@ -166,9 +166,9 @@ FROM dispatch LEFT JOIN LATERAL (
 ) mates CROSS JOIN LATERAL (
     -- Jobs of its tenant in flight at its turn, relative to the weight.
     SELECT (running.tenant_jobs + own.rows + mates.rows)::float8
-        / coalesce((SELECT t.weight FROM tenants t WHERE t.id = dispatch.lane_tenant_id), 1) AS share
+        / coalesce((SELECT t.weight FROM tenants t WHERE t.id = dispatch.lane_tenant_id), 1) AS value
 ) turn CROSS JOIN LATERAL (
-    -- Jobs of other tenants: for each tenant, as many as keep the tenant below that share.
+    -- Jobs of other tenants: for each tenant, as many as keep the tenant below that value.
     SELECT count(*) AS rows FROM (
         SELECT FROM (
             SELECT lane.tenant_id, lane.weight, lane.tenant_jobs, min(lane.head_id) AS head_id FROM lane
@@ -178,13 +178,13 @@ FROM dispatch LEFT JOIN LATERAL (
         ) tenant CROSS JOIN LATERAL (
             SELECT row_number() OVER () AS place FROM lane CROSS JOIN LATERAL (
                 SELECT {queued_rows_of_lane}
-                LIMIT greatest(0, least(:max_rows::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+                LIMIT greatest(0, least(:max_rows::bigint, floor(turn.value * tenant.weight) - tenant.tenant_jobs + 1))
             ) first
             WHERE lane.route_id = dispatch.route_id AND lane.priority = dispatch.priority AND {is_not_skipped}
               AND lane.tenant_id = tenant.tenant_id
-            LIMIT greatest(0, least(:max_rows::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+            LIMIT greatest(0, least(:max_rows::bigint, floor(turn.value * tenant.weight) - tenant.tenant_jobs + 1))
         ) first
-        WHERE first.place < turn.share * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant
+        WHERE first.place < turn.value * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant
         LIMIT :max_rows::bigint
     ) counted
 ) others

@@ -13,7 +13,7 @@ from uuid import UUID
 from callsheet.dispatch.affinity import AffinityLimits, Cold, pass_over, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.fairness import Order, Turn
-from callsheet.dispatch.user_queues import Bound, TenantQueue, TenantShare, TermsOf, UserQueue, WaitingTenants, bounds
+from callsheet.dispatch.user_queues import Bound, TenantInView, TenantQueue, TermsOf, UserQueue, WaitingTenants, bounds
 
 
 class QueueView:
@@ -24,7 +24,7 @@ class QueueView:
         self._terms_of = terms_of
         # By priority, the highest first; then by identifier.
         self._levels: dict[int, dict[str, WaitingTenants]] = {}
-        self._tenants: dict[UUID, TenantShare] = {}
+        self._tenants: dict[UUID, TenantInView] = {}
         self._turn = Turn()
         self.closed: set[Bound] = set()
         # Whether there may be lanes with work that this view does not know.
@@ -46,7 +46,7 @@ class QueueView:
             # The notification contained only an estimated id. This id was read from the database.
             queue.oldest = oldest
             queue.user.oldest = min(queue.user.oldest, oldest)
-            queue.tenant.share.oldest = min(queue.tenant.share.oldest, oldest)
+            queue.tenant.contender.oldest = min(queue.tenant.contender.oldest, oldest)
             self._moved_up(queue.tenant, queue.user_id)
 
     def leave(self, lane: Lane) -> None:
@@ -60,20 +60,20 @@ class QueueView:
     def start(self, lane: Lane) -> None:
         """Counts a job of the lane as in flight that was not drawn in this view."""
         tenant = self._tenant(lane.tenant_id)
-        tenant.share.in_flight += 1
+        tenant.contender.in_flight += 1
         tenant.user(lane.user_id).in_flight += 1
 
     def start_of(self, queue: UserQueue) -> None:
         """Counts a job of the user queue as in flight, in addition to the drawn jobs."""
-        queue.tenant.share.in_flight += 1
+        queue.tenant.contender.in_flight += 1
         queue.user.in_flight += 1
 
     def end(self, lane: Lane) -> None:
         """Records that a job of the lane is no longer in flight: it has ended, or it is in the queue again."""
         tenant = self._tenant(lane.tenant_id)
-        share, user = tenant.share, tenant.user(lane.user_id)
-        if share.in_flight:
-            share.in_flight -= 1
+        contender, user = tenant.contender, tenant.user(lane.user_id)
+        if contender.in_flight:
+            contender.in_flight -= 1
         if user.in_flight:
             user.in_flight -= 1
         self._moved_up(tenant, lane.user_id)
@@ -102,7 +102,7 @@ class QueueView:
             wanted -= count
             queue.wanted += count
             queue.passed = 0
-            self._turn.serve(tenant.share, count)
+            self._turn.serve(tenant.contender, count)
             tenant.turn.serve(queue.user, count)
         counts = [(queue, queue.wanted) for queue in drawn]
         for queue, count in counts:
@@ -125,7 +125,7 @@ class QueueView:
         if queue is first and wanted is None:
             return None
         queue.passed = 0 if wanted is None else queue.passed + 1
-        self._turn.serve(queue.tenant.share)
+        self._turn.serve(queue.tenant.contender)
         queue.tenant.turn.serve(queue.user)
         lanes = queue.lanes.items()
         return queue, {key: lane for key, lane in lanes if wanted is None or lane.workflow_id in wanted}
@@ -133,7 +133,7 @@ class QueueView:
     def _warmest(self, first: UserQueue, cold: Cold, limits: AffinityLimits) -> UserQueue:
         line = first.line
         tenants = [self._tenants[tenant_id] for tenant_id in line.tenants.equally_due(limits.look_ahead)]
-        tenants_due = reachable([tenant.share for tenant in tenants], limits.max_passed)
+        tenants_due = reachable([tenant.contender for tenant in tenants], limits.max_passed)
         candidates: list[UserQueue] = []
         for tenant in tenants[: len(tenants_due)]:
             queues = line.tenant_queues[tenant.tenant_id].equally_due(limits.look_ahead - len(candidates))
@@ -142,13 +142,13 @@ class QueueView:
             if len(candidates) >= limits.look_ahead:
                 break
         chosen = warmest(candidates, _workflows_of, cold)
-        pass_over(tenants_due, chosen.tenant.share)
+        pass_over(tenants_due, chosen.tenant.contender)
         pass_over([queue.user for queue in candidates if queue.tenant is chosen.tenant], chosen.user)
         return chosen
 
     def undo(self, queue: UserQueue, count: int) -> None:
         """Takes back `count` draws of the user queue that did not get a job."""
-        self._turn.undo(queue.tenant.share, count)
+        self._turn.undo(queue.tenant.contender, count)
         queue.tenant.turn.undo(queue.user, count)
         self._moved_up(queue.tenant, queue.user_id)
 
@@ -170,7 +170,7 @@ class QueueView:
         """Applies changed weights and bounds of tenants."""
         self.open_all()
         for tenant in self._tenants.values():
-            tenant.share.weight = self._terms_of(tenant.tenant_id).weight
+            tenant.contender.weight = self._terms_of(tenant.tenant_id).weight
             for line in tenant.lines:
                 for queue in line.tenant_queues[tenant.tenant_id].user_queues.values():
                     queue.bounds = self._bounds(line, tenant.tenant_id, queue.user_id)
@@ -188,7 +188,7 @@ class QueueView:
             for user_id, user in tuple(tenant.users.items()):
                 if user_id not in tenant.queue_counts and tenant.turn.is_like_new(user):
                     del tenant.users[user_id]
-            if not tenant.lines and self._turn.is_like_new(tenant.share):
+            if not tenant.lines and self._turn.is_like_new(tenant.contender):
                 del self._tenants[tenant.tenant_id]
 
     def _next(self, free_slots: MutableMapping[Bound, int], uncounted: list[Bound]) -> UserQueue | None:
@@ -247,7 +247,7 @@ class QueueView:
     def _add_user_queue(self, line: WaitingTenants, tenant_id: UUID, user_id: UUID, oldest: int) -> UserQueue:
         tenant = self._tenant(tenant_id)
         if not tenant.lines:
-            self._turn.arrive(tenant.share, oldest)
+            self._turn.arrive(tenant.contender, oldest)
         if user_id not in tenant.queue_counts:
             tenant.turn.arrive(tenant.user(user_id), oldest)
         tenant.queue_counts[user_id] = tenant.queue_counts.get(user_id, 0) + 1
@@ -284,14 +284,14 @@ class QueueView:
         else:
             self._enter(line, tenant)
 
-    def _tenant(self, tenant_id: UUID) -> TenantShare:
+    def _tenant(self, tenant_id: UUID) -> TenantInView:
         tenant = self._tenants.get(tenant_id)
         if tenant is None:
-            tenant = self._tenants[tenant_id] = TenantShare(tenant_id)
-            tenant.share.weight = self._terms_of(tenant_id).weight
+            tenant = self._tenants[tenant_id] = TenantInView(tenant_id)
+            tenant.contender.weight = self._terms_of(tenant_id).weight
         return tenant
 
-    def _moved_up(self, tenant: TenantShare, user_id: UUID) -> None:
+    def _moved_up(self, tenant: TenantInView, user_id: UUID) -> None:
         for line in tenant.lines:
             line.tenants.moved_up(tenant.tenant_id)
             line.tenant_queues[tenant.tenant_id].moved_up(user_id)
@@ -307,13 +307,13 @@ class QueueView:
                 change(bound.user_id)
             self._enter(line, tenant)
 
-    def _enter(self, line: WaitingTenants, tenant: TenantShare) -> None:
+    def _enter(self, line: WaitingTenants, tenant: TenantInView) -> None:
         """Puts the tenant into the ranking, or removes it if neither it nor any of its users may be served."""
         is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
         if is_closed or not len(line.tenant_queues[tenant.tenant_id]):
             line.tenants.remove(tenant.tenant_id)
         else:
-            line.tenants.put(tenant.tenant_id, tenant.share)
+            line.tenants.put(tenant.tenant_id, tenant.contender)
 
     def _bounds(self, line: WaitingTenants, tenant_id: UUID, user_id: UUID) -> tuple[Bound, ...]:
         return bounds(line.bound.identifier, tenant_id, user_id, self._terms_of(tenant_id))

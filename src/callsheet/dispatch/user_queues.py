@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Lane
-from callsheet.dispatch.fairness import Ranking, Share, Turn
+from callsheet.dispatch.fairness import Contender, Ranking, Turn
 
 
 class Bound(NamedTuple):
@@ -21,7 +21,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A tenant's share of the workers: its weight, and how many of its jobs may run at once."""
+    """What a tenant gets of the workers: its weight, and how many of its jobs may run at once."""
 
     weight: float = 1.0
     max_running: int | None = None
@@ -41,34 +41,34 @@ def bounds(identifier: str, tenant_id: UUID, user_id: UUID, terms: Terms) -> tup
     return tuple(found)
 
 
-class TenantShare:
-    """A tenant in one view: its share, and the shares of its users."""
+class TenantInView:
+    """A tenant in one view, and its users."""
 
-    __slots__ = ("lines", "queue_counts", "share", "tenant_id", "turn", "users")
+    __slots__ = ("contender", "lines", "queue_counts", "tenant_id", "turn", "users")
 
     def __init__(self, tenant_id: UUID):
         self.tenant_id = tenant_id
-        self.share = Share()
-        self.users: dict[UUID, Share] = {}
+        self.contender = Contender()
+        self.users: dict[UUID, Contender] = {}
         self.turn = Turn()
         # The lines in which the tenant waits, and how many user queues each of its users has.
         self.lines: list[WaitingTenants] = []
         self.queue_counts: dict[UUID, int] = {}
 
-    def user(self, user_id: UUID) -> Share:
-        share = self.users.get(user_id)
-        if share is None:
-            share = self.users[user_id] = Share()
-        return share
+    def user(self, user_id: UUID) -> Contender:
+        user = self.users.get(user_id)
+        if user is None:
+            user = self.users[user_id] = Contender()
+        return user
 
 
 @dataclass(slots=True, eq=False)
 class UserQueue:
     """The lanes of one user in one line. Jobs of all these lanes are taken in the order of their ids."""
 
-    tenant: TenantShare
+    tenant: TenantInView
     user_id: UUID
-    user: Share
+    user: Contender
     line: WaitingTenants
     bounds: tuple[Bound, ...] = ()
     lanes: dict[int, Lane] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.scaling.driver import ScaledFleet
 from callsheet.scaling.memory import Memory, RegisteredWorker
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.queue_split import FleetQueue, ServingFleet, WaitingRoute, share_out, share_places
+from callsheet.scaling.queue_split import FleetQueue, ServingFleet, WaitingRoute, split_places, split_queue
 from callsheet.wire.worker.environment import Lack
 
 SQL = statements("callsheet.scaling")
@@ -169,11 +169,11 @@ async def read_fleets(connection: Connection, max_workers: int) -> list[FleetSta
     fleets = [_Fleet.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
     lacks = await _lacks(connection, {each for fleet in fleets for each in fleet.environments})
     routes = await _waiting_routes(connection)
-    queues = share_out(routes, [_serving(fleet, lacks) for fleet in fleets])
+    queues = split_queue(routes, [_serving(fleet, lacks) for fleet in fleets])
     registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
     coming = sum(len(fleet.memory.orders) for fleet in fleets)
     needs = {fleet.row.fleet_id: _need(fleet, queues[fleet.row.fleet_id]) for fleet in fleets}
-    places = share_places(max_workers - registered - coming, needs)
+    places = split_places(max_workers - registered - coming, needs)
     return [_state(fleet, queues[fleet.row.fleet_id], places[fleet.row.fleet_id]) for fleet in fleets]
 
 

@@ -1,4 +1,4 @@
-"""Shares a queue between the fleets that serve one workflow: each job counts for one fleet. Pure."""
+"""Splits a queue between the fleets that serve one workflow: each job counts for one fleet. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FleetQueue:
     missing: str = ""
 
 
-def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -> Mapping[int, FleetQueue]:
+def split_queue(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -> Mapping[int, FleetQueue]:
     """The queue of each fleet. Each job without a free slot elsewhere is in one queue, if a fleet can run it."""
     found = {server.fleet_id: FleetQueue() for server in servers}
     for route in routes:
@@ -59,9 +59,9 @@ def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -
         able = [server for server in serving if route.workflow_id not in server.lacked]
         jobs = max(0, route.jobs - route.free_elsewhere)
         seconds = UNMEASURED_SECONDS if route.average_seconds is None else route.average_seconds
-        for server, share in zip(able, _shares(jobs, [server.weight for server in able]), strict=True):
+        for server, part in zip(able, _split(jobs, [server.weight for server in able]), strict=True):
             queue = found[server.fleet_id]
-            found[server.fleet_id] = replace(queue, jobs=queue.jobs + share, seconds=queue.seconds + share * seconds)
+            found[server.fleet_id] = replace(queue, jobs=queue.jobs + part, seconds=queue.seconds + part * seconds)
         for server in serving:
             if route.workflow_id in server.lacked and route.jobs:
                 found[server.fleet_id] = _unable(found[server.fleet_id], server, route, seconds)
@@ -78,15 +78,15 @@ def _unable(queue: FleetQueue, server: ServingFleet, route: WaitingRoute, second
     )
 
 
-def share_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | None]:
+def split_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | None]:
     """How many more workers each fleet may order, if `places` more may register in total and each fleet has its need.
 
     None for all fleets if the places are enough.
     """
     if sum(needs.values()) <= places:
         return dict.fromkeys(needs)
-    shares = _shares(max(0, places), [float(need) for need in needs.values()])
-    return dict(zip(needs, shares, strict=True))
+    parts = _split(max(0, places), [float(need) for need in needs.values()])
+    return dict(zip(needs, parts, strict=True))
 
 
 def _serves(server: ServingFleet, route: WaitingRoute) -> bool:
@@ -95,15 +95,15 @@ def _serves(server: ServingFleet, route: WaitingRoute) -> bool:
     )
 
 
-def _shares(jobs: int, weights: Sequence[float]) -> list[int]:
+def _split(jobs: int, weights: Sequence[float]) -> list[int]:
     """Whole jobs by weight; the rest goes to the largest remainders, the first fleet first."""
     if not weights:
         return []
     if not any(weights):
         weights = [1.0] * len(weights)
     exact = [jobs * weight / sum(weights) for weight in weights]
-    shares = [math.floor(each) for each in exact]
-    order = sorted(range(len(weights)), key=lambda place: (shares[place] - exact[place], place))
-    for place in order[: jobs - sum(shares)]:
-        shares[place] += 1
-    return shares
+    parts = [math.floor(each) for each in exact]
+    order = sorted(range(len(weights)), key=lambda place: (parts[place] - exact[place], place))
+    for place in order[: jobs - sum(parts)]:
+        parts[place] += 1
+    return parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from callsheet.dispatch.fairness import Share, Turn
+from callsheet.dispatch.fairness import Contender, Turn
 from callsheet.scaling.policy import History, Policy, PolicyWorker, Situation, decide
 from callsheet_simulation.conditions import Conditions
 from callsheet_simulation.simulated_fleet import turn_of
@@ -38,9 +38,9 @@ class NaiveMachine:
 
 class NaiveTenant:
     def __init__(self) -> None:
-        self.share = Share()
+        self.contender = Contender()
         self.turn = Turn()
-        self.users: dict[str, Share] = {}
+        self.users: dict[str, Contender] = {}
 
 
 class NaiveSimulation:
@@ -102,7 +102,7 @@ class NaiveSimulation:
         self.observe(self.keys[job].workflow, self.now - began)
         machine.ended.append(self.now - began)
         tenant = self.tenants[self.keys[job].tenant]
-        tenant.share.in_flight -= 1
+        tenant.contender.in_flight -= 1
         tenant.users[self.keys[job].user].in_flight -= 1
         if machine.ahead:
             self.begin(machine, machine.ahead.pop(0))
@@ -132,10 +132,10 @@ class NaiveSimulation:
     def arrive(self, job: int) -> None:
         key = self.keys[job]
         tenant = self.tenants.setdefault(key.tenant, NaiveTenant())
-        user = tenant.users.setdefault(key.user, Share())
+        user = tenant.users.setdefault(key.user, Contender())
         waiting = [self.keys[each] for each in self.waiting]
         if key.tenant not in [each.tenant for each in waiting]:
-            self.turn.arrive(tenant.share, job)
+            self.turn.arrive(tenant.contender, job)
         if key[:2] not in [each[:2] for each in waiting]:
             tenant.turn.arrive(user, job)
         self.waiting.append(job)
@@ -167,13 +167,13 @@ class NaiveSimulation:
         job = min(
             able,
             key=lambda job: (
-                self.tenants[keys[job].tenant].share.order(),
+                self.tenants[keys[job].tenant].contender.order(),
                 self.tenants[keys[job].tenant].users[keys[job].user].order(),
                 job,
             ),
         )
         tenant = self.tenants[keys[job].tenant]
-        self.turn.serve(tenant.share)
+        self.turn.serve(tenant.contender)
         tenant.turn.serve(tenant.users[keys[job].user])
         self.waiting.remove(job)
         return job

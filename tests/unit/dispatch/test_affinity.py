@@ -1,4 +1,4 @@
-"""Warm models choose only between tenants that are equally due: shares stay, and no tenant starves."""
+"""Warm models choose only between tenants that are equally due: weights stay in force, and no tenant starves."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.catalog.engines.models_to_load import cold_shares
+from callsheet.catalog.engines.models_to_load import cold_fractions
 from callsheet.dispatch.affinity import AffinityLimits, Cold, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Ranking, Share, Turn
+from callsheet.dispatch.fairness import Contender, Ranking, Turn
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.user_queues import Terms, UserQueue
 
@@ -171,20 +171,20 @@ def test_shares_follow_the_weights_whatever_models_are_warm(weights: dict[int, f
 
 @given(st.lists(st.tuples(st.sampled_from(["serve", "end", "leave", "arrive"]), st.integers(0, 7)), max_size=80))
 def test_equally_due_tenants_are_found_in_their_order(steps: list[tuple[str, int]]) -> None:
-    shares, turn, ranking = [Share() for _ in range(8)], Turn(), Ranking[int]()
+    contenders, turn, ranking = [Contender() for _ in range(8)], Turn(), Ranking[int]()
     for what, name in steps:
-        share = shares[name]
+        contender = contenders[name]
         if what == "arrive" and name not in ranking:
-            turn.arrive(share, name)
-            ranking.put(name, share)
+            turn.arrive(contender, name)
+            ranking.put(name, contender)
         elif what == "leave":
             ranking.remove(name)
         elif what == "end":
-            share.in_flight = max(0, share.in_flight - 1)
+            contender.in_flight = max(0, contender.in_flight - 1)
             ranking.moved_up(name)
         elif what == "serve":
-            turn.serve(share)
-        orders = sorted((shares[each].order(), each) for each in range(8) if each in ranking)
+            turn.serve(contender)
+        orders = sorted((contenders[each].order(), each) for each in range(8) if each in ranking)
         equal = [each for order, each in orders if order[:2] == orders[0][0][:2]]
         assert ranking.equally_due(3) == equal[:3]
         assert ranking.first() == (orders[0] if orders else None), "looking changes nothing"
@@ -203,13 +203,13 @@ def test_a_tenant_whose_jobs_need_no_models_is_neither_overtaken_nor_preferred()
 
 
 def test_a_tenant_that_was_overtaken_often_enough_is_the_last_that_can_be_reached() -> None:
-    shares = [Share(passed=number) for number in (0, 1, 4, 0)]
-    assert reachable(shares, 4) == shares[:3]
-    assert reachable(shares, 5) == shares
+    contenders = [Contender(passed=number) for number in (0, 1, 4, 0)]
+    assert reachable(contenders, 4) == contenders[:3]
+    assert reachable(contenders, 5) == contenders
 
 
 def test_the_cold_share_is_the_share_of_models_to_load() -> None:
     models = {1: frozenset("ab"), 2: frozenset("bc"), 3: frozenset("cd")}
-    assert cold_shares([1, 2, 3, 4], models, frozenset("ab")) == {1: 0.0, 2: 0.5, 3: 1.0}
-    assert cold_shares([3, 4], models, frozenset("ab")) == {}, "where nothing is warm there is nothing to prefer"
-    assert cold_shares([2, 3], models, frozenset("ab")) == {2: 0.5, 3: 1.0}, "only of what the worker may be given"
+    assert cold_fractions([1, 2, 3, 4], models, frozenset("ab")) == {1: 0.0, 2: 0.5, 3: 1.0}
+    assert cold_fractions([3, 4], models, frozenset("ab")) == {}, "where nothing is warm there is nothing to prefer"
+    assert cold_fractions([2, 3], models, frozenset("ab")) == {2: 0.5, 3: 1.0}, "only of what the worker may be given"

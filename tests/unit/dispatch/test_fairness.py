@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Ranking, Share, Turn
+from callsheet.dispatch.fairness import Contender, Ranking, Turn
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.dispatch.turns import Turns
 from callsheet.dispatch.user_queues import Bound, Terms
@@ -100,23 +100,23 @@ def test_no_tenant_starves(tenants: int, slots: int, seed: int) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["serve", "end", "leave", "arrive"]), st.integers(0, 7)), max_size=80))
 def test_the_first_of_a_tournament_is_the_smallest(steps: list[tuple[str, int]]) -> None:
-    shares = [Share() for _ in range(8)]
+    contenders = [Contender() for _ in range(8)]
     turn = Turn()
     ranking: Ranking[int] = Ranking()
     for what, name in steps:
-        share = shares[name]
+        contender = contenders[name]
         if what == "arrive" and name not in ranking:
-            turn.arrive(share, name)
-            ranking.put(name, share)
+            turn.arrive(contender, name)
+            ranking.put(name, contender)
         elif what == "leave":
             ranking.remove(name)
         elif what == "end":
-            share.in_flight = max(0, share.in_flight - 1)
+            contender.in_flight = max(0, contender.in_flight - 1)
             ranking.moved_up(name)
         elif what == "serve":
-            turn.serve(share)
+            turn.serve(contender)
         first = ranking.first()
-        orders = sorted((shares[each].order(), each) for each in range(8) if each in ranking)
+        orders = sorted((contenders[each].order(), each) for each in range(8) if each in ranking)
         assert first == (orders[0] if orders else None)
 
 

@@ -32,7 +32,7 @@ class Warmth:
         """The share of models that are not loaded, by workflow. Empty if no model of any workflow is loaded."""
         if time.monotonic() >= self._due:
             await self._read()
-        return cold_shares(workflow_ids, self._models, frozenset(loaded))
+        return cold_fractions(workflow_ids, self._models, frozenset(loaded))
 
     async def _read(self) -> None:
         # The time is set before the query, so that concurrent polls do not query too.
@@ -42,12 +42,12 @@ class Warmth:
         self._models = {row.id: frozenset(map(short_hash, row.models)) for row in rows}
 
 
-def cold_shares(
+def cold_fractions(
     workflow_ids: Sequence[int], models: Mapping[int, frozenset[str]], loaded: frozenset[str]
 ) -> dict[int, float]:
-    shares = {
+    fractions = {
         workflow_id: len(models[workflow_id] - loaded) / len(models[workflow_id])
         for workflow_id in workflow_ids
         if workflow_id in models
     }
-    return shares if any(share < 1 for share in shares.values()) else {}
+    return fractions if any(fraction < 1 for fraction in fractions.values()) else {}

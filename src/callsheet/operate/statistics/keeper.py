@@ -33,8 +33,8 @@ ALIVE_SECONDS = 90.0
 # The leases of an older session without a sample are not those of one minute: no control plane ran, or the upgrade that
 # introduced these sums is new.
 NEW_SESSION_SECONDS = 300.0
-# Adding up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
-TOKENS_SHARE = 0.01
+# Adding up the held tokens of a pool reads its open jobs. It takes at most this fraction of the time.
+MAX_READING_TIME = 0.01
 LONGER_STEPS = (600, 3600)
 WORKER_HOURS_KEPT = timedelta(days=2)
 
@@ -125,7 +125,7 @@ class StatisticsKeeper(Loop):
             return None
         tokens = await self._sum_tokens()
         ended = time.monotonic()
-        self._tokens_due = ended + (ended - started) / TOKENS_SHARE
+        self._tokens_due = ended + (ended - started) / MAX_READING_TIME
         return tokens
 
     async def _sum_tokens(self) -> float | None:
