@@ -15,7 +15,7 @@ from callsheet.dispatch.leasing import Round
 from callsheet.dispatch.queue_notifications import CHANNEL
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.plumbing.database.databases import Databases
-from callsheet.wire.operate.tenant_weights import ChangeShare
+from callsheet.wire.operate.tenant_weights import ChangeTenantWeight
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.race_control import open_transaction, start_blocked
 
@@ -129,11 +129,11 @@ async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> Non
 
 async def test_tenants_get_shares_by_their_weights(core: Core) -> None:
     heavy, light = await flooded(core), await flooded(core)
-    await core.room.dispatch.shares.change("operator", heavy.tenant_id, ChangeShare(weight=3))
+    await core.room.dispatch.tenant_weights.change("operator", heavy.tenant_id, ChangeTenantWeight(weight=3))
     given = Counter(lease.tenant_id for lease in await leased(core, 16))
     assert given == {heavy.tenant_id: 12, light.tenant_id: 4}
-    share = await core.room.dispatch.shares.get(heavy.tenant_id)
-    assert (share.weight, share.running, share.max_running) == (3, 12, None)
+    found = await core.room.dispatch.tenant_weights.get(heavy.tenant_id)
+    assert (found.weight, found.running, found.max_running) == (3, 12, None)
 
 
 async def test_a_finished_job_makes_room_for_its_tenant_again(core: Core) -> None:
@@ -216,14 +216,14 @@ async def test_queue_positions_match_the_order_of_leases(core: Core, seed: int) 
 
 async def test_a_tenant_runs_no_more_jobs_at_once_than_its_limit(core: Core) -> None:
     flood, other = await flooded(core), await flooded(core, 3)
-    await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=2))
+    await core.room.dispatch.tenant_weights.change("operator", flood.tenant_id, ChangeTenantWeight(max_running=2))
     leases = await leased(core, 20)
     assert Counter(lease.tenant_id for lease in leases) == {flood.tenant_id: 2, other.tenant_id: 3}
     assert await leased(core) == []
     [mine, _] = [lease for lease in leases if lease.tenant_id == flood.tenant_id]
     await core.room.queue.close(DispatchEnd(mine.dispatch_id, "completed", mine.lease_token))
     assert [lease.tenant_id for lease in await leased(core, 3)] == [flood.tenant_id]
-    await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=None))
+    await core.room.dispatch.tenant_weights.change("operator", flood.tenant_id, ChangeTenantWeight(max_running=None))
     assert len(await leased(core, 5)) == 5
 
 

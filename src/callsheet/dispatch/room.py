@@ -10,7 +10,7 @@ from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.queue_notifications import CHANNEL, announcer
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.dispatch.tenant_weights import TenantShares
+from callsheet.dispatch.tenant_weights import TenantWeights
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.waiters import Waiters
 from callsheet.plumbing.database.database import Database
@@ -23,7 +23,7 @@ from callsheet.toolbox.loops import Loop
 class DispatchRoom:
     queue: Queue
     overview: Overview
-    shares: TenantShares
+    tenant_weights: TenantWeights
     waiters: Waiters
     lane_keeper: LaneKeeper
     # None if the settings keep the history forever.
@@ -51,7 +51,7 @@ def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> D
     return DispatchRoom(
         queue=queue,
         overview=Overview(central, queue),
-        shares=TenantShares(central, queue),
+        tenant_weights=TenantWeights(central, queue),
         waiters=Waiters(),
         lane_keeper=LaneKeeper(queue),
         retention=None if days is None else HistoryRetention(central, days),

@@ -10,12 +10,12 @@ from callsheet.identity.audit_log import record
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import NotFound
-from callsheet.wire.operate.tenant_weights import ChangeShare, TenantShare
+from callsheet.wire.operate.tenant_weights import ChangeTenantWeight, TenantWeight
 
-SQL = statements("callsheet.dispatch", "share_statements.sql")
+SQL = statements("callsheet.dispatch", "tenant_weight_statements.sql")
 
 
-class StoredShare(NamedTuple):
+class StoredWeight(NamedTuple):
     """The terms that an operator set for a tenant. None means that the default applies."""
 
     weight: float
@@ -23,36 +23,36 @@ class StoredShare(NamedTuple):
     max_running_per_user: int | None
 
 
-class TenantShares:
+class TenantWeights:
     def __init__(self, central: Database, queue: Queue):
         self._central = central
         self._queue = queue
 
-    async def get(self, tenant_id: UUID) -> TenantShare:
+    async def get(self, tenant_id: UUID) -> TenantWeight:
         default = self._queue.leasing.default_terms
         async with self._central.ordinary() as connection:
-            share = await SQL["share_of_tenant"].row(
+            weight = await SQL["weight_of_tenant"].row(
                 connection,
-                TenantShare,
+                TenantWeight,
                 tenant_id=tenant_id,
                 max_running=default.max_running,
                 max_running_per_user=default.max_running_per_user,
             )
-        if share is None:
+        if weight is None:
             raise NotFound("There is no such tenant.")
-        return share
+        return weight
 
-    async def change(self, actor: str, tenant_id: UUID, request: ChangeShare) -> TenantShare:
+    async def change(self, actor: str, tenant_id: UUID, request: ChangeTenantWeight) -> TenantWeight:
         """Changes weight and limits. The change applies at once on this control plane, and within a second on the
         others.
         """
         changes = request.model_dump(exclude_unset=True)
         async with self._central.transaction() as connection:
-            before = await SQL["hold_share"].row(connection, StoredShare, tenant_id=tenant_id)
+            before = await SQL["lock_weight"].row(connection, StoredWeight, tenant_id=tenant_id)
             if before is None:
                 raise NotFound("There is no such tenant.")
             after = before._asdict() | changes
-            await SQL["set_share"].run(connection, tenant_id=tenant_id, **{**after, "weight": after["weight"] or 1.0})
+            await SQL["set_weight"].run(connection, tenant_id=tenant_id, **{**after, "weight": after["weight"] or 1.0})
             if changes:
                 await record(connection, actor, "tenant.share", "tenant", tenant_id, tenant_id, **changes)
         await self._queue.leasing.read_terms()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.dispatch.tenant_weight_routes import tenant_weight_router
 from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.operate.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
 from callsheet.jobs.operate.job_history import JobHistory
 from callsheet.jobs.operate.operations import DispatchOperations, JobOperations
-from callsheet.jobs.operate.share_routes import share_router
 from callsheet.jobs.operate.waterfall_routes import waterfall_router
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.routes import job_router
@@ -62,7 +62,7 @@ def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: I
         stream_router(api.streams, api.reader, authentication),
         stream_token_router(api.reader, authentication),
         job_router(jobs, api.reader, api.presenter, authentication),
-        share_router(jobs.dispatch.shares, authentication),
+        tenant_weight_router(jobs.dispatch.tenant_weights, authentication),
         ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),
         *_operations(databases, jobs, api, identity),
     ]

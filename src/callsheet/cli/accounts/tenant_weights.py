@@ -10,7 +10,7 @@ from callsheet.cli.accounts.accounts import AS_JSON
 from callsheet.cli.shared.console import checked, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.operate.tenant_weights import ChangeShare, TenantShare
+from callsheet.wire.operate.tenant_weights import ChangeTenantWeight, TenantWeight
 
 DEFAULT = "default"
 
@@ -33,7 +33,7 @@ def tenant_share(
     """Show the share of the workers that a tenant gets, or change it."""
     given = {"weight": weight, "max_running": max_running, "max_running_per_user": max_running_per_user}
     changes = {name: _parsed(name, value) for name, value in given.items() if value is not None}
-    found = asyncio.run(_changed(slug, checked(ChangeShare, **changes)))
+    found = asyncio.run(_changed(slug, checked(ChangeTenantWeight, **changes)))
     if as_json:
         print_json(found)
         return
@@ -50,9 +50,9 @@ def _parsed(name: str, value: str) -> float | int | None:
         raise OperatorError(f"--{name.replace('_', '-')} must be a number or `{DEFAULT}`, not {value!r}.") from None
 
 
-async def _changed(slug: str, request: ChangeShare) -> TenantShare:
+async def _changed(slug: str, request: ChangeTenantWeight) -> TenantWeight:
     from callsheet.dispatch.queue import Queue
-    from callsheet.dispatch.tenant_weights import TenantShares
+    from callsheet.dispatch.tenant_weights import TenantWeights
     from callsheet.dispatch.user_queues import Terms
     from callsheet.identity.access.passwords import Passwords
     from callsheet.identity.accounts.accounts import Accounts
@@ -66,9 +66,9 @@ async def _changed(slug: str, request: ChangeShare) -> TenantShare:
         if tenant is None:
             raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
         terms = Terms(max_running=settings.jobs.running_per_tenant, max_running_per_user=settings.jobs.running_per_user)
-        shares = TenantShares(databases.central, Queue(databases.central, terms=terms))
+        weights = TenantWeights(databases.central, Queue(databases.central, terms=terms))
         if request.model_fields_set:
-            return await shares.change(COMMAND_LINE.actor, tenant.id, request)
-        return await shares.get(tenant.id)
+            return await weights.change(COMMAND_LINE.actor, tenant.id, request)
+        return await weights.get(tenant.id)
     finally:
         await databases.close()

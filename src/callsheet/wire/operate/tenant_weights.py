@@ -1,4 +1,4 @@
-"""The share of the workers that a tenant gets."""
+"""Weights and limits of tenants in the queue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from callsheet.wire.base import NUMBER, WHOLE, ResponseModel, UserRequest
 Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
-class TenantShare(ResponseModel):
-    """The current share of a tenant."""
+class TenantWeight(ResponseModel):
+    """The current weight and limits of a tenant."""
 
     tenant: str
     weight: float = Field(description="A tenant of weight 2 has twice as many jobs in flight as one of weight 1.")
@@ -21,7 +21,7 @@ class TenantShare(ResponseModel):
     running: int = Field(description="Number of the tenant's jobs that run now.")
 
 
-class ChangeShare(UserRequest):
+class ChangeTenantWeight(UserRequest):
     """Fields that you leave out do not change. Null restores the default."""
 
     weight: Annotated[float, Field(ge=0.01, le=1000), NUMBER] | None = None

@@ -24,12 +24,12 @@ COMMENT ON COLUMN tenants.weight IS 'Share of the workers, relative to the other
 COMMENT ON COLUMN tenants.max_running IS 'Most jobs that run at once. NULL: no limit.';
 COMMENT ON COLUMN tenants.max_running_per_user IS 'Most jobs of one user that run at once. NULL: no limit.';
 CREATE INDEX tenants_by_pool ON tenants (db_pool);
--- The few tenants whose share of the workers is not the default.
+-- The few tenants whose weight or limits are not the default.
 CREATE INDEX tenants_with_terms ON tenants (id)
     WHERE weight <> 1 OR max_running IS NOT NULL OR max_running_per_user IS NOT NULL;
 
--- For dispatch: the share of a tenant in the queue.
-CREATE FUNCTION tenant_set_share(
+-- For dispatch: the weight and the limits of a tenant in the queue.
+CREATE FUNCTION tenant_set_weight(
     the_tenant uuid, the_weight double precision, most_running integer, most_running_per_user integer
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -11,7 +11,7 @@ import { commonTexts } from "@/texts/common";
 import { shareTexts as texts } from "@/texts/tenants";
 import { changesOf, type ShareDraft } from "./share";
 
-export function ShareForm({ id, share }: { id: string; share: Schemas["TenantShare"] }) {
+export function ShareForm({ id, share }: { id: string; share: Schemas["TenantWeight"] }) {
   const [draft, setDraft] = useState<ShareDraft>({});
   const { mayOperate } = useRole();
   const save = useSave(id, () => setDraft({}));
@@ -69,7 +69,7 @@ export function ShareForm({ id, share }: { id: string; share: Schemas["TenantSha
 function useSave(id: string, onSaved: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (body: Schemas["ChangeShare"]) =>
+    mutationFn: (body: Schemas["ChangeTenantWeight"]) =>
       data(api.PATCH("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, body })),
     onSuccess: (saved) => {
       client.setQueryData(keys.tenantShare(id), saved);

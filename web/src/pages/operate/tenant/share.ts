@@ -8,9 +8,9 @@ const MAX_WEIGHT = 1000;
 const MIN_WEIGHT = 0.01;
 
 export function changesOf(
-  share: Schemas["TenantShare"],
+  share: Schemas["TenantWeight"],
   draft: ShareDraft,
-): { changes: Schemas["ChangeShare"]; problems: ShareDraft } {
+): { changes: Schemas["ChangeTenantWeight"]; problems: ShareDraft } {
   const changes: Record<string, number | null> = {};
   const problems: ShareDraft = {};
   for (const [name, typed] of Object.entries(draft) as [keyof ShareDraft, string][]) {
