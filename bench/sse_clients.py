@@ -42,7 +42,7 @@ class Reader:
         position: int | None = None
         while line := await stream.readline():
             if line.startswith(b"id: "):
-                position = int(line[4:])
+                position = int(line[4:].partition(b"-")[0])
             elif line.startswith(b"data: ") and position is not None:
                 arrived = time.time()
                 happened = datetime.fromisoformat(json.loads(line[6:])["at"]).timestamp()

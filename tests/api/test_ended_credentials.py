@@ -16,6 +16,7 @@ from callsheet.identity.accounts.management import UserManagement
 from callsheet.identity.accounts.managers import COMMAND_LINE
 from callsheet.jobs.stream import feeds as feeds_module
 from callsheet.jobs.stream.feeds import Feeds, News
+from callsheet.jobs.stream.positions import START, Position
 from tests.support.http.accounts import PASSWORD, People, Person, session_of
 from tests.support.http.event_stream import EventStream
 from tests.support.http.responses import assert_refused
@@ -167,13 +168,13 @@ async def test_a_stream_that_is_still_being_opened_also_ends() -> None:
     """A credential that ends after the request was accepted, and before the stream listens, is found at its first
     check."""
 
-    async def read(after: int) -> News:
+    async def read(after: Position) -> News:
         return News([])
 
     async def ended() -> bool:
         return False
 
-    items = Feeds().follow(("tenant", "user"), read, 0, ended, ("user",))
+    items = Feeds().follow(("tenant", "user"), read, START, ended, ("user",))
     assert [item async for item in items] == []
 
 
@@ -181,13 +182,13 @@ async def test_ended_streams_leave_no_state_behind() -> None:
     feeds = Feeds()
     responses = iter([True, False])
 
-    async def read(after: int) -> News:
+    async def read(after: Position) -> News:
         return News([])
 
     async def may_go_on() -> bool:
         feeds.credentials_changed("user")
         return next(responses)
 
-    items = feeds.follow(("tenant", "job"), read, 0, may_go_on, ("user", "tenant"))
+    items = feeds.follow(("tenant", "job"), read, START, may_go_on, ("user", "tenant"))
     assert [item async for item in items] == []
     assert (len(feeds), feeds._watched) == (0, {})

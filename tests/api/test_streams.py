@@ -13,11 +13,13 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.stream import feeds as feeds_module
+from callsheet.jobs.stream.positions import START
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
 from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started
+from tests.support.database.lost_tails import lost_tail
 from tests.support.http.accounts import People, Person, sign_in
 from tests.support.http.event_stream import EventStream, opened
 from tests.support.http.jobs_api import JobsApi
@@ -102,8 +104,40 @@ async def test_the_stream_of_a_user_has_all_jobs_and_starts_now_or_at_a_given_ev
         assert (event.id, event.data["job_id"]) == (7, third["id"])
 
 
+async def test_a_client_that_has_seen_lost_events_is_reset_and_goes_on(jobs_api: JobsApi, ann: Person) -> None:
+    pool = await jobs_api.core.databases.pool(ann.tenant.pool)
+    job = await jobs_api.submit(ann)
+    started = await jobs_api.start()
+    own = f"/api/ai-jobs/{job['id']}/stream"
+    async with lost_tail(pool, jobs_api.core.databases.central) as lose:
+        await jobs_api.core.complete(started)
+        async with opened(jobs_api.client, ann, ALL, last_event_id=0) as stream:
+            seen = (await stream.next(4))[-1]
+        async with opened(jobs_api.client, ann, own) as stream:
+            of_job = (await stream.rest())[-1]
+        await lose()
+    assert (seen.to_status, of_job.to_status) == ("completed", "completed")
+    # The same numbers are given out for another end.
+    await jobs_api.core.fail(started)
+    async with opened(jobs_api.client, ann, ALL, last_event_id=seen.position) as stream:
+        [reset] = await stream.next(1)
+        assert (reset.id, reset.name) == (4, "reset")
+        assert "Read the jobs again" in reset.data["reason"]
+    async with opened(jobs_api.client, ann, ALL, last_event_id=reset.position) as stream:
+        later = await jobs_api.submit(ann)
+        [event] = await stream.next(1)
+        assert event.data["job_id"] == later["id"]
+    async with opened(jobs_api.client, ann, own, last_event_id=of_job.position) as stream:
+        again = await stream.rest()
+    assert [(event.id, event.name) for event in again[:2]] == [(0, "reset"), (1, "job.created")]
+    assert [event.to_status for event in again[1:]] == ["pending", "queued", "processing", "failed"]
+    # One who has seen the last event of now is done.
+    async with opened(jobs_api.client, ann, own, last_event_id=again[-1].position) as stream:
+        assert stream.response.status_code == 204
+
+
 @pytest.mark.few_forms
-@pytest.mark.parametrize("given", ["x", "-1", "1.5", str(2**62 + 1)])
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", "1-", "1-x", "1-9999999999999999999", str(2**62 + 1)])
 @pytest.mark.parametrize("which", ["job", "all"])
 async def test_an_invalid_last_event_id_is_refused(jobs_api: JobsApi, ann: Person, given: str, which: str) -> None:
     path = ALL if which == "all" else f"/api/ai-jobs/{(await jobs_api.submit(ann))['id']}/stream"
@@ -301,7 +335,7 @@ class Noted:
 async def test_reading_new_events_takes_two_statements(jobs_api: JobsApi, ann: Person) -> None:
     """Also with the wallet in it: every stream looks whenever something happens to a job of its user."""
     pool = Noted(await jobs_api.core.databases.pool(ann.tenant.pool))
-    items = jobs_api.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, 0)
+    items = jobs_api.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, START)
     async with aclosing(cast("AsyncGenerator[object]", items)):
         assert isinstance(await anext(items), Wallet)
     assert len(pool.asked) == 2

@@ -20,6 +20,20 @@ def in_frame(page: Page, text: str) -> Locator:
     return page.get_by_role("navigation", name="Main").first.get_by_text(text, exact=True)
 
 
+# A stream that the test writes, in place of the server's.
+OWN_STREAM = """
+const fetched = window.fetch;
+window.fetch = (url, options) => {
+  if (!String(url.url ?? url).includes("/api/ai-jobs/stream")) return fetched(url, options);
+  const body = new ReadableStream({ start: (controller) => {
+    window.say = (text) => controller.enqueue(new TextEncoder().encode(text));
+    window.say(": open\\n\\n");
+  } });
+  return Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
+};
+"""
+
+
 async def hold_some_tokens(stack: Stack, account: Account) -> None:
     """A job of another program of the same account, of which this tab hears from the server or not at all."""
     await submit(stack, account, await sell(stack, "Waits", cost=7, is_served=False), prompt="a lighthouse")
@@ -70,6 +84,19 @@ async def test_an_interrupted_stream_resumes_where_it_stopped(signed_in: Page, s
     # On a busy machine the page may have read the wallet after the hold, and shows it before the second stream.
     await until(lambda: len(asked) > 1)
     assert asked[:2] == [None, "0"]
+
+
+async def test_a_page_reads_everything_again_when_the_server_lost_events(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    await signed_in.add_init_script(OWN_STREAM)
+    await signed_in.goto("/account")
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    await signed_in.wait_for_load_state("networkidle")
+    await hold_some_tokens(stack, account)
+    await expect(in_frame(signed_in, "1,000")).to_be_visible()
+    await signed_in.evaluate('say(\'id: 7-1\\nevent: reset\\ndata: {"reason": "lost"}\\n\\n\')')
+    await sees_the_hold(signed_in)
 
 
 @pytest.mark.thorough

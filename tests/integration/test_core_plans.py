@@ -335,7 +335,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             limit=200,
         ),
         "follow_user": pool_case(
-            "follow_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200, is_first=False
+            "follow_user", {"events_of_user"}, 60, **user, after=rows - 100, at=None, limit=200, is_first=False
         ),
         "active_jobs_as": Case(
             "pool", "active_jobs_as", [TENANT, user_id(2), "jobs"], frozenset({"jobs_active_of_user"}), 60

@@ -11,6 +11,7 @@ import pytest
 from callsheet.jobs.machine.journal import CHANNEL
 from callsheet.jobs.stream import feeds as feeds_module
 from callsheet.jobs.stream.feeds import FeedEvent, Feeds
+from callsheet.jobs.stream.positions import START, Position
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
@@ -32,16 +33,16 @@ async def core(shared_databases: Databases) -> Core:
 
 
 def following(core: Core, member: Member, job_id: object, after: int = 0) -> AsyncIterator[FeedEvent | None]:
-    return core.room.feeds.follow_job(member.pool, member.tenant_id, job_id, after)
+    return core.room.feeds.follow_job(member.pool, member.tenant_id, job_id, Position(after))
 
 
 async def collect(lines: AsyncIterator[FeedEvent | None], count: int | None = None) -> list[tuple[int, str]]:
-    """(position, to_status) of the next lines; of all of them where the stream ends."""
+    """(number, to_status) of the next lines; of all of them where the stream ends."""
     found: list[tuple[int, str]] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in lines:
             if isinstance(line, FeedEvent):
-                found.append((line.position, str(line.event.to_status)))
+                found.append((line.number, str(line.event.to_status)))
             if len(found) == count:
                 break
     return found
@@ -100,7 +101,7 @@ async def test_a_history_longer_than_one_page_is_read_to_its_end(core: Core, mon
     for _ in range(3):
         await core.room.leases.requeue(report(await core.start()), "spot")
     await core.complete(await core.start())
-    assert [position for position, _ in await collect(following(core, ann, job.id))] == list(range(1, 11))
+    assert [number for number, _ in await collect(following(core, ann, job.id))] == list(range(1, 11))
 
 
 async def test_a_reader_finds_events_without_a_notification(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ async def test_event_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_c
     seen: list[FeedEvent] = []
 
     async def read() -> None:
-        async for line in core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, 0):
+        async for line in core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, START):
             seen.extend([line] if isinstance(line, FeedEvent) else [])
 
     async def nudge() -> None:
@@ -164,7 +165,7 @@ async def test_event_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_c
         with suppress(asyncio.CancelledError):
             await helper
     await others.close()
-    assert [line.position for line in seen] == list(range(1, row["last_seq"] + 1))
+    assert [line.number for line in seen] == list(range(1, row["last_seq"] + 1))
     # Within the user's order each job's own order holds.
     by_job: dict[object, list[int]] = {}
     for line in seen:
@@ -188,7 +189,7 @@ async def test_streams_of_two_tenants_never_cross_even_with_the_same_job_id(core
         assert [status for _, status in await reader][-1] == "completed"
     other = await core.member(tenant=ann)
     await core.submit(other)
-    lines = core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, 0)
+    lines = core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, START)
     assert [status for _, status in await collect(lines, 3)] == ["pending", "queued", "canceled"]
 
 
@@ -201,7 +202,7 @@ async def test_closing_ends_every_stream_and_a_reader_that_leaves_is_forgotten(c
         assert await collect(leaver, 2)
     readers = [
         asyncio.create_task(collect(following(core, ann, job.id))),
-        asyncio.create_task(collect(feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, 0))),
+        asyncio.create_task(collect(feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, START))),
     ]
 
     async def both() -> bool:

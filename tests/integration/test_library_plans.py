@@ -156,7 +156,7 @@ OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
     "description_of_job": (JOBS["description_of_job"], {**USER, "job_id": job_id(1)}, {"job_descriptions_pkey"}, 10),
     "follow_user": (
         JOBS["follow_user"],
-        {**USER, "after": ROWS - 100, "limit": 200, "is_first": True},
+        {**USER, "after": ROWS - 100, "at": None, "limit": 200, "is_first": True},
         {"events_of_user"},
         200,
     ),

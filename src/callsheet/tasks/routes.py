@@ -12,6 +12,7 @@ from callsheet.identity.access.authentication import Authentication, StreamUser
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.stream.positions import Position
 from callsheet.jobs.stream.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
@@ -100,7 +101,7 @@ def task_router(
     async def stream_task(
         task_id: TaskId,
         request: Request,
-        last_event_id: int | None = Depends(last_event_seen),
+        last_event_id: Position | None = Depends(last_event_seen),
         watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """A task's events as they happen, from the first event or from Last-Event-ID. The stream closes when the

@@ -14,6 +14,7 @@ from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.reader import find_job
 from callsheet.jobs.stream.feeds import Item
+from callsheet.jobs.stream.positions import Position
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.database.database import Database
@@ -115,7 +116,8 @@ class SynchronousTasks:
         if row.status in TERMINAL:
             return row
         # Another process runs the task, or the task was requeued.
-        items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, row.event_seq))
+        after = Position(row.event_seq)
+        items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, after))
         with suppress(TimeoutError):
             async with asyncio.timeout_at(over_at), aclosing(items):
                 async for _ in items:

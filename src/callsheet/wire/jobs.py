@@ -188,6 +188,15 @@ class SubmitReadyJob(KeyedRequest):
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = 0
 
 
+class StreamReset(ResponseModel):
+    """Events that the stream has sent before no longer exist, because a database was restored or a failover lost its
+    last seconds. The stream of a job starts again with the first event. The stream of all your jobs goes on with the
+    next event: read the jobs again.
+    """
+
+    reason: str
+
+
 class CreateStreamToken(UserRequest):
     job_id: UUID | None = Field(
         None, description="Id of a job: the token opens only its stream. Default: all your streams."

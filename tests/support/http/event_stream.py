@@ -17,10 +17,12 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    # None for messages without a position in the stream: progress and previews.
+    # The number of the event. None for messages without a position in the stream: progress and previews.
     id: int | None
     name: str
     data: dict[str, Any]
+    # The whole id, to resume after this event.
+    position: str = ""
 
     @property
     def to_status(self) -> str:
@@ -64,14 +66,20 @@ class EventStream:
                 # skipped.
                 fields = {}
             elif not line and fields:
-                number = int(fields["id"]) if "id" in fields else None
-                return Event(number, fields["event"], json.loads(fields["data"]))
+                position = fields.get("id", "")
+                number = int(position.partition("-")[0]) if position else None
+                return Event(number, fields["event"], json.loads(fields["data"]), position)
         return None
 
 
 @asynccontextmanager
 async def opened(
-    client: httpx.AsyncClient, person: Person, path: str, last_event_id: int | None = None, *, with_wallet: bool = False
+    client: httpx.AsyncClient,
+    person: Person,
+    path: str,
+    last_event_id: int | str | None = None,
+    *,
+    with_wallet: bool = False,
 ) -> AsyncIterator[EventStream]:
     headers = person.headers | ({"last-event-id": str(last_event_id)} if last_event_id is not None else {})
     async with client.stream("GET", path, headers=headers) as response:

@@ -78,6 +78,33 @@ async def test_g9_a_stream_that_breaks_goes_on_after_the_last_event_that_was_see
     assert len(lost) == 2
 
 
+async def test_g9_after_a_reset_the_client_resumes_where_the_server_says() -> None:
+    asked: list[str | None] = []
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        asked.append(request.headers.get("last-event-id"))
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        if len(asked) == 1:
+            await response.write(line(1, "queued") + line(2, "processing"))
+            await response.write(b'id: 0\nevent: reset\ndata: {"reason": "A failover."}\n\n')
+            assert request.transport is not None
+            request.transport.abort()
+        else:
+            await response.write(line(1, "queued") + line(2, "failed"))
+        return response
+
+    async with serving("/api/ai-jobs/{job}/stream", stream) as client:
+        told = [item async for item in client.events(JOB)]
+    assert [item.to_status for item in told if isinstance(item, JobEvent)] == [
+        "queued",
+        "processing",
+        "queued",
+        "failed",
+    ]
+    assert asked == [None, "0"]
+
+
 async def test_a_job_that_has_ended_is_not_waited_for() -> None:
     async def ended(request: web.Request) -> web.StreamResponse:
         return web.Response(status=204)

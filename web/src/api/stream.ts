@@ -108,7 +108,9 @@ class Follower {
       case "event":
         // Events from another tab count too: this tab may have to continue the stream from there.
         if (news.event.id !== null) this.#last = news.event.id;
-        this.#handlers.onEvent(news.event);
+        // The server lost events that this page has shown.
+        if (news.event.name === "reset") this.#handlers.onOpen();
+        else this.#handlers.onEvent(news.event);
     }
   }
 

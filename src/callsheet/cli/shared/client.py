@@ -217,6 +217,8 @@ class Client:
                     async for position, item in items:
                         failures = 0
                         last = position or last
+                        if item is None:
+                            continue
                         yield item
                         if isinstance(item, JobEvent) and item.to_status in TERMINAL:
                             return
@@ -229,7 +231,8 @@ class Client:
 
     async def _stream(
         self, job_id: str | UUID, last: str | None
-    ) -> AsyncGenerator[tuple[str | None, StreamItem], None]:
+    ) -> AsyncGenerator[tuple[str | None, StreamItem | None], None]:
+        """Yields each message with its id; None for a reset, after which all events of the job follow again."""
         headers = {"last-event-id": last} if last else {}
         path = f"/api/ai-jobs/{_quoted(str(job_id))}/stream"
         async with self._http.stream("GET", path, headers=headers, timeout=SILENT_SECONDS) as response:
@@ -245,6 +248,8 @@ class Client:
                     yield None, JobProgress.model_validate_json(data)
                 elif name.startswith("job."):
                     yield position, JobEvent.model_validate_json(data)
+                elif name == "reset":
+                    yield position, None
 
     async def _ask(
         self, model: type[Model], method: str, path: str, body: object = None, attempts: int = ATTEMPTS

@@ -186,6 +186,7 @@ class EventOfUser(NamedTuple):
 
     balance: int
     held: int | None
+    is_known: bool
     job_id: UUID | None
     seq: int | None
     user_seq: int | None
@@ -206,6 +207,7 @@ class EventOfJob(NamedTuple):
     place: int
     status: str | None
     event_seq: int | None
+    is_known: bool | None
     job_id: UUID | None
     seq: int | None
     event: str | None

@@ -17,8 +17,9 @@ from uuid import UUID
 from callsheet.jobs.lease.progress import ProgressRow, Watch
 from callsheet.jobs.machine.rows import EventOfJob, EventOfUser
 from callsheet.jobs.show.views import event_view
+from callsheet.jobs.stream.positions import START, Position
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
 from callsheet.wire.wallet import Wallet
@@ -31,32 +32,46 @@ READERS_AT_ONCE = 200
 
 Key = tuple[str, str]
 # Tenant, job, and the last position that was read.
-Place = tuple[UUID, UUID, int]
+Place = tuple[UUID, UUID, Position]
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """One event with its position in the stream, which is the counter of the job or of the user."""
+    """One event with its number in the stream, which is the counter of the job or of the user."""
 
-    position: int
+    number: int
     event: JobEvent
+
+    @property
+    def position(self) -> Position:
+        return Position(self.number, self.event.at)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedReset:
+    """The database lost the event that the reader has seen last. The stream goes on after `position`."""
+
+    position: Position
 
 
 Latest = JobProgress | JobPreview | Wallet
 # One item for a reader; None if nothing arrived for a while.
-Item = FeedEvent | Latest | None
+Item = FeedEvent | FeedReset | Latest | None
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The events after a position, new progress of running jobs, and whether the stream has ended."""
+    """The events after a position, new progress of running jobs, and whether the stream has ended. `reset`: the event
+    at the position is gone.
+    """
 
-    lines: Sequence[FeedEvent]
+    lines: Sequence[FeedEvent] = ()
     latest: Sequence[Latest] = ()
     ended: bool = False
+    reset: FeedReset | None = None
 
 
-Read = Callable[[int], Awaitable[News]]
+Read = Callable[[Position], Awaitable[News]]
 # Returns whether the reader may still read the stream: its key may have been revoked meanwhile.
 MayGoOn = Callable[[], Awaitable[bool]]
 
@@ -105,7 +120,7 @@ class Feeds:
         return sum(len(events) for events in self._waiting.values())
 
     async def follow(
-        self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
+        self, key: Key, read: Read, after: Position, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
     ) -> AsyncIterator[Item]:
         """Yields lines after `after` and the latest progress, until the stream ends. Yields None if nothing arrives for
         a while.
@@ -125,6 +140,10 @@ class Feeds:
                 # this stream.
                 if not await may_go_on():
                     return
+                if found.reset is not None:
+                    yield found.reset
+                    after = found.reset.position
+                    continue
                 for line in found.lines:
                     yield line
                     after = line.position
@@ -144,7 +163,7 @@ class Feeds:
         pool: Database,
         tenant_id: UUID,
         job_id: UUID,
-        after: int,
+        after: Position,
         may_go_on: MayGoOn = for_good,
         watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
@@ -154,10 +173,13 @@ class Feeds:
         if reads is None:
             reads = self._reads[pool.name] = Batcher(_reading(pool), limit=READERS_AT_ONCE)
 
-        async def read(position: int) -> News:
+        async def read(position: Position) -> News:
             rows = await reads((tenant_id, job_id, position))
+            first = rows[0]
+            if first.is_known is False:
+                return News(reset=FeedReset(START))
             lines = [FeedEvent(row.seq, event_view(row)) for row in rows if row.seq is not None]
-            first, last = rows[0], lines[-1].position if lines else position
+            last = lines[-1].number if lines else position.number
             latest: Sequence[Latest] = ()
             progress = _progress_of(job_id, first)
             if progress is not None and not watch.has_seen(progress):
@@ -172,7 +194,7 @@ class Feeds:
         pool: Database,
         tenant_id: UUID,
         user_id: UUID,
-        after: int,
+        after: Position,
         may_go_on: MayGoOn = for_good,
         watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
@@ -180,7 +202,7 @@ class Feeds:
         watch = Watch(tenant_id)
         shown: Wallet | None = None
 
-        async def read(position: int) -> News:
+        async def read(position: Position) -> News:
             nonlocal shown
             async with pool.connection() as connection:
                 rows = await SQL["follow_user"].rows(
@@ -188,16 +210,25 @@ class Feeds:
                     EventOfUser,
                     tenant_id=tenant_id,
                     user_id=user_id,
-                    after=position,
+                    after=position.number,
+                    at=position.at,
                     limit=AT_ONCE,
                     is_first=shown is None,
                 )
+                if not rows[0].is_known:
+                    return News(reset=FeedReset(await end_of_stream(connection, tenant_id, user_id)))
                 latest = await watch.news_of_user(connection, user_id)
             wallet, shown = shown, wallet_after(shown, rows[0])
             lines = [FeedEvent(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
             return News(lines, latest if shown == wallet else [shown, *latest])
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)
+
+
+async def end_of_stream(connection: Connection, tenant_id: UUID, user_id: UUID) -> Position:
+    """The position of the user's last event."""
+    end = await SQL["end_of_user_stream"].row(connection, Position, tenant_id=tenant_id, user_id=user_id)
+    return end or START
 
 
 def wallet_after(before: Wallet | None, row: EventOfUser) -> Wallet:
@@ -216,7 +247,13 @@ def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[S
         tenants, jobs, positions = zip(*places, strict=True)
         async with pool.connection() as connection:
             rows = await SQL["follow_jobs"].rows(
-                connection, EventOfJob, tenant_ids=tenants, job_ids=jobs, positions=positions, limit=AT_ONCE
+                connection,
+                EventOfJob,
+                tenant_ids=tenants,
+                job_ids=jobs,
+                numbers=[position.number for position in positions],
+                times=[position.at for position in positions],
+                limit=AT_ONCE,
             )
         found: list[list[EventOfJob]] = [[] for _ in places]
         for row in rows:

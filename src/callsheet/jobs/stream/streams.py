@@ -11,48 +11,67 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request, Response
-from pydantic import WithJsonSchema
+from pydantic import AfterValidator, WithJsonSchema
 
 from callsheet.identity.access.authentication import Authentication, StreamUser
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.access.stream_tokens import StreamGrant
 from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.reader import JobReader
-from callsheet.jobs.stream.feeds import FeedEvent, Feeds, Item, Latest
+from callsheet.jobs.stream.feeds import FeedEvent, FeedReset, Feeds, Item, Latest, end_of_stream
+from callsheet.jobs.stream.positions import PATTERN, START, Position, position_of
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.http.long_requests import EventStream
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import Forbidden, TooManyStreams
-from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken
+from callsheet.wire.jobs import (
+    TERMINAL,
+    CreateStreamToken,
+    JobPreview,
+    JobProgress,
+    JobStatus,
+    StreamReset,
+    StreamToken,
+)
 from callsheet.wire.wallet import Wallet
 
 SQL = statements("callsheet.jobs.stream")
 
+
+def _checked(text: str | None) -> str | None:
+    if text is not None:
+        position_of(text)
+    return text
+
+
 LastEventId = Annotated[
-    int | None,
-    Header(
-        ge=0, le=2**62, description="The id of the last event that the client received. The stream resumes after it."
-    ),
+    str | None,
+    AfterValidator(_checked),
     # A header can be missing, but it is never null.
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
+    WithJsonSchema({"type": "string", "pattern": PATTERN}),
 ]
 
 
 def last_event_seen(
-    last_event_id: LastEventId = None,
-    last_event_id_of_url: int | None = Query(
-        None,
-        alias="last_event_id",
-        ge=0,
-        le=2**62,
-        description="The same as the header Last-Event-ID, for a new EventSource, which cannot send the header the "
-        "first time.",
-    ),
-) -> int | None:
+    last_event_id: Annotated[
+        LastEventId,
+        Header(description="The id of the last event that the client received. The stream resumes after it."),
+    ] = None,
+    last_event_id_of_url: Annotated[
+        LastEventId,
+        Query(
+            alias="last_event_id",
+            description="The same as the header Last-Event-ID, for a new EventSource, which cannot send the header the "
+            "first time.",
+        ),
+    ] = None,
+) -> Position | None:
     """The position where a stream continues. A browser that reconnects sends the header, which is newer than its
     URL.
     """
-    return last_event_id if last_event_id is not None else last_event_id_of_url
+    given = last_event_id if last_event_id is not None else last_event_id_of_url
+    return None if given is None else position_of(given)
 
 
 STREAM: dict[int | str, dict[str, Any]] = {
@@ -60,11 +79,13 @@ STREAM: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {}},
         "description": "Server-sent events. `job.…`: a JobEvent, with its id. `progress`: a JobProgress; `preview`: a "
         "JobPreview; `wallet`: a Wallet, at the beginning and when it changes, in the stream of all your jobs. These "
-        "have no id, because they are the latest value and are not sent again.",
+        "have no id, because they are the latest value and are not sent again. `reset`: a StreamReset, with the id "
+        "from which the stream goes on.",
     }
 }
 
 
+RESET = "The database lost events that this stream has sent before. Read the jobs again."
 NAMES: Mapping[type[Latest], str] = {JobProgress: "progress", JobPreview: "preview", Wallet: "wallet"}
 
 
@@ -104,17 +125,14 @@ class Streams:
         self._authentication = authentication
         self._seats = Seats(max_per_user)
 
-    async def of_user(self, watcher: StreamUser, request: Request, last_event_id: int | None) -> Response:
+    async def of_user(self, watcher: StreamUser, request: Request, last_event_id: Position | None) -> Response:
         principal = watcher.principal
         if watcher.grant is not None and watcher.grant.job_id is not None:
             raise Forbidden("This stream token is for the stream of one job.")
         pool = await self._reader.pool(principal)
         async with pool.connection() as connection:
-            last = await SQL["last_user_seq"].value(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id
-            )
-        # The reader must not wait for an id that does not exist yet, for example after the database was restored.
-        after = last if last_event_id is None else min(last_event_id, last)
+            end = await end_of_stream(connection, principal.tenant_id, principal.user_id)
+        after = end if last_event_id is None else _not_beyond(end.number, last_event_id)
         may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_user(
             pool, principal.tenant_id, principal.user_id, after, may_go_on, _watched(principal)
@@ -122,7 +140,12 @@ class Streams:
         return self._response(items, principal)
 
     async def of_job(
-        self, watcher: StreamUser, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
+        self,
+        watcher: StreamUser,
+        request: Request,
+        row: JobRow,
+        last_event_id: Position | None,
+        task_id: str | None = None,
     ) -> Response:
         """The event stream of a job. `row` is one of the watcher's own jobs. If `task_id` is given, each message
         contains it.
@@ -130,10 +153,10 @@ class Streams:
         principal = watcher.principal
         if watcher.grant is not None and watcher.grant.job_id not in (None, row.id):
             raise Forbidden("This stream token is for the stream of another job.")
-        after = min(last_event_id or 0, row.event_seq)
-        if JobStatus(row.status) in TERMINAL and after == row.event_seq:
-            return Response(status_code=204)
+        after = _not_beyond(row.event_seq, last_event_id or START)
         pool = await self._reader.pool(principal)
+        if JobStatus(row.status) in TERMINAL and after.number == row.event_seq and await _exists(pool, row, after):
+            return Response(status_code=204)
         may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_job(pool, principal.tenant_id, row.id, after, may_go_on, _watched(principal))
         return self._response(items, principal, task_id)
@@ -152,7 +175,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
     @router.get("/stream", response_class=EventStream, responses=STREAM)
     async def stream_all(
         request: Request,
-        last_event_id: int | None = Depends(last_event_seen),
+        last_event_id: Position | None = Depends(last_event_seen),
         watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """The events of all your jobs as they happen. Without Last-Event-ID, the stream starts with the next event."""
@@ -162,7 +185,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
     async def stream_job(
         job_id: UUID,
         request: Request,
-        last_event_id: int | None = Depends(last_event_seen),
+        last_event_id: Position | None = Depends(last_event_seen),
         watcher: StreamUser = Depends(authentication.watcher),
     ) -> Response:
         """A job's events as they happen, from the first event or from Last-Event-ID. The stream closes when the job
@@ -196,6 +219,22 @@ def stream_token_router(reader: JobReader, authentication: Authentication) -> Ro
     return router
 
 
+def _not_beyond(end: int, given: Position) -> Position:
+    """A reader that sent only a number must not wait for one that does not exist yet."""
+    return given if given.at is not None else Position(min(given.number, end))
+
+
+async def _exists(pool: Database, row: JobRow, position: Position) -> bool:
+    """Whether the event of the job at this position is the one that the client has seen."""
+    if position.at is None:
+        return True
+    async with pool.connection() as connection:
+        is_there: bool = await SQL["is_event"].value(
+            connection, tenant_id=row.tenant_id, job_id=row.id, **position._asdict()
+        )
+    return is_there
+
+
 def _watched(principal: Principal) -> tuple[str, str]:
     """The ids that notifications about ended credentials contain."""
     return str(principal.user_id), str(principal.tenant_id)
@@ -221,6 +260,9 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
         elif isinstance(item, FeedEvent):
             data = begin + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
+        elif isinstance(item, FeedReset):
+            data = begin + StreamReset(reason=RESET).model_dump_json()[1:]
+            yield f"id: {item.position}\nevent: reset\ndata: {data}\n\n".encode()
         else:
             name = NAMES[type(item)]
             # A preview is sent as its own event, so preview_url would always be null here.

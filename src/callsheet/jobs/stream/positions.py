@@ -1,0 +1,43 @@
+"""Positions in streams: the ids of server-sent events, and what clients send as Last-Event-ID. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+MAX_NUMBER = 2**62
+PATTERN = r"^[0-9]{1,19}(-[0-9]{1,18})?$"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+class Position(NamedTuple):
+    """The number of an event, and when the event was written (decision 0048).
+
+    A database that lost its last events gives their numbers out again. The time shows whether the number still belongs
+    to the same event. It is None if a client sent only a number: it is not checked.
+    """
+
+    number: int
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        return str(self.number) if self.at is None else f"{self.number}-{(self.at - EPOCH) // MICROSECOND}"
+
+
+# Before the first event.
+START = Position(0)
+
+
+def position_of(text: str) -> Position:
+    """Raises ValueError if the text is not a position."""
+    if re.fullmatch(PATTERN, text, re.ASCII) is None:
+        raise ValueError("The value must be the id of an event, for example 7-1772000000000000.")
+    number, _, time = text.partition("-")
+    if int(number) > MAX_NUMBER:
+        raise ValueError(f"The number must be at most {MAX_NUMBER}.")
+    try:
+        return Position(int(number), EPOCH + int(time) * MICROSECOND if time else None)
+    except OverflowError:
+        raise ValueError("The time of the id must be before the year 10000.") from None
