@@ -74,7 +74,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The small files last: a process that has nothing left to do does not wait long for the other."""
-    items.sort(key=lambda item: item.nodeid.startswith("tests/unit/"))
+    items.sort(key=lambda item: item.nodeid.startswith("tests/unit/") and item.get_closest_marker("thorough") is None)
 
 
 def pytest_collection_finish() -> None:

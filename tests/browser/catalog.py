@@ -94,7 +94,7 @@ async def run_on_demo(page: Page) -> None:
 async def run_test(page: Page, field: str, text: str) -> None:
     """Until the result is beside the form."""
     form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
-    await form.get_by_role("textbox", name=field).fill(text)
+    await form.get_by_role("textbox", name=field, exact=True).fill(text)
     await form.get_by_role("button", name="Run a test").click()
     result = page.get_by_role("region", name=app_text("workflows.workflows.result"))
     await expect(result).to_contain_text("Completed")
@@ -128,7 +128,7 @@ async def find_effect(buyer: Page, name: str) -> None:
 
 async def generate(buyer: Page, field: str, text: str) -> str:
     """Buys the effect whose page is open; returns the id of the job."""
-    await buyer.get_by_role("textbox", name=field).fill(text)
+    await buyer.get_by_role("textbox", name=field, exact=True).fill(text)
     await buyer.get_by_role("button", name="Generate").click()
     await buyer.wait_for_url("**/jobs/*")
     return buyer.url.rpartition("/")[2]

@@ -354,11 +354,11 @@ async def test_retiring_a_workflow_shows_its_consequences(page: Page, stack: Sta
     await expect(page.get_by_role("region", name=app_text("workflows.workflows.form"))).to_contain_text(
         app_text("workflows.workflows.inactiveTest")
     )
-    # It has jobs, so it stays.
+    # It has an effect and jobs, so it stays.
     await page.get_by_role("button", name=app_text("workflows.workflows.actions")).click()
     await page.get_by_role("menuitem", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
-    await expect(dialog).to_contain_text("has jobs. Leave it deactivated instead.")
+    await expect(dialog).to_contain_text("has effects. Delete them first, or leave it deactivated.")
     await dialog.get_by_role("button", name="Cancel").click()
     await page.get_by_role("button", name="Activate").click()
     await expect(page.get_by_text(app_text("workflows.workflows.activated", "Retired painting"))).to_be_visible()

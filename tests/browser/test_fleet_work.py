@@ -108,7 +108,7 @@ async def test_a_fleet_is_created_changed_and_deleted(page: Page, stack: Stack, 
 
     await page.goto(f"/operate/fleets/{fleet_id}")
     await open_menu(page, page.locator("main"), "Delete")
-    await expect(dialog).to_contain_text(app_text("fleets.fleet.deleteText", 1))
+    await expect(dialog).to_contain_text(app_text("fleets.fleet.deleteText", 0))
     await dialog.get_by_role("button", name="Delete").click()
     await expect(page).to_have_url(f"{stack.url}/operate/fleets")
     async with stack.client(stack.operator) as client:

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from callsheet_demo.account import DEMO_EMAIL
+from callsheet_demo.pipeline import PIPELINE
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
@@ -210,7 +211,7 @@ async def test_the_editor_fits_a_phone(page: Page, stack: Stack) -> None:
     entered = await page.context.request.post("/api/auth/login", data={"email": DEMO_EMAIL, "password": password})
     assert entered.ok, await entered.text()
     await page.goto("/pipelines/demo-landscapes")
-    await expect(page.get_by_role("heading", name=app_text("pipelines.editor.nameHint"))).to_be_visible()
+    await expect(page.get_by_role("heading", name=PIPELINE.name)).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     panel = page.get_by_role("region", name="Try and run")
     await panel.get_by_role("textbox", name="Prompt").fill("dunes")

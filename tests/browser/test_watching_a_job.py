@@ -13,7 +13,7 @@ from tests.browser.failing_jobs import let_fail
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
-from tests.browser.user_content import BROKEN_CHOICE, content_of, ended, sell, submit, upload
+from tests.browser.user_content import BROKEN_CHOICE, content_of, ended, sell, serve, submit, upload
 
 
 async def test_a_user_watches_a_job_compares_and_downloads(
@@ -121,10 +121,12 @@ async def test_previews_appear_during_the_render_and_the_image_can_be_enlarged(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
     page = signed_in
-    # Ten images of 1,000 steps: the job must not end before its page is open.
-    effect = await sell(stack, "Patient painting", paintings=10)
+    # Ten images of 1,000 steps, and none before the page is open.
+    effect = await sell(stack, "Patient painting", is_served=False, paintings=10)
     job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=1000)
     await page.goto(f"/jobs/{job_id}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Patient painting")
+    await serve(stack, effect)
     preview = page.get_by_role("img", name=app_text("job.job.previewAlt"))
     await expect(preview).to_be_visible()
     await page.wait_for_function("image => image.naturalWidth > 0", arg=await preview.element_handle())

@@ -78,11 +78,17 @@ async def sell(
         for path, body in (("workflows", workflow), ("effects", effect)):
             created = await client.post(f"/api/admin/{path}", json=body)
             assert created.status_code == 201, created.text
-        if is_served:
-            [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
-            changed = await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [slug]})
-            assert changed.is_success, changed.text
+    if is_served:
+        await serve(stack, slug)
     return slug
+
+
+async def serve(stack: Stack, workflow: str) -> None:
+    """Lets the worker of the demo run the workflow from now on."""
+    async with stack.client(stack.operator) as client:
+        [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+        changed = await client.patch(f"/api/admin/fleets/{fleet['id']}/workflows", json={"add": [workflow]})
+        assert changed.is_success, changed.text
 
 
 async def submit(stack: Stack, account: Account, effect: str, file_id: str | None = None, **values: Any) -> str:

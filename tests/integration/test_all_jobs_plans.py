@@ -20,9 +20,6 @@ from callsheet.wire.operate.all_jobs import JobFilter
 from tests.support.database.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.database.installation import opened
 from tests.support.database.plans import explain_once
-from tests.support.database.room_statements import statements_of_room
-
-JOBS = statements_of_room("jobs")
 
 pytestmark = pytest.mark.thorough
 
@@ -122,14 +119,3 @@ async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> No
     assert one.buffers <= 3 * LOOKED_AT
     of_job = await explain_once(full_pool, SQL["fingerprint_of_job"], {"job_id": job_id(20_000)})
     assert of_job.buffers <= 10
-
-    after = {"tenant_id": TENANT, "id": job_id(20_000), "limit": 100, "longest": 2000}
-    seen = await explain_once(full_pool, JOBS["jobs_to_fingerprint"], after)
-    assert "ai_jobs_pkey" in seen.indexes
-    assert seen.buffers <= 500
-    written = [
-        {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "error_fingerprint": RARE}
-        for number in range(1, 100)
-    ]
-    seen = await explain_once(full_pool, JOBS["fingerprint_jobs"], {"jobs": written})
-    assert not seen.scanned

@@ -201,7 +201,7 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
     assert refused == "Workflow used is active. Deactivate it first."
     assert callsheet.call("workflows", "deactivate", "used").out == "Workflow used is not active.\n"
     refused = callsheet.call("workflows", "delete", "used", "--yes").sentence
-    assert refused == "Workflow used has effects. Delete them first."
+    assert refused == "Workflow used has effects. Delete them first, or leave it deactivated."
     assert callsheet.call("workflows", "activate", "used").out == "Workflow used is active.\n"
     assert callsheet.call("effects", "delete", "shown", "--yes").out == "Effect shown is deleted.\n"
     assert callsheet.call("effects", "show", "shown").sentence == "There is no effect 'shown'."

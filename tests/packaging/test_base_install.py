@@ -74,7 +74,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert shipped == {str(path.relative_to(ROOT / "src")) for path in source}
     assert "callsheet/py.typed" in names
     assert "callsheet/plumbing/database/statements.sql" in names
-    assert "callsheet/plumbing/migrations/central/0001_identity.sql" in names
+    assert "callsheet/plumbing/migrations/central/0002_identity.sql" in names
     assert f"callsheet-{__version__}.dist-info/licenses/LICENSE" in names
 
 

@@ -179,7 +179,7 @@ class Workflows:
                 await record(connection, actor, "workflow.delete", "workflow", slug)
         except asyncpg.ForeignKeyViolationError as violation:
             if violation.table_name == "effects":
-                raise InUse(f"Workflow {slug} has effects. Delete them first.") from None
+                raise InUse(f"Workflow {slug} has effects. Delete them first, or leave it deactivated.") from None
             raise InUse(f"Workflow {slug} has jobs. Leave it deactivated instead.") from None
 
     async def get(self, slug: str) -> WorkflowDetail:
