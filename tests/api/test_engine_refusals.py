@@ -153,7 +153,7 @@ async def test_the_last_able_worker_leaves_while_the_job_goes_back(
     job = await losing.job()
     last = await worker_harness.worker(environment=WHOLE)
     async with in_process(worker_harness, losing) as pausable:
-        async with paused_at(Failpoint.REFUSAL_BEFORE_PUT_BACK, refuse(pausable, job, inputs)) as refusing:
+        async with paused_at(Failpoint.REFUSAL_BEFORE_REQUEUE, refuse(pausable, job, inputs)) as refusing:
             await last.deregister("leaves")
         assert await refusing == "queued"
     await worker_harness.central("UPDATE ai_job_dispatches SET not_before = NULL")
@@ -188,7 +188,7 @@ async def test_a_killed_control_plane_leaves_the_lease_and_the_repeated_report_e
     await worker_harness.engine_job(ann)
     job = await worker.job()
     async with in_process(worker_harness, worker) as pausable:
-        async with paused_at(Failpoint.REFUSAL_BEFORE_PUT_BACK, refuse(pausable, job, NO_MODEL)) as refusing:
+        async with paused_at(Failpoint.REFUSAL_BEFORE_REQUEUE, refuse(pausable, job, NO_MODEL)) as refusing:
             assert (await worker_harness.dispatch(job))["status"] == "leased"
             # The repeated report finds the worker excluded already.
             assert await refuse(worker, job, NO_MODEL) == "queued"

@@ -166,7 +166,7 @@ class TestPolls:
         assert found["lease_token"] != lost["lease_token"]
         row = await worker_harness.dispatch(found)
         assert (row["attempts"], row["requeues"]) == (1, 1)
-        await worker_harness.audited(worker, "registered", "leased", "lease_put_back", "leased")
+        await worker_harness.audited(worker, "registered", "leased", "lease_requeued", "leased")
 
     async def test_a_lease_with_a_heartbeat_never_counts_as_unknown(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()

@@ -233,7 +233,7 @@ async def test_a_killed_agent_may_register_after_90_seconds_and_its_old_session_
     [row] = await fleet_api.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"], row["worker_id"]) == ("queued", 1, None)
     assert (await fleet_api.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
-    assert await fleet_api.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
+    assert await fleet_api.events(new) == ["registered", "superseded", "registered", "lease_requeued"]
 
 
 async def test_leases_held_under_the_id_of_a_new_worker_are_requeued(fleet_api: FleetApi) -> None:
@@ -283,7 +283,7 @@ async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts
     session = await session_of(fleet_api, agent)
     assert (session["end_reason"], session["jobs_requeued"]) == ("deregistered: spot notice", 1)
     assert_refused(await fleet_api.admin("GET", f"workers/{agent.worker_id}"), 404, "not_found")
-    assert await fleet_api.events(agent) == ["registered", "lease_put_back", "deregistered"]
+    assert await fleet_api.events(agent) == ["registered", "lease_requeued", "deregistered"]
     assert not await fleet_api.is_known(agent)
     # It may come back at once.
     await fleet_api.agent(agent.worker_id)

@@ -69,7 +69,7 @@ def end(state: State, key: DispatchKey, status: str) -> str:
     return found or status
 
 
-def put_back(
+def queue_again(
     state: State, key: DispatchKey, *, attempt_counts: bool, requeue: bool = False, delay: bool = False
 ) -> None:
     dispatch, job = state.dispatches[key], state.jobs[key[:2]]
@@ -97,7 +97,7 @@ def reap(state: State) -> None:
             if dispatch.canceled or dispatch.attempts >= dispatch.max_attempts:
                 end(state, key, "failed")
             else:
-                put_back(state, key, attempt_counts=True)
+                queue_again(state, key, attempt_counts=True)
     for key, dispatch in list(state.dispatches.items()):
         if dispatch.status == "queued" and dispatch.overdue and ended(state, key) is not None:
             del state.dispatches[key]

@@ -182,7 +182,7 @@ class SubmitAtOnce(Submit):
     points = (
         Failpoint.SUBMIT_BEFORE_RELAY,
         Failpoint.LEASE_BEFORE_START,
-        Failpoint.START_BEFORE_ANSWER,
+        Failpoint.START_BEFORE_RESPONSE,
         Failpoint.RELAY_BEFORE_QUEUED,
     )
 
@@ -221,7 +221,7 @@ class TakeLease(Operation):
     worker: int
     workflows: tuple[int, ...] = (0, 1)
     providers: tuple[str, ...] = ("self_hosted", "cloud")
-    points = (Failpoint.LEASE_BEFORE_START, Failpoint.START_BEFORE_ANSWER, Failpoint.START_BEFORE_CLOSE)
+    points = (Failpoint.LEASE_BEFORE_START, Failpoint.START_BEFORE_RESPONSE, Failpoint.START_BEFORE_CLOSE)
 
     def criteria(self, world: World) -> Criteria:
         return Criteria(tuple(world.workflows[number] for number in self.workflows), providers=self.providers)
@@ -307,7 +307,7 @@ class Fail(OnLease):
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
         dispatch = state.dispatches[key]
         if self.retryable and dispatch.attempts < dispatch.max_attempts and not dispatch.canceled:
-            model.put_back(state, key, attempt_counts=True, delay=True)
+            model.queue_again(state, key, attempt_counts=True, delay=True)
         else:
             assert response == ReportOutcome(key[1], model.end(state, key, "failed"))
 
@@ -320,7 +320,7 @@ class Requeue(OnLease):
         return await core.room.leases.requeue(report(started), "spot notice")
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
-        model.put_back(state, key, attempt_counts=False, requeue=True)
+        model.queue_again(state, key, attempt_counts=False, requeue=True)
 
 
 @dataclass(frozen=True)

@@ -297,9 +297,9 @@ STEPS: tuple[tuple[Step, int], ...] = (
 # Where each can crash.
 POINTS: dict[Step, tuple[Failpoint, ...]] = {
     PipelineSimulation.advance_due: (
-        Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
+        Failpoint.PIPELINE_CLAIMED_BEFORE_READ,
         Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
-        Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN,
+        Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT,
         Failpoint.SUBMIT_BEFORE_RELAY,
         Failpoint.RELAY_BEFORE_QUEUED,
     ),

@@ -37,10 +37,10 @@ LEAVES, LEAVES_IN_LONG_FORM = 10, 25
 COST, TOKENS = 10, 2000
 # In the order of one job's life; the short form takes a few, and every gap is crashed in without processes, too.
 POINTS = (
-    Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
+    Failpoint.PIPELINE_CLAIMED_BEFORE_READ,
     Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
     Failpoint.SUBMIT_BEFORE_RELAY,
-    Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN,
+    Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT,
     Failpoint.PIPELINE_RESULT_BEFORE_SETTLE,
     Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
     Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT,
@@ -51,7 +51,7 @@ FROZEN = (
     Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
     Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
 )
-KILLED = (Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN, Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
+KILLED = (Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT, Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
 # Seconds: the processes need the machine more than who watches them.
 LOOK = 0.03
 QUICK = {

@@ -268,11 +268,11 @@ STEPS: tuple[tuple[Step, int], ...] = (
 
 # Where each can crash.
 POINTS: dict[Step, tuple[Failpoint, ...]] = {
-    CallSimulation.hand_over: (Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER,),
+    CallSimulation.hand_over: (Failpoint.WEBHOOK_INTENT_BEFORE_RESPONSE,),
     CallSimulation.defer: (Failpoint.WEBHOOK_DEFER_BEFORE_CALL,),
-    CallSimulation.call_back: (Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER,),
+    CallSimulation.call_back: (Failpoint.WEBHOOK_CALLBACK_BEFORE_RESPONSE,),
     CallSimulation.work: (
-        Failpoint.WEBHOOK_LOOK_BEFORE_RECORD,
+        Failpoint.WEBHOOK_STATUS_BEFORE_RECORD,
         Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE,
         Failpoint.WEBHOOK_COMPLETE_BEFORE_END,
         Failpoint.WEBHOOK_CANCEL_BEFORE_END,

@@ -141,9 +141,9 @@ async def born_leased_with_one_attempt_but_not_started(twin_jobs: TwinJobs) -> b
     return await crashed_at(Failpoint.LEASE_BEFORE_START, twin_jobs.submit_at_once(max_attempts=1))
 
 
-@crash(Failpoint.START_BEFORE_ANSWER, (*AT_ONCE, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+@crash(Failpoint.START_BEFORE_RESPONSE, (*AT_ONCE, *BACK, *RUN, *DONE), RESERVE, CONSUME)
 async def born_leased_and_started_but_not_run(twin_jobs: TwinJobs) -> bool:
-    return await crashed_at(Failpoint.START_BEFORE_ANSWER, twin_jobs.submit_at_once())
+    return await crashed_at(Failpoint.START_BEFORE_RESPONSE, twin_jobs.submit_at_once())
 
 
 @crash(Failpoint.START_BEFORE_CLOSE, (">pending", "pending>canceled"), RESERVE, REFUND)
@@ -194,10 +194,10 @@ async def leased_for_the_last_time_but_not_started(twin_jobs: TwinJobs) -> bool:
     return await crashed_at(Failpoint.LEASE_BEFORE_START, twin_jobs.core.lease())
 
 
-@crash(Failpoint.START_BEFORE_ANSWER, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+@crash(Failpoint.START_BEFORE_RESPONSE, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
 async def started_but_no_worker_got_the_response(twin_jobs: TwinJobs) -> bool:
     await twin_jobs.submit()
-    return await crashed_at(Failpoint.START_BEFORE_ANSWER, twin_jobs.core.lease())
+    return await crashed_at(Failpoint.START_BEFORE_RESPONSE, twin_jobs.core.lease())
 
 
 @crash(Failpoint.START_BEFORE_CLOSE, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)

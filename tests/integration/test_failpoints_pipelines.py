@@ -90,13 +90,13 @@ async def work(pipelines: PipelineHarness) -> int:
 
 
 CRASHES: list[tuple[Failpoint, Operation]] = [
-    (Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK, begin),
+    (Failpoint.PIPELINE_CLAIMED_BEFORE_READ, begin),
     (Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT, begin),
     (Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT, begin_a_child),
     (Failpoint.SUBMIT_BEFORE_RELAY, begin_a_child),
     (Failpoint.RELAY_BEFORE_QUEUED, begin_a_child),
-    (Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN, begin),
-    (Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN, begin_a_child),
+    (Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT, begin),
+    (Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT, begin_a_child),
     (Failpoint.PIPELINE_RESULT_BEFORE_SETTLE, keep),
     (Failpoint.PIPELINE_RESULT_BEFORE_SETTLE, strike),
     (Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES, keep),

@@ -28,7 +28,7 @@ async def call_harness(
 
 async def handed_over_but_no_worker_got_the_response(call_harness: CallHarness) -> bool:
     await call_harness.submit()
-    return await crashed_at(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER, call_harness.hand_over())
+    return await crashed_at(Failpoint.WEBHOOK_INTENT_BEFORE_RESPONSE, call_harness.hand_over())
 
 
 async def submitted_but_not_deferred(call_harness: CallHarness) -> bool:
@@ -45,7 +45,7 @@ async def deferred_but_the_call_does_not_know(call_harness: CallHarness) -> bool
 async def called_back_but_without_a_response(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
     crashed = await crashed_at(
-        Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER, call_harness.call_back(handed, prediction.id, PICTURE)
+        Failpoint.WEBHOOK_CALLBACK_BEFORE_RESPONSE, call_harness.call_back(handed, prediction.id, PICTURE)
     )
     # The provider got no response, so it sends the callback again.
     await call_harness.call_back(handed, prediction.id)
@@ -56,7 +56,7 @@ async def asked_but_the_response_is_not_kept(call_harness: CallHarness) -> bool:
     _, prediction = await call_harness.waiting()
     call_harness.replicate.end(prediction.id, PICTURE)
     await call_harness.hurry()
-    return await crashed_at(Failpoint.WEBHOOK_LOOK_BEFORE_RECORD, call_harness.work())
+    return await crashed_at(Failpoint.WEBHOOK_STATUS_BEFORE_RECORD, call_harness.work())
 
 
 async def fetched_but_not_completed(call_harness: CallHarness) -> bool:

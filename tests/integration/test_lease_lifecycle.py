@@ -1,4 +1,4 @@
-"""A lease's life: started, kept alive, reported on, put back, deferred."""
+"""A lease's life: started, kept alive, reported on, requeued, deferred."""
 
 from __future__ import annotations
 

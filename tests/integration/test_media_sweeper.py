@@ -116,7 +116,7 @@ async def test_a_crash_before_late_bytes_are_refused_leaves_them_to_the_sweep(fo
         await media.confirm(created.file.id)
 
     with armed({Failpoint.STORAGE_BEFORE_POINTER: confirm}):
-        assert await crashed_at(Failpoint.OBJECT_STORED_BEFORE_LOOK, media.send(created))
+        assert await crashed_at(Failpoint.OBJECT_STORED_BEFORE_CHECK, media.send(created))
     assert len(await media.paths()) == 2
     await media.sweep()
     assert (await media.files(), len(await media.paths())) == ({created.file.id}, 1)

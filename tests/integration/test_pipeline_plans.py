@@ -160,7 +160,7 @@ CASES: dict[str, Case] = {
     "numbered_candidate": (PIPELINES["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
     "full_tenants": (PIPELINES["full_tenants"], {"in_total": 50}, set(), 60),
     "claim_run": (PIPELINES["claim_run"], {"later_seconds": 10, "full": []}, {"active_runs_due"}, 100),
-    "put_back_run": (PIPELINES["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
+    "requeue_run": (PIPELINES["requeue_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
     "leave_run": (PIPELINES["leave_run"], {**KEY, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
     "look_again": (PIPELINES["look_again"], KEY, set(), 40),
     "block_run": (PIPELINES["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),

@@ -277,7 +277,7 @@ async def test_a_crash_in_a_revocation_leaves_the_leases_to_the_sweeper(
     job = await registry_harness.core.submit(ann)
     registered = await registry_harness.join()
     await registry_harness.core.start("gpu-1")
-    await crashed(Failpoint.REVOKE_BEFORE_PUT_BACK, registry_harness.room.workers.revoke("gpu-1", "operator"))
+    await crashed(Failpoint.REVOKE_BEFORE_REQUEUE, registry_harness.room.workers.revoke("gpu-1", "operator"))
     assert await registry_harness.dispatch() == ("leased", 1)
     with pytest.raises(NotAuthenticated):
         await registry_harness.room.authentication.of(bearer(registered.token))
@@ -296,7 +296,7 @@ async def test_a_crash_after_a_registration_leaves_the_old_leases_to_the_next_or
     await registry_harness.join()
     await registry_harness.core.start("gpu-1")
     await registry_harness.silent_for(91)
-    await crashed(Failpoint.REGISTER_BEFORE_PUT_BACK, registry_harness.join())
+    await crashed(Failpoint.REGISTER_BEFORE_REQUEUE, registry_harness.join())
     assert await registry_harness.dispatch() == ("leased", 1)
     if comes_back:
         # Its answer was lost with the process, and with it the token.

@@ -58,7 +58,7 @@ async def test_a_lease_that_started_before_the_drain_was_committed_returns_no_jo
     async with draining(race):
         [leasing] = await start_blocked(race.central, race.one.room.queue.lease(race.one.criteria(), WORKER))
     assert await leasing is None
-    assert await dispatches(race) == [("queued", None, 0, 0)], "never handed out, so there is nothing to put back"
+    assert await dispatches(race) == [("queued", None, 0, 0)], "never handed out, so there is nothing to requeue"
     other = await race.one.room.queue.lease(race.one.criteria(), "gpu-2")
     assert other is not None
 

@@ -164,7 +164,7 @@ async def test_a_mark_is_not_raised_over_an_enqueue_that_stalls_after_drawing_it
 
 
 async def delayed_then_raised(race: Race) -> int:
-    """Two rows; the first was put back with a delay, and the mark is past it."""
+    """Two rows; the first was requeued with a delay, and the mark is past it."""
     back = await leased_then_raised(race)
     await race.one.room.queue.requeue([Requeue(back.dispatch_id, back.token, attempt_counts=True, delay_seconds=60)])
     await race.one.room.queue.raise_low_water()
@@ -199,7 +199,7 @@ async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay
         [promoting] = await start_blocked(
             race.central, race.one.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
         )
-        # Promoted, leased and put back with a longer delay by others, while this one waited for the lane.
+        # Promoted, leased and requeued with a longer delay by others, while this one waited for the lane.
         await race.two.rows(
             race.central,
             "UPDATE ai_job_dispatches SET not_before = clock_timestamp() + interval '2 h' WHERE dispatch_id = $1",

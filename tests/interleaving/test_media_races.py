@@ -193,7 +193,7 @@ async def test_bytes_uploaded_between_the_first_check_and_the_copy_are_checked_t
 
 
 @pytest.mark.parametrize("ending", ["confirmed", "deleted", "both"])
-@pytest.mark.parametrize("point", [Failpoint.STORAGE_BEFORE_POINTER, Failpoint.OBJECT_STORED_BEFORE_LOOK])
+@pytest.mark.parametrize("point", [Failpoint.STORAGE_BEFORE_POINTER, Failpoint.OBJECT_STORED_BEFORE_CHECK])
 async def test_bytes_that_arrive_while_their_upload_ends_are_refused_and_not_kept(
     media_harnesses: TwoMediaHarnesses, point: Failpoint, ending: str
 ) -> None:

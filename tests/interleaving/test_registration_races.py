@@ -122,7 +122,7 @@ async def test_two_agents_that_take_over_a_dead_agent_requeue_its_job_once(two_r
     assert kinds(responses) == ["AlreadyRegistered", "RegisterResponse"]
     assert await two_registries.sessions() == ["registered anew", None]
     assert await two_registries.dispatch() == ("queued", 1)
-    assert await two_registries.events("lease_put_back") == ["lease_put_back"]
+    assert await two_registries.events("lease_requeued") == ["lease_requeued"]
 
 
 async def test_a_revocation_that_comes_first_keeps_the_registration_out(two_registries: TwoRegistries) -> None:
@@ -181,7 +181,7 @@ async def test_a_poll_authenticated_before_a_revocation_keeps_no_lease(two_regis
     registered = await two_registries.join()
     await two_registries.one.authentication.of(bearer(registered.token), for_poll=True)
     await two_registries.two.workers.revoke("gpu-1", "operator")
-    # The poll goes on, and gets its lease after everything of this worker was put back.
+    # The poll goes on, and gets its lease after everything of this worker was requeued.
     await two_registries.race.one.start("gpu-1")
     with pytest.raises(NotAuthenticated):
         await two_registries.one.authentication.of(bearer(registered.token), for_poll=True)
@@ -355,7 +355,7 @@ async def test_one_of_two_processes_that_requeue_the_same_lease_logs_it(two_regi
         )
     await asyncio.gather(*tasks)
     assert await two_registries.dispatch() == ("queued", 1)
-    assert await two_registries.events("lease_put_back") == ["lease_put_back"]
+    assert await two_registries.events("lease_requeued") == ["lease_requeued"]
     assert [row["jobs_requeued"] for row in await two_registries.rows("SELECT * FROM worker_sessions ORDER BY id")] in (
         [1, 0],
         [0, 1],

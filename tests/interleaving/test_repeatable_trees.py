@@ -23,7 +23,7 @@ from tests.support.pipelines.replayed_draws import strange_draws
 from tests.support.pipelines.tree_invariants import Tree, read_trees
 
 SCHEDULING = (
-    Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
+    Failpoint.PIPELINE_CLAIMED_BEFORE_READ,
     Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
     Failpoint.SUBMIT_BEFORE_RELAY,
     Failpoint.RELAY_BEFORE_QUEUED,

@@ -187,11 +187,11 @@ async def test_out_of_memory_requeues_the_job_for_another_attempt(agent_harness:
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
 
-    async def was_put_back() -> bool:
+    async def is_queued_again() -> bool:
         rows = await agent_harness.worker_harness.central("SELECT attempts, status FROM ai_job_dispatches")
         return [(row["attempts"], row["status"]) for row in rows] == [(1, "queued")]
 
-    await until(was_put_back)
+    await until(is_queued_again)
     agent_harness.engine.scenario = "SaveImage_batch3"
     await agent_harness.ends(person, job_id, hurry=True)
 

@@ -20,7 +20,7 @@ from tests.support.http.metadata_service import MetadataService, metadata_servic
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process
-from tests.worker.test_interruptions import processing, put_back
+from tests.worker.test_interruptions import processing, wait_for_requeue
 
 NOTICE = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"
@@ -68,7 +68,7 @@ async def test_a_spot_machine_requeues_its_job_before_it_is_interrupted(
         assert process.poll() is None
         metadata.said[NOTICE] = notice(15)
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    await put_back(agent_harness)
+    await wait_for_requeue(agent_harness)
     assert await agent_harness.workers() == []
     assert agent_harness.engine.running is None
 

@@ -22,7 +22,7 @@ async def processing(agent_harness: AgentHarness, count: int = 1) -> None:
     await until(lambda: len(agent_harness.engine.called("/prompt")) >= count and agent_harness.engine.running)
 
 
-async def put_back(agent_harness: AgentHarness) -> None:
+async def wait_for_requeue(agent_harness: AgentHarness) -> None:
     async def is_queued() -> bool:
         rows = await agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return bool(rows) and all((row["status"], row["attempts"]) == ("queued", 0) for row in rows)
@@ -40,7 +40,7 @@ async def test_a_stopped_agent_requeues_its_jobs_without_counting_attempts_and_d
     await processing(agent_harness)
     await until(lambda: len(agent_harness.engine.called("/upload/image")) == 2)
     await agent_harness.leave(agent, "SIGTERM")
-    await put_back(agent_harness)
+    await wait_for_requeue(agent_harness)
     assert await agent_harness.workers() == []
     assert agent_harness.engine.running is None
     assert agent_harness.left_over() == []
@@ -165,11 +165,11 @@ async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_b
     agent_harness.engine.scenario = "SaveImage_batch3"
     await agent_harness.engine.start()
 
-    async def was_put_back() -> bool:
+    async def is_queued_again() -> bool:
         rows = await agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
-    await until(was_put_back)
+    await until(is_queued_again)
     await agent_harness.ends(person, job_id, hurry=True)
 
 
@@ -184,7 +184,7 @@ async def test_a_signal_stops_the_command_and_requeues_its_job(
         await processing(agent_harness)
         process.send_signal(number)
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    await put_back(agent_harness)
+    await wait_for_requeue(agent_harness)
     assert await agent_harness.workers() == []
 
 
@@ -267,7 +267,7 @@ async def test_jobs_of_a_killed_agent_do_not_wait_for_an_unavailable_engine(agen
     await kill(agent)
     await agent_harness.engine.kill()
     agent_harness.agent(worker_id="gpu-4")
-    await put_back(agent_harness)
+    await wait_for_requeue(agent_harness)
     await until(lambda: not (agent_harness.directory / "token.json").exists())
     assert await agent_harness.workers() == []
 

@@ -149,11 +149,11 @@ async def test_an_engine_that_was_killed_loses_no_job(setup: RenderSetup) -> Non
     await setup.lightbox.kill()
     await setup.lightbox.start()
 
-    async def was_put_back() -> bool:
+    async def is_queued_again() -> bool:
         rows = await setup.agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
-    await until(was_put_back)
+    await until(is_queued_again)
     pool = await setup.agent_harness.worker_harness.plane.databases.pool(person.tenant.pool)
     quick = """UPDATE ai_jobs SET payload = jsonb_set(
         payload, '{workflow,step0,inputs}', payload #> '{workflow,step0,inputs}' || '{"seconds": 0.1, "steps": 1}'

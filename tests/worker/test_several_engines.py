@@ -67,7 +67,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(
     agent_harness.engine.release.set()
     for job_id in jobs:
         await agent_harness.ends(person, job_id)
-    assert await spent(agent_harness, jobs) == [(1, 0)] * 5, "none of them was ever put back"
+    assert await spent(agent_harness, jobs) == [(1, 0)] * 5, "none of them was ever requeued"
     for engine in (agent_harness.engine, second_engine):
         uploads = {each["subfolder"] for each in engine.called("/upload/image")}
         assert len(uploads) == len(engine.called("/prompt")), "a job's files are at its own engine only"
@@ -161,5 +161,5 @@ async def test_a_killed_agents_jobs_those_that_were_fetched_ahead_too_are_finish
     agent_harness.agent(worker_id="gpu-1", engines=[ComfyUI(each.url, patience=QUICK) for each in both])
     for job_id in jobs:
         await agent_harness.ends(person, job_id)
-    # One may have been on its way: it is handed over again, and was not put back.
+    # One may have been on its way: it is handed over again, and was not requeued.
     assert [attempts for attempts, _ in await spent(agent_harness, jobs)] == [1] * 4

@@ -52,8 +52,8 @@ def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | No
 
 
 def retry_count(row: JobRow | ListedJob) -> int:
-    """How often the task was put back into the queue: by its workers in this charge cycle, and by retries."""
-    # A task that is in the queue again was put back after its last lease.
+    """How often the task was requeued: by its workers in this charge cycle, and by retries."""
+    # A task that is in the queue again was requeued after its last lease.
     waits = row.status in (JobStatus.PENDING, JobStatus.QUEUED)
     return max(0, row.lease_seq - (0 if waits else 1)) + row.charge_cycle - 1
 

@@ -78,7 +78,7 @@ class CallFollower:
             await self._worklist.postpone(call, self._next_look(call), counted=True)
             return
         log.info("webhook.callback_missed", provider=call.provider, job_id=str(call.job_id), status=prediction.status)
-        await hit(Failpoint.WEBHOOK_LOOK_BEFORE_RECORD)
+        await hit(Failpoint.WEBHOOK_STATUS_BEFORE_RECORD)
         await self._worklist.take(call, prediction)
 
     def _next_look(self, call: ClaimedCall) -> float:

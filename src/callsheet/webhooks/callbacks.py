@@ -124,7 +124,7 @@ class Callbacks:
                 status=prediction.status,
             )
         assert row is not None
-        await hit(Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER)
+        await hit(Failpoint.WEBHOOK_CALLBACK_BEFORE_RESPONSE)
         outcome: CallbackOutcome = "taken" if row.is_taken else "duplicate" if row.deliveries > 1 else "late"
         self._metrics.callback(provider, outcome)
         log.info(

@@ -81,7 +81,7 @@ class CallGate:
                 callback_hash=hash_of(callback_id),
                 look_seconds=self._first_look_seconds,
             )
-        await hit(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER)
+        await hit(Failpoint.WEBHOOK_INTENT_BEFORE_RESPONSE)
         assert intent is not None
         url = self._urls.url_of(lease.provider, lease.cycle, intent.callback_hash)
         return CallbackAddress(url=url, may_exist=intent.hand_overs > 1)

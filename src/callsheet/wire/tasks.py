@@ -131,7 +131,7 @@ class Task(MediaPreviews):
     result: TaskResult | None = None
     error: JobError | None = None
     retry_count: int = Field(
-        description="How often the task was put back into the queue: after a failure, without its worker, by an "
+        description="How often the task was requeued: after a failure, without its worker, by an "
         "interruption or by a retry of its user."
     )
     max_retries: int

@@ -193,7 +193,7 @@ class Workers:
             await WORKER_SQL["forget_approval"].run(connection, worker_id=worker_id)
             await REGISTRY_LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
             await _log(connection, worker_id, known.session_id, actor, "revoke")
-        await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
+        await hit(Failpoint.REVOKE_BEFORE_REQUEUE)
         await self._held.requeue_all(
             worker_id, known.session_id, attempt_counts=True, reason="the worker was revoked", actor=actor
         )

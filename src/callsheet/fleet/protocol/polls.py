@@ -237,7 +237,7 @@ class WorkerPolls:
                 Event(
                     worker.worker_id,
                     worker.session_id,
-                    "lease_put_back",
+                    "lease_requeued",
                     worker.actor,
                     held.dispatch_id,
                     details,

@@ -181,7 +181,7 @@ class WorkerReports:
         except LeaseEnded as ended:
             return DispatchResponse(dispatch_id=request.dispatch_id, status=ended.outcome.status)
         verdict = await self.refusals.verdict(worker, dispatch, refusal.inputs)
-        await hit(Failpoint.REFUSAL_BEFORE_PUT_BACK)
+        await hit(Failpoint.REFUSAL_BEFORE_REQUEUE)
         details = {"type": failure.type, "reason": failure.message}
         if verdict.is_requeued:
             outcome = await self.leases.requeue_refused(dispatch, report, failure, is_excluded=verdict.is_excluded)

@@ -81,7 +81,7 @@ class HeldLeases:
             Event(
                 worker_id,
                 session_id,
-                "lease_put_back",
+                "lease_requeued",
                 actor,
                 dispatch_id,
                 {"reason": reason, "status": outcome.status},

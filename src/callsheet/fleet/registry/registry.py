@@ -94,7 +94,7 @@ class WorkerRegistry:
             cannot_run = await workflows_it_cannot_run(connection, request.worker_id)
         # No worker has the new token yet, so every lease of this id is older than the token, even if the worker was
         # removed during a poll.
-        await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
+        await hit(Failpoint.REGISTER_BEFORE_REQUEUE)
         await self._held.requeue_all(
             request.worker_id,
             earlier.session_id if earlier else None,

@@ -89,7 +89,7 @@ class Starter:
             await asyncio.shield(self._return_during_start(lease, start, delay))
             raise
         if started is not None:
-            await hit(Failpoint.START_BEFORE_ANSWER)
+            await hit(Failpoint.START_BEFORE_RESPONSE)
         return started
 
     async def _start(self, lease: Lease, transition: Transition) -> StartedLease | None:

@@ -24,7 +24,7 @@ RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.ste
     r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.reason, r.reason_detail, r.due_at,
     due_run.due_at AS was_due_at
 
--- name: put_back_run
+-- name: requeue_run
 -- The run could not start a job because of a limit of others, so it keeps its place in the line.
 UPDATE pipeline_runs SET due_at = :due_at
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :due_at

@@ -111,7 +111,7 @@ class RunScheduler(Loop):
             run = await self._claim(pool, full)
             if run is None:
                 return False
-            await hit(Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK)
+            await hit(Failpoint.PIPELINE_CLAIMED_BEFORE_READ)
             try:
                 await self.advance(pool, run)
             except TenantFull:
@@ -161,7 +161,7 @@ class RunScheduler(Loop):
         is_started = await self._start_job(pool, run, step, parent, file, draw.seed())
         if is_started and in_flight + 1 < self._concurrency(run):
             # The run may get another job after all other runs had a turn.
-            await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
+            await hit(Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT)
             await self._look_again(pool, run)
 
     def _concurrency(self, run: ClaimedRun) -> int:
@@ -231,7 +231,7 @@ class RunScheduler(Loop):
             case "at_capacity" | "tenant_at_capacity":
                 # Other jobs reached the limit between the snapshot and the submit.
                 async with pool.connection() as connection:
-                    await SQL["put_back_run"].run(connection, tenant_id=run.tenant_id, id=run.id, due_at=run.was_due_at)
+                    await SQL["requeue_run"].run(connection, tenant_id=run.tenant_id, id=run.id, due_at=run.was_due_at)
                 if reason == "tenant_at_capacity":
                     raise TenantFull
             case "parent_not_eligible":
