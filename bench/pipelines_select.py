@@ -109,14 +109,14 @@ async def _choose(installation: BenchInstallation, timed: Timed, seconds: float,
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or len(timed.ours) < WARM_UP:
         draws += 1
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         row = await _by_key(installation, timed.run_id)
         read = time.perf_counter()
         snapshot = await read_snapshot(installation.pool, row)
         choice = next_group(snapshot.state)
         parent = await choose_parent(installation.pool, row, snapshot, choice, Draw(row.seed, draws))
         timed.ours.append(time.perf_counter() - read)
-        timed.key.append(read - began)
+        timed.key.append(read - started_at)
         if choice.mode is not Mode.CHILD_GENERATION or parent is None:
             raise RuntimeError(f"nobody was chosen: {choice}")
 
@@ -130,7 +130,7 @@ async def _by_key(installation: BenchInstallation, run_id: UUID) -> ClaimedRun:
 
 async def _load(installation: BenchInstallation, run_id: UUID) -> float:
     """Seconds that the choice takes in a process that has the whole tree in memory."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     async with installation.pool.connection() as connection:
         rows = await connection.fetch(LOAD, run_id)
     eligible = [
@@ -144,7 +144,7 @@ async def _load(installation: BenchInstallation, run_id: UUID) -> float:
     highest = max(row["position"] for row in eligible)
     parents = [row for row in eligible if row["position"] == highest]
     assert parents[Draw(7, 1).parent([row["elo"] for row in parents])] in parents
-    return time.perf_counter() - began
+    return time.perf_counter() - started_at
 
 
 async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> list[Result]:
@@ -160,9 +160,9 @@ async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> l
         await scheduler.advance_due(installation.pool)
         before, times = await count.statements(), []
         for _ in range(IDLE_TICKS):
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             await scheduler.advance_due(installation.pool)
-            times.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - started_at)
         asked = await count.statements() - before
     times.sort()
     return [

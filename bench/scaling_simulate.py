@@ -33,14 +33,14 @@ async def run(seconds: float, days: float = 2.0) -> list[Result]:
     rates: dict[str, list[float]] = {"ours": [], "bare": []}
     until = time.perf_counter() + seconds
     while not rates["ours"] or time.perf_counter() < until:
-        began = time.process_time()
+        started_at = time.process_time()
         waits = TraceReplay(trace, policy).run().waits
         between = time.process_time()
         bare = bare_replay(trace)
         ended = time.process_time()
         if len(waits) != len(bare):
             raise RuntimeError(f"{len(waits)} jobs were served and {len(bare)} expected")
-        rates["ours"].append(len(trace) / (between - began))
+        rates["ours"].append(len(trace) / (between - started_at))
         rates["bare"].append(len(trace) / (ended - between))
     ours, ceiling = statistics.median(rates["ours"]), statistics.median(rates["bare"])
     minutes = YEAR_JOBS / ours / 60

@@ -67,9 +67,9 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
             submitted = await asyncio.gather(*(room.submission.submit(new) for _ in range(clients)))
             jobs = [each.job.id for each in submitted]
             async with serving(home, port, SETTINGS) as plane, watching(port, key, jobs) as readers:
-                before, began = cpu_seconds(plane.pid), time.monotonic()
+                before, started_at = cpu_seconds(plane.pid), time.monotonic()
                 expected = await write_events(room, tenant_id, jobs, seconds, per_second)
-                took = time.monotonic() - began
+                took = time.monotonic() - started_at
                 # The last events may still be in transit.
                 await asyncio.sleep(2.0)
                 busy = (cpu_seconds(plane.pid) - before) / took
@@ -85,9 +85,9 @@ async def write_events(
     """Writes events by leasing and requeueing one job after the other. Returns the number of events per job."""
     events, leases = dict.fromkeys(jobs, 2), dict.fromkeys(jobs, 0)
     until, written, turn = time.monotonic() + seconds, 0, 0
-    began = time.monotonic()
+    started_at = time.monotonic()
     while time.monotonic() < until:
-        due = int((time.monotonic() - began) * per_second) - written
+        due = int((time.monotonic() - started_at) * per_second) - written
         chosen = [jobs[(turn + place) % len(jobs)] for place in range(min(due, len(jobs)))]
         turn, written = turn + len(chosen), written + len(chosen)
         await asyncio.gather(*(_change(room, tenant_id, job, events, leases) for job in chosen))

@@ -168,9 +168,9 @@ async def _timed(
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(ours) < WARM_UP:
         for call, times in ((ask, ours), (plain, peer)):
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             await call()
-            times.append((time.perf_counter() - began) * 1000)
+            times.append((time.perf_counter() - started_at) * 1000)
     return ours, peer
 
 

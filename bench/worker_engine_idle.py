@@ -48,15 +48,15 @@ class Watch:
     """Times at which the engine had work: pairs of start and end."""
 
     spans: list[tuple[float, float]] = field(default_factory=list)
-    began: float | None = None
+    started_at: float | None = None
 
     def tell(self, remaining: int) -> None:
         now = time.perf_counter()
-        if remaining and self.began is None:
-            self.began = now
-        elif not remaining and self.began is not None:
-            self.spans.append((self.began, now))
-            self.began = None
+        if remaining and self.started_at is None:
+            self.started_at = now
+        elif not remaining and self.started_at is not None:
+            self.spans.append((self.started_at, now))
+            self.started_at = None
 
     def idle_percent(self, jobs: int) -> float:
         spans, self.spans = self.spans, []

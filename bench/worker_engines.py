@@ -133,10 +133,10 @@ async def _through(
 
 
 async def _bare(engines: Sequence[str], load: Load, jobs_each: int) -> float:
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     async with asyncio.timeout(BATCH_SECONDS):
         await asyncio.gather(*(_queue_up(each, load, jobs_each) for each in engines))
-    return jobs_each * len(engines) / (time.perf_counter() - began)
+    return jobs_each * len(engines) / (time.perf_counter() - started_at)
 
 
 async def _queue_up(engine: str, load: Load, jobs: int) -> None:

@@ -204,7 +204,7 @@ def actor_harness(_actor_harness: ActorHarness) -> ActorHarness:
     """A control plane that runs tasks itself, of actors that do what a test says."""
     for actor in _actor_harness.actors.values():
         actor.gate.set()
-        actor.begun.clear()
+        actor.tasks.clear()
     return _actor_harness
 
 

@@ -47,7 +47,7 @@ async def test_a_copy_job_returns_its_text(actor_harness: ActorHarness, ann: Per
     assert await steps(actor_harness, ann, job) == [">pending", "pending>processing", "processing>completed"]
     assert await actor_harness.balance(ann) == 99
     # What the actor gets is what was asked for, whole.
-    [task] = actor_harness.actors["copy"].begun
+    [task] = actor_harness.actors["copy"].tasks
     assert (task.payload["style"], task.payload["product"]["title"]) == ("playful", "Lamp")
 
 
@@ -60,7 +60,7 @@ async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(actor_harness: 
     assert (await actor_harness.ask(ann, "GET", "/api/products")).json() == {"items": [product], "next_cursor": None}
     written = (await generate(actor_harness, ann, "copy", {"product_id": product_id})).json()
     assert written["result"]["result"] == {"copy": "Buy Lamp!"}
-    assert actor_harness.actors["copy"].begun[0].payload["product"] == PRODUCT
+    assert actor_harness.actors["copy"].tasks[0].payload["product"] == PRODUCT
     assert (await actor_harness.ask(ann, "DELETE", f"/api/products/{product_id}")).status_code == 204
     assert_refused(await actor_harness.ask(ann, "DELETE", f"/api/products/{product_id}"), 404, "not_found")
     gone = await generate(actor_harness, ann, "copy", {"product_id": product_id})
@@ -107,7 +107,7 @@ async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harnes
     copy.gate.clear()
     body = {"product": LAMP, "idempotency_key": "copy-1"}
     first = asyncio.create_task(generate(actor_harness, ann, "copy", body))
-    await until(lambda: copy.begun)
+    await until(lambda: copy.tasks)
     again = asyncio.create_task(generate(actor_harness, ann, "copy", body))
     await until(lambda: len(actor_harness.plane.jobs.feeds) > 0)
     copy.gate.set()
@@ -115,7 +115,7 @@ async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harnes
     assert [response.status_code for response in responses] == [201, 200]
     assert responses[0].json() == responses[1].json()
     assert responses[1].headers["idempotent-replayed"] == "true"
-    assert (len(copy.begun), await actor_harness.balance(ann)) == (1, 99)
+    assert (len(copy.tasks), await actor_harness.balance(ann)) == (1, 99)
     other = await generate(actor_harness, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
     assert_refused(other, 422, "idempotency_key_reused")
 
@@ -124,7 +124,7 @@ async def test_a_client_disconnect_does_not_lose_the_job(actor_harness: ActorHar
     copy = actor_harness.actors["copy"]
     copy.gate.clear()
     leaving = asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP}))
-    await until(lambda: copy.begun)
+    await until(lambda: copy.tasks)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     copy.gate.set()
@@ -239,4 +239,4 @@ async def test_a_paused_provider_is_not_called_and_the_job_stays_queued(
     echo.gate.set()
     [task] = (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]
     assert (await actor_harness.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
-    assert echo.begun[0].attempt == 1
+    assert echo.tasks[0].attempt == 1

@@ -112,10 +112,10 @@ async def test_unwritable_progress_is_dropped_and_the_lease_is_kept(
     painter = actor_harness.actors["echo"]
     painter.gate.clear()
     task = await actor_harness.submit(ann, "echo")
-    await until(lambda: painter.begun)
+    await until(lambda: painter.tasks)
     for percent, message in [(math.nan, "half"), (math.inf, None), (50.0, "a\ud800b")]:
-        painter.begun[-1].say(percent, message)
-        painter.begun[-1].say(25.0, "Mixing colours")
+        painter.tasks[-1].say(percent, message)
+        painter.tasks[-1].say(25.0, "Mixing colours")
 
     async def is_said() -> bool:
         progress = (await actor_harness.get(ann, task))["progress"]
@@ -156,7 +156,7 @@ async def test_a_revoked_runner_takes_no_task_until_it_is_approved_and_registers
     assert runner is not None
     echo.gate.clear()
     task = await actor_harness.submit(ann, "echo")
-    await until(lambda: echo.begun)
+    await until(lambda: echo.tasks)
     path = f"/api/admin/workers/{runner.worker_id}"
     assert (await actor_harness.ask(admin, "POST", f"{path}/revoke")).status_code == 200
     # The worker learns it from the heartbeat of the task it runs: from then on it starts nothing.
@@ -165,7 +165,7 @@ async def test_a_revoked_runner_takes_no_task_until_it_is_approved_and_registers
     echo.gate.set()
     await actor_harness.ended(ann, task)
     # Its waiting polls may have leased the job and returned it; it was started once before, and once after.
-    assert len(echo.begun) == 2
+    assert len(echo.tasks) == 2
     for each in await asyncio.gather(*(actor_harness.submit(ann, "echo") for _ in range(5))):
         await actor_harness.ended(ann, each)
     assert runner.is_ready

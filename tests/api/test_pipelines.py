@@ -337,8 +337,8 @@ async def test_a_prompt_or_variable_may_contain_the_placeholder_of_a_file(pipeli
         assert (await pipelines_api.begin(pipeline, prompt=prompt)).status_code == 201
     styled = await pipelines_api.workflow(STYLED)
     by_run = await pipelines_api.pipeline([{"name": "Base", "workflow": styled, "needs_run_variables": True}])
-    begun = await pipelines_api.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"})
-    assert begun.status_code == 201
+    started = await pipelines_api.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"})
+    assert started.status_code == 201
     graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "__STYLE__"}}}
     style = {"key": "style", "type": "text", "placeholder": "__STYLE__", "required": True, "user_configurable": True}
     workflow = await pipelines_api.workflow(graph, properties=[style])

@@ -149,14 +149,14 @@ async def test_a_failed_task_is_retried_and_the_retry_is_counted(actor_harness: 
     assert response.status_code == 200, response.text
     assert response.json()["retry_count"] == 1
     await actor_harness.ended(ann, task, "failed")
-    assert len(actor_harness.actors["broken"].begun) == 2
+    assert len(actor_harness.actors["broken"].tasks) == 2
 
 
 async def test_canceling_a_task_stops_its_actor(actor_harness: ActorHarness, ann: Person) -> None:
     echo = actor_harness.actors["echo"]
     echo.gate.clear()
     task = await actor_harness.submit(ann, "echo", {})
-    await until(lambda: echo.begun)
+    await until(lambda: echo.tasks)
     canceled = (await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")).json()
     assert (canceled["status"], await actor_harness.balance(ann)) == ("canceled", 100)
     again = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")
@@ -168,7 +168,7 @@ async def test_a_waiting_task_shows_why_it_waits(actor_harness: ActorHarness, an
     limited.gate.clear()
     payload = {"identifier": f"one-at-a-time-{uuid7()}", "limit": 1}
     first = await actor_harness.submit(ann, "limited", payload)
-    await until(lambda: limited.begun)
+    await until(lambda: limited.tasks)
     second = await actor_harness.submit(ann, "limited", payload)
     assert second["status"] == "queued"
     assert (second["progress"]["percent"], second["progress"]["message"]) == (0, "Queued")

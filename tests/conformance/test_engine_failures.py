@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable, NotBegun
+from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable, NotStarted
 from callsheet_lightbox.prompt_queue import PromptQueue
 from tests.support.comfyui.engine_setups import EngineSetup, held_graph, new_run
 from tests.support.comfyui.graphs import node
@@ -197,7 +197,7 @@ async def test_an_engine_that_is_frozen_takes_no_run_and_no_file(engine_setup: E
     engine = engine_setup.with_patience(absent=0.3, response=0.3)
     engine_setup.line.is_frozen = True
     error = await failed(engine_setup.begin(engine=engine))
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert error.message == "The engine stopped responding. It did not take the run."
     file = tmp_path / "picture.png"
     file.write_bytes(b"x")

@@ -13,7 +13,7 @@ import pytest
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.engine import EngineError, NotBegun
+from callsheet.providers.engine import EngineError, NotStarted
 from tests.conformance.test_engine_failures import failed, stop
 from tests.support.comfyui.engine_setups import EngineSetup, held_graph, new_run, open_engine_setup, provider_for
 from tests.support.waiting import until
@@ -40,7 +40,7 @@ async def test_a_run_that_waits_too_long_is_removed_from_the_queue_and_counts_as
     await until(lambda: engine_setup.seen.starts)
     engine = engine_setup.with_patience(queue=0.2)
     error = await failed(engine_setup.begin(new_run(held_graph()), engine=engine))
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert error.type == "engine_busy"
     assert engine_setup.seen.starts == 1
     assert await engine_setup.engine_server.pending() == []
@@ -132,7 +132,7 @@ async def test_a_run_that_an_absent_engine_never_took_has_not_started(
 ) -> None:
     await engine_setup.kill()
     error = await failed(engine_setup.begin(engine=engine_setup.with_patience(absent=0.3)))
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert error.type == "engine_unreachable"
     await engine_setup.start()
 
@@ -150,7 +150,7 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_
     async with httpx.AsyncClient(base_url=own_engine_setup.engine_server.url, trust_env=False) as person:
         await person.post("/queue", json={"clear": True})
     error = await failed(waiting)
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert (error.type, error.message) == (
         "run_removed",
         "The run was removed from the engine's queue before it started.",
@@ -201,7 +201,7 @@ async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_started(
     if trouble == "forgotten":
         await cloud_engine_setup.start()
     error = await failed(waiting)
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert error.type == type
     await stop(foreign)
     await stranger.close()
@@ -228,7 +228,7 @@ async def test_a_run_that_is_lost_from_the_queue_has_not_started(
     if comes_back:
         await own_engine_setup.start()
     error = await failed(waiting)
-    assert isinstance(error, NotBegun)
+    assert isinstance(error, NotStarted)
     assert error.type == ("run_lost" if comes_back else "engine_unreachable")
     assert ("restarted" in error.message) == comes_back
     await stop(foreign)

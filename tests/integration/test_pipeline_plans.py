@@ -120,7 +120,7 @@ NEW_JOB = {
     "counted_as": "runs",
     "active_limit": 5,
 }
-BEST = {"begun_parents", "candidates_by_elo"}
+BEST = {"started_parents", "candidates_by_elo"}
 BY_JOB = {"one_slot_per_job"}
 # By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
 Case = tuple[Statement, Mapping[str, object], set[str], int]

@@ -159,7 +159,7 @@ async def test_the_number_of_strikes_is_a_setting_that_applies_to_new_runs(
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
     await pipelines.tick()
-    # Another control plane with another setting goes by what the run began with.
+    # Another control plane with another setting goes by what the run started_at with.
     pipelines = replace(pipelines, room=open_pipeline_harness(core, ann, media, strikes=5).room)
     await pipelines.core.fail(await pipelines.start())
     await pipelines.tick()

@@ -309,16 +309,16 @@ async def test_a_stop_does_not_wait_for_previews_and_the_next_start_makes_them(
     preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [await preview_harness.file(image(50, 50)) for _ in range(2)]
-    began = asyncio.Event()
+    started_at = asyncio.Event()
 
     async def endless(*_: object) -> Any:
-        began.set()
+        started_at.set()
         await asyncio.Event().wait()
 
     with monkeypatch.context() as slow:
         slow.setattr(maker_module, "previews_of_object", endless)
         preview_harness.maker.start()
-        await began.wait()
+        await started_at.wait()
         await preview_harness.maker.stop()
     assert [(await preview_harness.row(each))["attempts"] for each in files] == [0, 0]
     await preview_harness.make(maker=preview_harness.another())

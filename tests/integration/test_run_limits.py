@@ -235,14 +235,14 @@ async def test_at_most_top_k_candidates_continue_also_if_votes_change_the_rankin
         await pipelines.work()
         await pipelines.room.collector.tick(NOW)
     bases = [row for row in await pipelines.candidates(run) if row["position"] == 1]
-    begun = next(row for row in bases if row["child_count"])
+    started = next(row for row in bases if row["child_count"])
     for row in bases:
-        if row["id"] != begun["id"]:
-            await vote(pipelines, run, row["id"], begun["id"])
+        if row["id"] != started["id"]:
+            await vote(pipelines, run, row["id"], started["id"])
     run = await pipelines.finish(run)
     parents = {row["parent_id"] for row in await pipelines.candidates(run) if row["position"] == 2}
     assert len(parents) == 2
-    assert begun["id"] in parents
+    assert started["id"] in parents
     await pipelines.check(run)
 
 

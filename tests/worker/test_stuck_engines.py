@@ -205,9 +205,9 @@ async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
             run.graph["4"] = node("SaveImageWebsocket", images=["1", 0])
         running = asyncio.create_task(engine.run(replace(run, output_node=None), Deaf()))
         await until(lambda: server.running)
-        began = time.monotonic()
+        started_at = time.monotonic()
         looked = len(server.called("/queue"))
-        await until(lambda: len(server.called("/queue")) > looked + 40 and time.monotonic() - began > 1)
+        await until(lambda: len(server.called("/queue")) > looked + 40 and time.monotonic() - started_at > 1)
         assert not running.done()
         # The socket is opened again, unless images come over it that are kept nowhere else.
         assert bool(server.sockets) is (socket == "forgotten")

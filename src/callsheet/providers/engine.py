@@ -60,7 +60,7 @@ class EngineLacks(EngineError):
         self.lacks = tuple(lacks)
 
 
-class NotBegun(EngineError):
+class NotStarted(EngineError):
     """The run ended before the engine worked on it. The job goes back to the queue, and its attempt does not count."""
 
     def __init__(self, type: str, message: str, **details: Any):

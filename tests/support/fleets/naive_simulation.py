@@ -98,9 +98,9 @@ class NaiveSimulation:
             self.ask(machine)
             return 0
         was_free, was_fetching = self.is_free(machine), self.may_fetch(machine)
-        began, _, _ = machine.runs.pop(job)
-        self.observe(self.keys[job].workflow, self.now - began)
-        machine.ended.append(self.now - began)
+        started_at, _, _ = machine.runs.pop(job)
+        self.observe(self.keys[job].workflow, self.now - started_at)
+        machine.ended.append(self.now - started_at)
         tenant = self.tenants[self.keys[job].tenant]
         tenant.contender.in_flight -= 1
         tenant.users[self.keys[job].user].in_flight -= 1

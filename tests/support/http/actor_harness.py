@@ -49,7 +49,7 @@ class ScriptedActor:
     paid: bool = False
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     # Tasks that were started.
-    begun: list[Task] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -58,14 +58,14 @@ class ScriptedActor:
         return self.planned(payload)
 
     async def run(self, task: Task) -> Done | Deferred:
-        self.begun.append(task)
+        self.tasks.append(task)
         await self.gate.wait()
         return Done(self.response(task))
 
 
 class ImageActor(ScriptedActor):
     async def run(self, task: Task) -> Done | Deferred:
-        self.begun.append(task)
+        self.tasks.append(task)
         task.say(40.0, "Mixing colours")
         await self.gate.wait()
         path = task.directory / "picture.png"

@@ -49,7 +49,7 @@ class Snapshot:
         jobs = {slot["job_id"] for slot in settled}
         self._there = [each for each in tree.candidates if each["job_id"] in jobs]
         self._children = Counter(each["parent_id"] for each in self._there)
-        self._begun = {slot["parent_id"] for slot in settled}
+        self._started = {slot["parent_id"] for slot in settled}
         self._failures = Counter(slot["parent_id"] for slot in settled if slot["status"] == "failed")
         self._elo: dict[UUID, int] = {each["id"]: 1000 for each in self._there}
         for vote in votes:
@@ -100,12 +100,12 @@ class Snapshot:
         if top_k is not None:
             # A candidate that was started keeps its place, unless it failed without a child; votes decide about the
             # others.
-            begun = [
-                each for each in found if each["id"] in self._begun and (self._lives(each) or self._has_child(each))
+            started = [
+                each for each in found if each["id"] in self._started and (self._lives(each) or self._has_child(each))
             ]
-            fresh = [each for each in found if each["id"] not in self._begun]
+            fresh = [each for each in found if each["id"] not in self._started]
             best = sorted(fresh, key=lambda each: (-self._elo[each["id"]], each["number"]))
-            found = begun + best[: max(0, top_k - len(begun))]
+            found = started + best[: max(0, top_k - len(started))]
         able = [each for each in found if self._children[each["id"]] < each["max_children"] and self._lives(each)]
         return sorted(able, key=lambda each: int(each["number"]))
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 CODE = ROOT / "src" / "callsheet"
 HINTS = ROOT / "web" / "src" / "texts" / "failure-hints.ts"
 # Classes whose first argument is the error type, and classes that pass a fixed one to their base class.
-TYPED = ("ProviderError", "EngineError", "NotBegun", "Failure", "job_error")
+TYPED = ("ProviderError", "EngineError", "NotStarted", "Failure", "job_error")
 FIXED = ("ProviderUnavailable", "EngineUnreachable", "EngineStuck", "EngineLacks")
 
 CLOUD_REFUSALS = {type for type, _ in cloud._REFUSALS.values()}

@@ -84,14 +84,14 @@ def supervised(tmp_path: Path) -> tuple[Supervisor, DrivenEngine, Mock, Clock]:
 
 async def test_a_process_that_ends_is_started_after_pauses_that_grow_until_it_was_stable(tmp_path: Path) -> None:
     supervisor, driven, process, clock = supervised(tmp_path)
-    begun = []
+    started = []
     for _ in range(3):
         while not process.is_running:
             await supervisor.tick()
             clock.now += 0.5
-        begun.append(clock.now)
+        started.append(clock.now)
         process.is_running = False
-    assert [later - earlier for earlier, later in pairwise(begun)] == [1.5, 2.5]
+    assert [later - earlier for earlier, later in pairwise(started)] == [1.5, 2.5]
     assert "ended with code 1" in (supervisor.failed_start or "")
     # It lives long, dies once, and is started at once.
     while not process.is_running:

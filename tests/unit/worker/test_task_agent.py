@@ -285,7 +285,7 @@ class Submitting:
     """An actor of a provider that calls back, and is slow to take what it is given."""
 
     accepts: asyncio.Event = field(default_factory=asyncio.Event)
-    begun: int = 0
+    started: int = 0
     name: str = "actor"
     paid: bool = False
 
@@ -293,7 +293,7 @@ class Submitting:
         return Plan()
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction:
-        self.begun += 1
+        self.started += 1
         await self.accepts.wait()
         return Prediction("prediction-1", "running")
 
@@ -307,7 +307,7 @@ async def test_a_job_submitted_to_the_provider_while_the_worker_stops_is_still_r
     plane, slow = ScriptedPlane([job()]), Submitting()
     async with working(tmp_path, plane, nothing) as (agent, running):
         agent.actors = {"actor": slow}
-        await until(lambda: slow.begun)
+        await until(lambda: slow.started)
         agent.departure.begin("stops", 0)
         await until(lambda: any(run._keeper.over.is_set() for run in agent._runs))
         slow.accepts.set()

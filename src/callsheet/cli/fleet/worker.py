@@ -175,7 +175,7 @@ def stop_on_signals(departure: Departure, stop_seconds: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
 
         def stop(name: str = number.name) -> None:
-            departure.begin(name, 0.0 if departure.has_begun else stop_seconds)
+            departure.begin(name, 0.0 if departure.has_started else stop_seconds)
 
         loop.add_signal_handler(number, stop)
 

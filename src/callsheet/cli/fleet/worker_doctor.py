@@ -66,10 +66,10 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     secret = settings.worker.secret
     try:
         async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as client:
-            began = time.time()
+            started_at = time.time()
             response = await client.get("/healthz")
             response.raise_for_status()
-            drift = _drift(response, began)
+            drift = _drift(response, started_at)
             # Without a body no worker is registered; a wrong secret is refused first.
             headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
             tried = await client.post("/api/worker/register", json={}, headers=headers)
@@ -83,13 +83,13 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     return findings if drift is None else [*findings, clock_finding("control plane", drift)]
 
 
-def _drift(response: httpx.Response, began: float) -> float | None:
+def _drift(response: httpx.Response, started_at: float) -> float | None:
     """The difference of its clock to ours, in seconds. Its header has whole seconds, so half a second is added."""
     try:
         said = parsedate_to_datetime(response.headers["date"]).timestamp()
     except (KeyError, ValueError):
         return None
-    return said + 0.5 - (began + time.time()) / 2
+    return said + 0.5 - (started_at + time.time()) / 2
 
 
 def _secret(tried: httpx.Response, *, is_set: bool) -> SettingsFinding:

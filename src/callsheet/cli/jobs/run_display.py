@@ -32,7 +32,7 @@ def lines_of(run: Run) -> list[tuple[str, int, int, int, str]]:
 class RunDisplay:
     def __init__(self, console: Console):
         self._console = console
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._last_line = ""
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
@@ -54,7 +54,7 @@ class RunDisplay:
         self._last_line = line
 
     def _seconds(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started_at
 
 
 def summary_of(run: Run) -> str:

@@ -47,7 +47,7 @@ class JobDisplay:
         self.stages: dict[Stage, float] = {}
         self.trail = trail
         self._console = console
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._stage: Stage = "queue"
         self._is_lost = False
         self._waits = ""
@@ -91,7 +91,7 @@ class JobDisplay:
         return self.trail[self.trail.index(self._stage) + 1 : self.trail.index(stage)] if self.stages else ()
 
     def _reach(self, stage: Stage) -> None:
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - self._started_at
         if stage != self._stage or not self.stages:
             self._stage = stage
             if not self._console.is_terminal:

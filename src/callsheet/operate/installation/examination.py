@@ -151,9 +151,9 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
             version = await connection.fetchval("SHOW server_version")
-            began = time.time()
+            started_at = time.time()
             database_time = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
-            drift = database_time - (began + time.time()) / 2
+            drift = database_time - (started_at + time.time()) / 2
         pending = {CENTRAL: state.pending}
         pools = await pool_addresses(settings, dsn) if state.version else []
         if pools and not state.pending:

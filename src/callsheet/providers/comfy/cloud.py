@@ -41,7 +41,7 @@ from callsheet.providers.engine import (
     EngineRun,
     EngineUnreachable,
     FetchedOutput,
-    NotBegun,
+    NotStarted,
     Output,
     Watcher,
 )
@@ -158,7 +158,7 @@ class ComfyCloud:
                 stack.enter_context(self._socket.following(following))
             job = await self._finished(following, run.id)
             # If the response to a submission was lost, its run may have ended without a message to this socket.
-            if following.has_begun:
+            if following.has_started:
                 await self._socket.wait_for_last_messages(following, self._patience.last_messages)
         outputs = [*following.images(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
@@ -263,7 +263,7 @@ class ComfyCloud:
             if following.over.is_set():
                 # The status is older than the messages of the socket.
                 await asyncio.sleep(min(0.05, self._patience.poll))
-            waits = before in _WAITING and not following.has_begun
+            waits = before in _WAITING and not following.has_started
             left = self._patience.absent - (time.monotonic() - reached)
             try:
                 async with within(max(left, min(LAST_LOOK_SECONDS, self._patience.absent))):
@@ -280,7 +280,7 @@ class ComfyCloud:
                     following.alive()
                 before = ended
                 self._refuse_to_stall(following)
-                if not following.has_begun and reached - queued > self._patience.queue:
+                if not following.has_started and reached - queued > self._patience.queue:
                     await self.cancel(own_id)
                     raise still_queued(self._patience.queue)
             else:
@@ -292,7 +292,7 @@ class ComfyCloud:
         response = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
         body = json_of(response)
         if response.status_code == 404:
-            if waits and not following.has_begun:
+            if waits and not following.has_started:
                 raise lost_in_queue(run_id)
             return outcome_from_socket(following)
         if response.status_code in _REFUSALS:
@@ -301,10 +301,10 @@ class ComfyCloud:
             raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=response.status_code)
         status = str(body.get("status"))
         if status in _RUNNING:
-            following.begun()
+            following.note_start()
         if status in _DONE:
             return await self._job(run_id)
-        waits = waits and not following.has_begun
+        waits = waits and not following.has_started
         if status == _LOST:
             raise lost_in_queue(run_id) if waits else errors.lost(run_id)
         if status in _CANCELLED:
@@ -344,8 +344,8 @@ class ComfyCloud:
             )
 
 
-def lost_in_queue(run_id: str) -> NotBegun:
-    return NotBegun("run_lost", "Comfy Cloud lost the run before it started.", run=run_id)
+def lost_in_queue(run_id: str) -> NotStarted:
+    return NotStarted("run_lost", "Comfy Cloud lost the run before it started.", run=run_id)
 
 
 def refused(status: int) -> EngineError:

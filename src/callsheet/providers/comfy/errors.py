@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, EngineUnreachable, NotBegun
+from callsheet.providers.engine import EngineError, EngineLack, EngineLacks, EngineUnreachable, NotStarted
 from callsheet.toolbox.redaction.redaction import redact_start
 
 MAX_MESSAGE_LENGTH = 2000
@@ -147,14 +147,14 @@ def lost(run_id: str, *, was_connected: bool = False) -> EngineError:
     return EngineError("run_lost", message, retryable=True, details={"run": run_id})
 
 
-def lost_while_queued(run_id: str, *, was_connected: bool) -> NotBegun:
+def lost_while_queued(run_id: str, *, was_connected: bool) -> NotStarted:
     if was_connected:
-        return NotBegun("run_removed", "The run was removed from the engine's queue before it started.", run=run_id)
-    return NotBegun("run_lost", "The engine was restarted before the run started.", run=run_id)
+        return NotStarted("run_removed", "The run was removed from the engine's queue before it started.", run=run_id)
+    return NotStarted("run_lost", "The engine was restarted before the run started.", run=run_id)
 
 
-def away_while_queued(away: EngineUnreachable) -> NotBegun:
-    return NotBegun("engine_unreachable", f"{away.message} The run had not started.")
+def away_while_queued(away: EngineUnreachable) -> NotStarted:
+    return NotStarted("engine_unreachable", f"{away.message} The run had not started.")
 
 
 def of_history(entry: Mapping[str, Any]) -> EngineError | None:

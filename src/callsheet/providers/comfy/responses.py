@@ -15,7 +15,7 @@ from typing import Any
 
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.run_messages import Following
-from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NotBegun
+from callsheet.providers.engine import EngineError, EngineRun, EngineUnreachable, NotStarted
 from callsheet.wire.plurals import counted
 
 # ComfyUI's names of devices whose memory figures are those of its own process, not of the whole machine.
@@ -104,13 +104,13 @@ def refuse_unless_taken(status: int, body: object, run: EngineRun) -> None:
 
 def waits_in(place: QueuePlace | None, following: Following) -> bool:
     """Whether the run never left the queue, as far as it was seen."""
-    return place is not None and not place.is_running and not following.has_begun
+    return place is not None and not place.is_running and not following.has_started
 
 
-def still_queued(seconds: float) -> NotBegun:
+def still_queued(seconds: float) -> NotStarted:
     waited = counted(seconds, "second")
     message = f"The engine was busy with other prompts: the run waited longer than {waited} in its queue."
-    return NotBegun("engine_busy", message, queue_seconds=seconds)
+    return NotStarted("engine_busy", message, queue_seconds=seconds)
 
 
 def outcome_from_socket(following: Following) -> Mapping[str, Any]:

@@ -80,7 +80,7 @@ class Following:
         return {} if self._current is None else {"node_id": self._current, "node_type": self._label(self._current)}
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the engine is known to have worked on the run."""
         return self._started
 
@@ -97,7 +97,7 @@ class Following:
         """Whether the engine has reported the end of the run. After that it reports nothing about its nodes."""
         return self.over.is_set() or self.succeeded or self.error is not None
 
-    def begun(self) -> None:
+    def note_start(self) -> None:
         if not self._started:
             self._started = True
             self._watcher.started()
@@ -140,7 +140,7 @@ class Following:
     def said(self, event: str, data: Mapping[str, Any]) -> None:
         self.alive()
         # The engine sends no message about a run that is still waiting.
-        self.begun()
+        self.note_start()
         match event:
             case "execution_start":
                 self._shown = self._current = None

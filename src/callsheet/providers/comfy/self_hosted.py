@@ -299,12 +299,12 @@ class ComfyUI:
             following.alive()
             signs.place = place
         if place.is_running:
-            following.begun()
+            following.note_start()
         elif self._socket.follows_any(place.running):
             # The run is behind a run of our own, which has a limit.
             signs.queued_since = now
         await self._refuse_to_stall(following, place, signs)
-        if not following.has_begun and now - signs.queued_since > self._patience.queue:
+        if not following.has_started and now - signs.queued_since > self._patience.queue:
             await self._leave_queue(following.run.id)
 
     async def _wait(self, following: Following, looks: int) -> int:

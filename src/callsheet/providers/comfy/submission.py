@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, pause, within
-from callsheet.providers.engine import EngineUnreachable, NotBegun
+from callsheet.providers.engine import EngineUnreachable, NotStarted
 
 # The number of times that a submission is sent if the engine may have read it but does not know it: the graph may crash
 # the engine.
@@ -66,8 +66,8 @@ async def _looked_for(find: Callable[[], Awaitable[str | None]], since: float, a
     return None
 
 
-def _not_taken(away: EngineUnreachable) -> NotBegun:
-    return NotBegun("engine_unreachable", f"{away.message} It did not take the run.", **away.details)
+def _not_taken(away: EngineUnreachable) -> NotStarted:
+    return NotStarted("engine_unreachable", f"{away.message} It did not take the run.", **away.details)
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:

@@ -163,7 +163,7 @@ class Agent:
             if not self._offer().wants and self._reported_capacity == self._engines.capacity:
                 await self._wait_for_change(None)
                 continue
-            began = time.monotonic()
+            started_at = time.monotonic()
             try:
                 response = await self._poll()
             except (Unreachable, RefusedRequest) as error:
@@ -172,7 +172,7 @@ class Agent:
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
             failures = 0
-            await self._take(response, place, time.monotonic() - began)
+            await self._take(response, place, time.monotonic() - started_at)
 
     def _engines_changed(self) -> None:
         """Handles that an engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""

@@ -22,7 +22,7 @@ class Departure:
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        self._begun = asyncio.Event()
+        self._started = asyncio.Event()
         self._urged = asyncio.Event()
         self._deadline: float | None = None
 
@@ -35,7 +35,7 @@ class Departure:
             if self._deadline is None or deadline < self._deadline:
                 self._deadline, self.reason = deadline, reason
         self.reason = self.reason or reason
-        self._begun.set()
+        self._started.set()
         self._urged.set()
 
     @property
@@ -43,11 +43,11 @@ class Departure:
         return DRAINED_EXIT_CODE if self.reason == DRAINED else 0
 
     @property
-    def has_begun(self) -> bool:
-        return self._begun.is_set()
+    def has_started(self) -> bool:
+        return self._started.is_set()
 
     async def wait(self) -> None:
-        await self._begun.wait()
+        await self._started.wait()
 
     async def finish(self, running: Mapping[Any, asyncio.Task[Any]]) -> None:
         """Waits for the running jobs until the deadline, which may become earlier meanwhile."""

@@ -81,7 +81,7 @@ class Ec2Instance:
         notice = await self._read(SPOT_NOTICE)
         if notice is not None:
             self._departure.begin("spot interruption", seconds_until(notice, datetime.now(UTC)) - SPARE_SECONDS)
-        elif await self._read(REBALANCE) is not None and not self._departure.has_begun:
+        elif await self._read(REBALANCE) is not None and not self._departure.has_started:
             self._departure.begin("rebalance recommendation", None)
 
     async def _read(self, name: str) -> str | None:

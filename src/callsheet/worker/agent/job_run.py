@@ -28,7 +28,7 @@ from callsheet.providers.engine import (
     EngineUnreachable,
     Graph,
     HasInventory,
-    NotBegun,
+    NotStarted,
     Output,
 )
 from callsheet.providers.stripping import without_graph
@@ -187,11 +187,11 @@ class JobRun:
             self._doubt(str(error))
             if not self._submitted:
                 return self._requeue(error.message)
-            if isinstance(error, EngineStuck) and not self._keeper.has_begun:
+            if isinstance(error, EngineStuck) and not self._keeper.has_started:
                 return self._requeue("The engine is stuck on another run.")
-        if isinstance(error, NotBegun):
+        if isinstance(error, NotStarted):
             self._doubt(error.message)
-            if not self._keeper.has_begun:
+            if not self._keeper.has_started:
                 return self._requeue(error.message)
         if isinstance(error, StorageAway):
             return self._requeue("Storage cannot be reached.")
@@ -310,7 +310,7 @@ class JobRun:
                 # Before the job goes back. Otherwise this worker gets it again.
                 await self._place.environment.renew(self._place.plane)
             raise
-        except (EngineStuck, EngineUnreachable, NotBegun) as error:
+        except (EngineStuck, EngineUnreachable, NotStarted) as error:
             # This runs before the next job gets the place.
             health.doubt(str(error))
             raise
@@ -340,7 +340,7 @@ class JobRun:
 
     async def _downloaded(self, asset: PayloadAsset, path: Path) -> None:
         download = self._place.transfers.download
-        url, refusals, failures, began = asset.url, 0, 0, time.monotonic()
+        url, refusals, failures, started_at = asset.url, 0, 0, time.monotonic()
         while True:
             try:
                 await self._place.cache.place(asset.content_hash, path, partial(download, url))
@@ -349,7 +349,7 @@ class JobRun:
                 failures += 1
                 note_failure(log, failures)("job.download_failed", key=asset.key, reason=str(error), failures=failures)
                 if isinstance(error, TransferFailed) and error.is_passing:
-                    if time.monotonic() - began > STORAGE_SECONDS:
+                    if time.monotonic() - started_at > STORAGE_SECONDS:
                         raise StorageAway from error
                 else:
                     refusals += 1

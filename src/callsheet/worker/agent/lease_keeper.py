@@ -54,7 +54,7 @@ class LeaseKeeper:
         # The worker may have a limit of its own. The shorter limit counts.
         self.run_limit_seconds = min(job.run_limit_seconds, run_limit_seconds or job.run_limit_seconds)
         self._ttl = job.lease_ttl_seconds
-        self._began: float | None = None
+        self._started_at: float | None = None
         self._start_is_reported = False
         self._progress: Body | None = None
         self._preview: Body | None = None
@@ -94,14 +94,14 @@ class LeaseKeeper:
         self._is_reporting = is_under_way
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the engine has started the run."""
-        return self._began is not None
+        return self._started_at is not None
 
     def started(self) -> None:
         """Starts the run limit, which does not include the wait in the engine's queue."""
-        if self._began is None:
-            self._began = time.monotonic()
+        if self._started_at is None:
+            self._started_at = time.monotonic()
             self.trace.run_started()
             self.counts()
             self._news.set()
@@ -125,7 +125,7 @@ class LeaseKeeper:
         self._news.set()
 
     def _progress_of(self, percent: float | None, message: str | None) -> Body:
-        elapsed = round((time.monotonic() - self._began) * 1000) if self._began is not None else None
+        elapsed = round((time.monotonic() - self._started_at) * 1000) if self._started_at is not None else None
         text = (message or "")[:REASON] or None
         said = {"percent": percent, "message": text, "elapsed_ms": elapsed, "node_id": self._node}
         return {name: value for name, value in said.items() if value is not None}
@@ -157,10 +157,10 @@ class LeaseKeeper:
             self._message(
                 outputs=[each.model_dump(mode="json") for each in outputs],
                 progress=progress,
-                run_started=True if self._began is not None and not self._start_is_reported else None,
+                run_started=True if self._started_at is not None and not self._start_is_reported else None,
             )
         )
-        self._start_is_reported = self._start_is_reported or self._began is not None
+        self._start_is_reported = self._start_is_reported or self._started_at is not None
         return response
 
     async def refresh(self) -> HeartbeatResponse:
@@ -198,7 +198,7 @@ class LeaseKeeper:
         with suppress(TimeoutError):
             async with asyncio.timeout(usual):
                 await self._news.wait()
-                if self._began is not None and not self._start_is_reported:
+                if self._started_at is not None and not self._start_is_reported:
                     # The announcement of a short run's result reports the start, too.
                     await asyncio.sleep(min(START_SECONDS, self._progress_seconds))
                 else:
@@ -206,7 +206,7 @@ class LeaseKeeper:
 
     def _with_news(self) -> Body:
         self._news.clear()
-        starts = self._began is not None and not self._start_is_reported
+        starts = self._started_at is not None and not self._start_is_reported
         waits = self._limit is None
         known = self.provider_job_id
         request = self._message(
@@ -222,7 +222,7 @@ class LeaseKeeper:
 
     def _apply_response(self, response: HeartbeatResponse) -> None:
         self._ttl = response.lease_ttl_seconds or self._ttl
-        self._start_is_reported = self._start_is_reported or self._began is not None
+        self._start_is_reported = self._start_is_reported or self._started_at is not None
         if response.cancel_requested:
             self.end("canceled")
 

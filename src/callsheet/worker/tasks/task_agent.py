@@ -62,7 +62,7 @@ class TaskAgent:
 
     @property
     def takes_tasks(self) -> bool:
-        return not self._is_draining and not self.departure.has_begun
+        return not self._is_draining and not self.departure.has_started
 
     async def run(self) -> None:
         """Runs the worker. Raises OperatorError if the worker cannot start."""

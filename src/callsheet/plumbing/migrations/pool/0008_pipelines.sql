@@ -295,7 +295,7 @@ CREATE INDEX candidates_by_elo ON candidates (run_id, position, elo DESC, number
 CREATE INDEX candidates_by_votes ON candidates (run_id, position, votes, number) WHERE status = 'active';
 CREATE INDEX thumbnails_due ON candidates (thumbnail_due_at) WHERE thumbnail_due_at IS NOT NULL;
 -- Candidates that a job was started from: where only the best of a step get children, they are counted first.
-CREATE INDEX begun_parents ON candidates (run_id, position, number) INCLUDE (tenant_id)
+CREATE INDEX started_parents ON candidates (run_id, position, number) INCLUDE (tenant_id)
     WHERE status = 'active' AND slots > 0;
 -- For people who list what was rejected, of which there may be little in a large run, and for counting it.
 CREATE INDEX rejected_candidates ON candidates (run_id, number) INCLUDE (position, tenant_id) WHERE status = 'rejected';
