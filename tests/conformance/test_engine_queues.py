@@ -63,14 +63,14 @@ async def test_an_engine_gets_no_further_job_until_earlier_runs_of_other_clients
     own_engine_setup.engine_server.release()
     await foreign
 
-    async def is_well() -> bool:
+    async def is_healthy() -> bool:
         try:
             return bool(await engine.describe())
         except EngineError:
             return False
 
     # Its last run leaves the queue a moment after the engine reports its end.
-    await until(is_well)
+    await until(is_healthy)
     await stranger.close()
 
 

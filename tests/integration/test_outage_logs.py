@@ -64,7 +64,7 @@ async def test_a_server_that_stops_and_starts_is_logged_once_per_component(tmp_p
         server = await EmbeddedPostgres.start(tmp_path / "server")
         try:
             assert plane.databases.central.dsn == server.application_dsn("callsheet"), "the same port"
-            await until(lambda: is_well(plane))
+            await until(lambda: is_healthy(plane))
 
             async def is_served() -> bool:
                 return (await client.get("/api/me", headers=person.headers)).status_code == 200
@@ -90,7 +90,7 @@ def more(loops: list[Any], seen: list[int]) -> bool:
     return all(loop.failures > before for loop, before in zip(loops, seen, strict=True))
 
 
-def is_well(plane: ControlPlane) -> bool:
+def is_healthy(plane: ControlPlane) -> bool:
     return plane.listener.connected.is_set() and not any(loop.failures_in_a_row for loop in plane.loops)
 
 

@@ -14,8 +14,8 @@ from tests.support.http.fleet_api import bearer, join, registry
 from tests.support.jobs.core import Core
 
 NOW = datetime.now(UTC)
-FIRST = ReportedEngine(name="self_hosted-1", places=1, idle_share=0.25, measured_seconds=3600)
-SECOND = ReportedEngine(name="self_hosted-2", places=2, idle_share=None)
+FIRST = ReportedEngine(name="self_hosted-1", slots=1, idle_share=0.25, measured_seconds=3600)
+SECOND = ReportedEngine(name="self_hosted-2", slots=2, idle_share=None)
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ async def test_the_report_of_a_worker_that_left_is_dropped_and_others_are_kept(
     assert [row["worker_id"] for row in rows] == ["gpu-2"]
 
 
-@pytest.mark.parametrize("wrong", [{"idle_share": 1.5}, {"idle_share": float("nan")}, {"places": -1}, {"places": None}])
+@pytest.mark.parametrize("wrong", [{"idle_share": 1.5}, {"idle_share": float("nan")}, {"slots": -1}, {"slots": None}])
 def test_a_share_outside_of_its_limits_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        PollRequest.model_validate({"engine_use": [{"name": "a", "places": 1, **wrong}]})
+        PollRequest.model_validate({"engine_use": [{"name": "a", "slots": 1, **wrong}]})
 
 
 async def test_the_disk_and_the_capabilities_of_polls_are_kept_and_shown(

@@ -58,7 +58,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(
     assert shown.disk is not None
     assert 0 < shown.disk.free_bytes <= shown.disk.size_bytes
     reported = shown.engine_use
-    assert [(engine.name, engine.places) for engine in reported] == [("self_hosted-1", 1), ("self_hosted-2", 1)]
+    assert [(engine.name, engine.slots) for engine in reported] == [("self_hosted-1", 1), ("self_hosted-2", 1)]
     # What was fetched ahead goes to the engine that is free first, whichever that is.
     second_engine.scenario = "SaveImage_batch3"
     second_engine.release.set()

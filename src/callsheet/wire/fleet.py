@@ -166,9 +166,9 @@ class EngineUse(ResponseModel):
     """How much an engine was used, as its worker measured it."""
 
     name: str
-    places: int = Field(description="Number of jobs that the engine runs at once.")
+    slots: int = Field(description="Number of jobs that the engine runs at once.")
     idle_share: float | None = Field(
-        description="Share of the time in which the engine took jobs and its places did not render. Null: it took none."
+        description="Share of the time in which the engine took jobs and its slots did not render. Null: it took none."
     )
     measured_seconds: float = Field(description="Length of the measured period in seconds, at most an hour.")
 

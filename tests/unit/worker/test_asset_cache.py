@@ -27,7 +27,7 @@ class Storage:
 
 async def test_the_same_content_is_downloaded_once_also_by_two_jobs_at_once(tmp_path: Path) -> None:
     cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")
-    await asyncio.gather(*(cache.place(storage.hash, tmp_path / f"job-{number}", storage) for number in range(5)))
+    await asyncio.gather(*(cache.fetch(storage.hash, tmp_path / f"job-{number}", storage) for number in range(5)))
     assert storage.downloads == 1
     assert [(tmp_path / f"job-{number}").read_bytes() for number in range(5)] == [b"a"] * 5
 
@@ -46,7 +46,7 @@ async def test_the_folder_is_read_only_if_something_must_be_removed(
     monkeypatch.setattr(cache, "_clear", counted)
     for number in range(5):
         storage = Storage(str(number).encode() * 3)
-        await cache.place(storage.hash, tmp_path / f"job-{number}", storage)
+        await cache.fetch(storage.hash, tmp_path / f"job-{number}", storage)
     # At the first file, and when 12 bytes are more than 10.
     assert readings == [3, 9, 9]
     assert sum(path.stat().st_size for path in (tmp_path / "cache").iterdir()) == 9
@@ -56,7 +56,7 @@ async def test_the_folder_is_read_only_if_something_must_be_removed(
 async def test_a_file_without_a_usable_hash_is_not_cached(tmp_path: Path, content_hash: str | None) -> None:
     cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")
     for number in range(2):
-        assert not await cache.place(content_hash, tmp_path / f"job-{number}", storage)
+        assert not await cache.fetch(content_hash, tmp_path / f"job-{number}", storage)
     assert storage.downloads == 2
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -65,7 +65,7 @@ async def test_a_file_without_a_usable_hash_is_not_cached(tmp_path: Path, conten
 async def test_other_bytes_than_promised_are_not_used_and_not_kept(tmp_path: Path, max_bytes: int) -> None:
     cache, storage = AssetCache(tmp_path / "cache", max_bytes), Storage(b"a")
     with pytest.raises(ChecksumDiffers):
-        await cache.place("0" * 64, tmp_path / "job", storage)
+        await cache.fetch("0" * 64, tmp_path / "job", storage)
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -73,7 +73,7 @@ async def test_the_least_recently_used_file_is_removed_first_and_a_job_keeps_its
     cache = AssetCache(tmp_path / "cache", 250)
     stored = [Storage(bytes([number]) * 100) for number in range(3)]
     for number, storage in enumerate(stored):
-        await cache.place(storage.hash, tmp_path / f"job-{number}", storage)
+        await cache.fetch(storage.hash, tmp_path / f"job-{number}", storage)
         if number < 2:
             os.utime(tmp_path / "cache" / storage.hash, (number, number))
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {stored[1].hash, stored[2].hash}

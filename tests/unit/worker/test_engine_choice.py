@@ -50,13 +50,11 @@ def test_model_files_of_a_graph_count_or_its_classes_if_it_has_none() -> None:
     assert loaded_by({"2": graph["2"]}) == {"KSampler"}
 
 
-def engines_with(*places: int, provider: str = "self_hosted") -> tuple[Engines, list[DrivenEngine]]:
+def engines_with(*slots: int, provider: str = "self_hosted") -> tuple[Engines, list[DrivenEngine]]:
     """All of them well."""
-    driven = [
-        DrivenEngine(f"e{n}", Mock(provider=provider), count, 1.0, lambda: None) for n, count in enumerate(places)
-    ]
+    driven = [DrivenEngine(f"e{n}", Mock(provider=provider), count, 1.0, lambda: None) for n, count in enumerate(slots)]
     for each in driven:
-        each.health.is_well = True
+        each.health.is_healthy = True
     return Engines(driven), driven
 
 
@@ -105,13 +103,13 @@ async def test_each_place_has_a_next_job_that_moves_when_its_engine_fails() -> N
     ahead = [asyncio.create_task(engines.claim("self_hosted", SDXL)) for _ in range(3)]
     await asyncio.sleep(0)
     assert not any(each.done() for each in ahead)
-    third.health.is_well = False
+    third.health.is_healthy = False
     engines.serve()
     with pytest.raises(EngineUnreachable):
         await ahead.pop()
     assert not any(each.done() for each in ahead), "those that came first wait on"
-    assert (engines.capacity, engines.all_places, engines.places) == (2, 3, {"self_hosted": 2})
-    first.health.is_well = second.health.is_well = False
+    assert (engines.capacity, engines.all_slots, engines.slots) == (2, 3, {"self_hosted": 2})
+    first.health.is_healthy = second.health.is_healthy = False
     engines.serve()
     for each in ahead:
         with pytest.raises(EngineUnreachable):

@@ -18,7 +18,7 @@ MIXED = {"self_hosted": 2, "cloud": 1}
 
 
 @pytest.mark.parametrize(
-    ("places", "held", "expected"),
+    ("slots", "held", "expected"),
     [
         (ONE, {}, WorkerOffer(1, ("self_hosted",), wants=True)),
         (ONE, {"self_hosted": 1}, WorkerOffer(1, ("self_hosted",), wants=True, prefetch=True)),
@@ -36,9 +36,9 @@ MIXED = {"self_hosted": 2, "cloud": 1}
     ],
 )
 def test_the_offer_of_a_poll_follows_from_free_places(
-    places: dict[str, int], held: dict[str, int], expected: WorkerOffer
+    slots: dict[str, int], held: dict[str, int], expected: WorkerOffer
 ) -> None:
-    assert offer_of(places, held, prefetch=True) == expected
+    assert offer_of(slots, held, prefetch=True) == expected
 
 
 @pytest.mark.parametrize(("held", "wants"), [(2, True), (3, False)])
@@ -52,19 +52,19 @@ def test_without_prefetch_no_job_waits_for_a_place(held: int, wants: bool) -> No
     st.lists(st.integers(0, 11), max_size=60),
 )
 def test_no_more_jobs_wait_for_a_providers_engines_than_these_have_places(
-    places: dict[str, int], prefetch: bool, choices: list[int]
+    slots: dict[str, int], prefetch: bool, choices: list[int]
 ) -> None:
     """The control plane gives a job of any provider that was named; in between, jobs end."""
     held: Counter[str] = Counter()
     for choice in choices:
-        offer = offer_of(places, held, prefetch=prefetch)
+        offer = offer_of(slots, held, prefetch=prefetch)
         if offer.wants and choice % 4:
             assert offer.prefetch == (held.total() >= offer.capacity)
             held[offer.providers[choice % len(offer.providers)]] += 1
         elif held.total():
             held[sorted(held.elements())[choice % held.total()]] -= 1
         assert held.total() <= max_leases(offer.capacity, prefetch=prefetch)
-        for provider, count in places.items():
+        for provider, count in slots.items():
             assert held[provider] <= max_leases(count, prefetch=prefetch)
 
 

@@ -97,7 +97,7 @@ async def test_a_process_that_ends_is_started_after_pauses_that_grow_until_it_wa
     while not process.is_running:
         await supervisor.tick()
         clock.now += 0.5
-    driven.health.responses = driven.health.is_well = True
+    driven.health.responses = driven.health.is_healthy = True
     await supervisor.tick()
     assert supervisor.failed_start is None
     clock.now += RULES.stable_seconds
@@ -112,7 +112,7 @@ async def test_a_stuck_engine_is_restarted_and_one_over_its_memory_when_its_jobs
     supervisor, driven, process, clock = supervised(tmp_path)
     await supervisor.tick()
     driven.engine.describe.side_effect = EngineStuck("It gets nowhere.")  # type: ignore[attr-defined]
-    await driven.health.look()
+    await driven.health.check()
     await supervisor.tick()
     assert process.stop.await_count == 0, "a node that is only slow has some seconds"
     clock.now += RULES.stuck_seconds
@@ -122,7 +122,7 @@ async def test_a_stuck_engine_is_restarted_and_one_over_its_memory_when_its_jobs
     process.is_running = False
     await supervisor.tick()
     driven.engine.describe.side_effect = None  # type: ignore[attr-defined]
-    await driven.health.look()
+    await driven.health.check()
     driven.in_use, process.memory_bytes = 1, 1001
     await supervisor.tick()
     assert (driven.takes_jobs, process.stop.await_count) == (False, 1)
@@ -136,7 +136,7 @@ async def test_an_engine_that_is_busy_for_other_clients_is_not_restarted(tmp_pat
     await supervisor.tick()
     driven.engine.describe.side_effect = EngineError("engine_busy", "It has runs of others to do first.")  # type: ignore[attr-defined]
     for _ in range(3):
-        await driven.health.look()
+        await driven.health.check()
         await supervisor.tick()
         clock.now += RULES.start_seconds + RULES.absent_seconds
     assert (driven.takes_jobs, process.stop.await_count) == (False, 0)

@@ -253,10 +253,10 @@ class WorkerPolls:
         reason = reason_against(worker, criteria)
         if reason is not None:
             return reason
-        holds, places = load(request, held), capacity(worker, request)
-        if holds < places:
+        holds, slots = load(request, held), capacity(worker, request)
+        if holds < slots:
             return None
-        may_prefetch = holds < max_leases(places, prefetch=bool(request.prefetch))
+        may_prefetch = holds < max_leases(slots, prefetch=bool(request.prefetch))
         return None if may_prefetch and await self._has_spare_work(criteria) else "at_capacity"
 
     async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:

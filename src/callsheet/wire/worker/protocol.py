@@ -67,11 +67,11 @@ class LeaseRequest(WorkerRequest):
     lease_token: UUID
 
 
-def max_leases(places: int, *, prefetch: bool) -> int:
-    """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each rendering
+def max_leases(slots: int, *, prefetch: bool) -> int:
+    """How many jobs a worker may hold that runs `slots` at once: with `prefetch` twice as many. For each rendering
     job there may be one whose files are fetched or whose result is uploaded.
     """
-    return 2 * places if prefetch else places
+    return 2 * slots if prefetch else slots
 
 
 class ReportedEngine(WorkerRequest):
@@ -80,13 +80,13 @@ class ReportedEngine(WorkerRequest):
     name: Annotated[str, cut_at(MAX_ENGINE_NAME_LENGTH)] = Field(
         description="Name that distinguishes the worker's engines."
     )
-    places: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
+    slots: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
     idle_share: float | None = Field(
         None,
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="Share of the time in which the engine took jobs and its places did not render. Null: it took no "
+        description="Share of the time in which the engine took jobs and its slots did not render. Null: it took no "
         "jobs.",
     )
     measured_seconds: float = Field(

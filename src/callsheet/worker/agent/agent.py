@@ -1,7 +1,7 @@
 """The agent takes jobs, runs as many at once as its engines allow, and finishes or requeues them before it leaves.
 
 While one job renders, the agent fetches the files of the next job and uploads those of the last. So it may hold two
-leases for each place of its engines.
+leases for each slot of its engines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from callsheet.worker.agent.control_plane import ControlPlaneClient
 from callsheet.worker.agent.departure import DRAINED, Departure
 from callsheet.worker.agent.ec2 import Ec2Instance, Identity, Protection
 from callsheet.worker.agent.job_inputs import AssetCache
-from callsheet.worker.agent.job_run import JobRun, Workplace, end_run
+from callsheet.worker.agent.job_run import JobRun, RunContext, end_run
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 from callsheet.worker.agent.polls import PollFacts, WorkerOffer, named_leases, offer_of
 from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, claim, lease_of
@@ -46,7 +46,7 @@ PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approve
 # starts or ends, because the end of one job often creates the next; it doubles while a long run goes on.
 MAX_FULL_SECONDS = 1.0
 MAX_POLL_ID_LENGTH = 64
-LOOK_SECONDS = 5.0
+FIRST_CHECK_SECONDS = 5.0
 # Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
 
@@ -93,7 +93,7 @@ class Agent:
         self._poll_id = kept if isinstance(kept, str) and 0 < len(kept) <= MAX_POLL_ID_LENGTH else ""
         if not self._poll_id:
             self._next_poll()
-        place = self._workplace()
+        context = self._open_context()
         background: list[asyncio.Task[None]] = []
         try:
             self._identity = await self._machine.identity()
@@ -101,7 +101,7 @@ class Agent:
             background.append(asyncio.create_task(self._machine.watch()))
             background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
             background.append(asyncio.create_task(self._environment.read_and_report(self._plane)))
-            working = asyncio.create_task(self._work(place))
+            working = asyncio.create_task(self._work(context))
             leaving = asyncio.create_task(self.departure.wait())
             supervising = asyncio.create_task(self._supervision.keep())
             background += [working, leaving, supervising]
@@ -110,30 +110,30 @@ class Agent:
             for task in (working, supervising):
                 task.cancel()
             ended = await asyncio.gather(working, supervising, return_exceptions=True)
-            await self._leave(place)
+            await self._leave(context)
             for error in ended:
                 if isinstance(error, Exception):
                     raise error
         finally:
-            await self._close(place, background)
+            await self._close(context, background)
             lock.close()
 
-    async def _close(self, place: Workplace, background: Sequence[asyncio.Task[None]]) -> None:
+    async def _close(self, context: RunContext, background: Sequence[asyncio.Task[None]]) -> None:
         for task in (*background, *self._runs.values()):
             task.cancel()
         await asyncio.gather(*background, *self._runs.values(), return_exceptions=True)
         for driven in self._engines:
             await driven.engine.close()
         await self._supervision.stop()
-        await place.transfers.close()
+        await context.transfers.close()
         await self._machine.close()
         await self._plane.close()
 
-    def _workplace(self) -> Workplace:
+    def _open_context(self) -> RunContext:
         directory = self.config.directory
         # Removes files that a killed agent left.
         shutil.rmtree(directory / "work", ignore_errors=True)
-        return Workplace(
+        return RunContext(
             self.config,
             self._plane,
             self._engines,
@@ -144,10 +144,10 @@ class Agent:
             self._warm,
         )
 
-    async def _work(self, place: Workplace) -> None:
-        left = await self._settle(place)
+    async def _work(self, context: RunContext) -> None:
+        left = await self._settle(context)
         while not self._engines.providers:
-            await self._be_unwell(place)
+            await self._wait_until_healthy(context)
         await self._end_runs(left)
         await self._environment.read()
         if not self._plane.is_registered:
@@ -158,7 +158,7 @@ class Agent:
         failures = 0
         while True:
             if not self._engines.providers:
-                await self._be_unwell(place)
+                await self._wait_until_healthy(context)
                 continue
             if not self._offer().wants and self._reported_capacity == self._engines.capacity:
                 await self._wait_for_change(None)
@@ -172,7 +172,7 @@ class Agent:
                 await asyncio.sleep(self._plane.pause(failures, error))
                 continue
             failures = 0
-            await self._take(response, place, time.monotonic() - started_at)
+            await self._take(response, context, time.monotonic() - started_at)
 
     def _engines_changed(self) -> None:
         """Handles that an engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
@@ -184,7 +184,7 @@ class Agent:
     def _offer(self) -> WorkerOffer:
         """What the engines can take now."""
         held = Counter(run.job.provider for run in self._runs)
-        return offer_of(self._engines.places, held, prefetch=self.config.prefetch)
+        return offer_of(self._engines.slots, held, prefetch=self.config.prefetch)
 
     async def _poll(self) -> PollResponse | None:
         """Returns None if the capacity or the providers changed during the poll. Only then is a poll abandoned, because
@@ -201,21 +201,21 @@ class Agent:
             loaded_models=self._warm.hashes() or None,
             **self._facts.due(),
         )
-        asking = asyncio.create_task(self._plane.poll(request))
+        polling = asyncio.create_task(self._plane.poll(request))
         try:
-            while not asking.done():
-                await first_of(asking, event=self._changed)
+            while not polling.done():
+                await first_of(polling, event=self._changed)
                 self._changed.clear()
                 now = self._offer()
-                if not asking.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
+                if not polling.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
                     return None
-            response = asking.result()
+            response = polling.result()
             self._facts.arrived()
             self._reported_capacity = offer.capacity
             return response
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
 
     def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex
@@ -224,16 +224,16 @@ class Agent:
         except OSError as error:
             log.warning("worker.poll_not_kept", reason=str(error))
 
-    async def _settle(self, place: Workplace) -> list[RunOf]:
-        """Sends the reports of a killed agent first: its jobs must not wait until an engine is well."""
-        if place.reports.is_empty:
+    async def _settle(self, context: RunContext) -> list[RunOf]:
+        """Sends the reports of a killed agent first: its jobs must not wait until an engine is healthy."""
+        if context.reports.is_empty:
             return []
         with suppress(TimeoutError):
             # A registration contains the engine's version. The jobs wait for it only briefly.
-            async with asyncio.timeout(LOOK_SECONDS):
-                await all_of(driven.health.looked.wait() for driven in self._engines)
+            async with asyncio.timeout(FIRST_CHECK_SECONDS):
+                await all_of(driven.health.checked.wait() for driven in self._engines)
         await self._plane.enter()
-        return await place.reports.send_left_over()
+        return await context.reports.send_left_over()
 
     async def _end_runs(self, runs: Sequence[RunOf]) -> None:
         """Ends the runs of a killed agent, because the engines are needed. The engine of a run is not known, so
@@ -245,16 +245,16 @@ class Agent:
             await end_run(driven.engine, run.run_id)
 
         await all_of(
-            end(run, driven) for run in runs for driven in self._engines.of(run.provider) if driven.health.is_well
+            end(run, driven) for run in runs for driven in self._engines.of(run.provider) if driven.health.is_healthy
         )
 
-    async def _take(self, response: PollResponse | None, place: Workplace, seconds: float) -> None:
+    async def _take(self, response: PollResponse | None, context: RunContext, seconds: float) -> None:
         if response is None:
             return
         self._note_drain(is_draining=response.reason == "draining")
         if response.job is not None:
-            self._start(response.job, place)
-            # The will is written first: until then a poll with the same id gets the same job.
+            self._start(response.job, context)
+            # The fallback report is saved first: until then a poll with the same id gets the same job.
             self._next_poll()
             return
         self._next_poll()
@@ -273,13 +273,13 @@ class Agent:
         if is_draining and self.config.leaves_when_drained and not self._runs:
             self.departure.begin(DRAINED, None)
 
-    def _start(self, job: WorkerJob, place: Workplace) -> None:
+    def _start(self, job: WorkerJob, context: RunContext) -> None:
         if any(run.job.lease_token == job.lease_token for run in self._runs):
             return  # A poll and its repetition returned the same lease.
         log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
         self._times_full = 0
-        run = JobRun(job, place)
-        run.write_will()
+        run = JobRun(job, context)
+        run.save_fallback_report()
         self._runs[run] = task = asyncio.create_task(run.execute())
         self._protection.want(True)
         task.add_done_callback(lambda _: self._ended(run))
@@ -299,11 +299,11 @@ class Agent:
                 await self._changed.wait()
         self._changed.clear()
 
-    async def _be_unwell(self, place: Workplace) -> None:
+    async def _wait_until_healthy(self, context: RunContext) -> None:
         """Takes no jobs. Deregisters when the agent holds no job, and registers again when an engine is healthy."""
         if not self._runs and self._plane.is_registered:
             reasons = self._engines.reasons
-            await self._take_back_poll(place)
+            await self._requeue_missed_job(context)
             await self._plane.leave(f"engine unhealthy: {reasons}")
             log.warning("worker.unhealthy", reason=reasons)
         if not self._engines.providers:
@@ -313,22 +313,22 @@ class Agent:
             await self._plane.enter()
             self._reported_capacity = None
 
-    async def _take_back_poll(self, place: Workplace) -> None:
+    async def _requeue_missed_job(self, context: RunContext) -> None:
         """Requeues the job of a poll that was just abandoned; otherwise the job would wait until its lease expires.
         A poll with the same id and no providers gets that job and no other. If there is none yet, the control plane
         checks the worker again before it gives the abandoned poll a job."""
-        asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
+        request = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
         try:
-            response = await self._plane.poll(asked)
+            response = await self._plane.poll(request)
         except (Unreachable, RefusedRequest):
             return
         if response.job is not None:
             reason = self.departure.reason or "engine unhealthy"
-            await place.reports.send(
+            await context.reports.send(
                 response.job, QueuedReport("requeue", {**lease_of(response.job), "reason": reason})
             )
 
-    async def _leave(self, place: Workplace) -> None:
+    async def _leave(self, context: RunContext) -> None:
         reason = self.departure.reason or "stopped"
         log.info("worker.leaving", reason=reason, jobs=len(self._runs))
         for run in list(self._runs):
@@ -340,13 +340,13 @@ class Agent:
         if self._runs:
             await asyncio.wait(list(self._runs.values()), timeout=REPORT_SECONDS)
         # While reports are unsent, the token must stay valid: the next agent sends them with it.
-        if self._plane.is_registered and place.reports.is_empty:
+        if self._plane.is_registered and context.reports.is_empty:
             with suppress(TimeoutError, OperatorError):
                 async with asyncio.timeout(REPORT_SECONDS):
-                    await self._take_back_poll(place)
+                    await self._requeue_missed_job(context)
                     await self._plane.leave(reason)
         await self._protection.release()
-        log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
+        log.info("worker.left", reason=reason, reports_left=not context.reports.is_empty)
 
     def _described(self) -> dict[str, Any]:
         """The versions of this agent, its engines and their packages of custom nodes, for operators."""
@@ -362,7 +362,7 @@ class Agent:
         config = self.config
         return RegisterRequest(
             worker_id=config.worker_id,
-            max_concurrency=self._engines.all_places,
+            max_concurrency=self._engines.all_slots,
             capabilities=self._facts.registered(),
             capacity_type=config.capacity_type or self._identity.capacity_type,
             instance_type=config.instance_type or self._identity.instance_type,

@@ -141,9 +141,9 @@ class AssetCache:
         for draft in directory.glob("*.draft"):
             draft.unlink(missing_ok=True)
 
-    async def place(self, content_hash: str | None, target: Path, download: Download) -> bool:
-        """Puts the file at `target`; returns whether it was in the cache. Two jobs that need the same file download it
-        once. The file at `target` is a hard link, so clearing the cache does not remove it."""
+    async def fetch(self, content_hash: str | None, target: Path, download: Download) -> bool:
+        """Copies the file to `target`; returns whether it was in the cache. Two jobs that need the same file download
+        it once. The file at `target` is a hard link, so clearing the cache does not remove it."""
         if content_hash is None or not is_hash(content_hash) or self._max_bytes == 0:
             _checked(content_hash, await download(target))
             return False

@@ -76,7 +76,7 @@ class StorageAway(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class RunContext:
     """What all runs of an agent share."""
 
     config: AgentConfig
@@ -90,14 +90,14 @@ class Workplace:
 
 
 class JobRun:
-    def __init__(self, job: WorkerJob, place: Workplace):
+    def __init__(self, job: WorkerJob, context: RunContext):
         self.job = job
         self.stage: Stage = "preparing"
         self.run_id = str(uuid.uuid4())
-        self._place = place
-        config = place.config
+        self._context = context
+        config = context.config
         self._keeper = LeaseKeeper(
-            job, place.plane, config.heartbeat_seconds, config.progress_seconds, config.run_limit_seconds
+            job, context.plane, config.heartbeat_seconds, config.progress_seconds, config.run_limit_seconds
         )
         self._folder = config.directory / "work" / str(job.lease_token)
         # The job's engine. It does not change until the end of the run.
@@ -108,11 +108,9 @@ class JobRun:
         self._made: list[Deliverable] | None = None
         self._reason = ""
 
-    def write_will(self) -> None:
-        """Saves a requeue report (the will) before the run starts. If this process is killed, the next agent sends
-        the report.
-        """
-        self._place.reports.write_will(self.job, self.run_id)
+    def save_fallback_report(self) -> None:
+        """Saves a report that requeues the job. If this process is killed during the run, the next agent sends it."""
+        self._context.reports.save_fallback_report(self.job, self.run_id)
 
     def interrupt(self, reason: str) -> None:
         """Requeues the job because the agent leaves. A report that is being sent is not stopped."""
@@ -138,7 +136,7 @@ class JobRun:
     async def _send_report(self, report: QueuedReport | None) -> bool:
         """Sends the report. Returns False if the files must be uploaded again."""
         if report is None:
-            self._place.reports.delete(self.job)
+            self._context.reports.delete(self.job)
             log.info("job.dropped", reason=self._keeper.ending)
             return True
         before, self.stage = self.stage, "reporting"
@@ -148,10 +146,10 @@ class JobRun:
             if self._keeper.provider_job_id is not None:
                 body.setdefault("provider_job_id", self._keeper.provider_job_id)
             run = RunOf(self.job.provider, self.run_id)
-            status = await self._place.reports.send(self.job, replace(report, body=body, run=run))
+            status = await self._context.reports.send(self.job, replace(report, body=body, run=run))
         except UploadMismatch as mismatch:
             log.warning("job.files_not_found", reason=str(mismatch))
-            self.write_will()
+            self.save_fallback_report()
             self._keeper.reporting(False)
             self.stage = before
             return False
@@ -184,13 +182,13 @@ class JobRun:
         if isinstance(error, RefusedRequest) and self._keeper.ending == "lease_lost":
             return None
         if isinstance(error, EngineStuck | EngineUnreachable):
-            self._doubt(str(error))
+            self._suspect_engine(str(error))
             if not self._submitted:
                 return self._requeue(error.message)
             if isinstance(error, EngineStuck) and not self._keeper.has_started:
                 return self._requeue("The engine is stuck on another run.")
         if isinstance(error, NotStarted):
-            self._doubt(error.message)
+            self._suspect_engine(error.message)
             if not self._keeper.has_started:
                 return self._requeue(error.message)
         if isinstance(error, StorageAway):
@@ -224,9 +222,9 @@ class JobRun:
                 return failure(self.job, EngineError("canceled", "The job was canceled."))
         return None
 
-    def _doubt(self, reason: str) -> None:
+    def _suspect_engine(self, reason: str) -> None:
         if self._driven is not None:
-            self._driven.health.doubt(reason)
+            self._driven.health.suspect(reason)
 
     async def _work(self) -> QueuedReport:
         make_closed(self._folder)
@@ -235,7 +233,7 @@ class JobRun:
         assert self._driven is not None
         self.stage = "delivering"
         with self._keeper.trace.phase("upload"):
-            outputs = await deliver(self._made, self._keeper, self._place.transfers)
+            outputs = await deliver(self._made, self._keeper, self._context.transfers)
         body = {
             **lease_of(self.job),
             "provider_job_id": self._driven.engine.id_of(self.run_id),
@@ -253,7 +251,7 @@ class JobRun:
             files = []
         self.stage = "waiting"
         with trace.phase("engine_wait"):
-            claim = await self._place.engines.claim(self.job.provider, loaded_by(payload.graph))
+            claim = await self._context.engines.claim(self.job.provider, loaded_by(payload.graph))
         self._driven = claim.driven
         try:
             outputs = await self._run_at(claim, payload, files)
@@ -296,23 +294,23 @@ class JobRun:
         self.stage = "rendering"
         self._submitted = True
         self._keeper.submitted(lambda: engine.id_of(self.run_id))
-        self._place.warm.ran(run.graph)
+        self._context.warm.ran(run.graph)
         try:
             with self._keeper.trace.at_engine():
                 return await engine.run(run, self._keeper)
         except asyncio.CancelledError:
             if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
                 # The next job must not wait behind this run.
-                health.doubt("A run did not stop.")
+                health.suspect("A run did not stop.")
             raise
         except EngineLacks:
             if self._is_reported_engine:
                 # Before the job goes back. Otherwise this worker gets it again.
-                await self._place.environment.renew(self._place.plane)
+                await self._context.environment.renew(self._context.plane)
             raise
         except (EngineStuck, EngineUnreachable, NotStarted) as error:
-            # This runs before the next job gets the place.
-            health.doubt(str(error))
+            # This runs before the next job gets the slot.
+            health.suspect(str(error))
             raise
 
     async def _all_downloaded(self, payload: EnginePayload) -> list[Path]:
@@ -339,11 +337,11 @@ class JobRun:
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def _downloaded(self, asset: PayloadAsset, path: Path) -> None:
-        download = self._place.transfers.download
+        download = self._context.transfers.download
         url, refusals, failures, started_at = asset.url, 0, 0, time.monotonic()
         while True:
             try:
-                await self._place.cache.place(asset.content_hash, path, partial(download, url))
+                await self._context.cache.fetch(asset.content_hash, path, partial(download, url))
                 return
             except (TransferFailed, ChecksumDiffers) as error:
                 failures += 1

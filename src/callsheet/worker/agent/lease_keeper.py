@@ -153,7 +153,7 @@ class LeaseKeeper:
         if self._node is not None:
             self._node = ""
         progress = self._progress_of(MAX_PERCENT, UPLOADING)
-        response = await self._insist(
+        response = await self._send_with_retries(
             self._message(
                 outputs=[each.model_dump(mode="json") for each in outputs],
                 progress=progress,
@@ -165,7 +165,7 @@ class LeaseKeeper:
 
     async def refresh(self) -> HeartbeatResponse:
         """Gets new URLs of the inputs."""
-        return await self._insist(self._message(refresh_inputs=True))
+        return await self._send_with_retries(self._message(refresh_inputs=True))
 
     async def _keep(self) -> None:
         failures, sent = 0, 0.0
@@ -221,10 +221,8 @@ class LeaseKeeper:
         return request
 
     def _apply_response(self, response: HeartbeatResponse) -> None:
-        self._ttl = response.lease_ttl_seconds or self._ttl
         self._start_is_reported = self._start_is_reported or self._started_at is not None
-        if response.cancel_requested:
-            self.end("canceled")
+        self._apply_lease(response)
 
     def _refused(self, refused: RefusedRequest) -> None:
         if refused.status in GONE:
@@ -233,7 +231,7 @@ class LeaseKeeper:
         else:
             log.warning("lease.heartbeat_refused", code=refused.code, reason=refused.detail)
 
-    async def _insist(self, request: Body) -> HeartbeatResponse:
+    async def _send_with_retries(self, request: Body) -> HeartbeatResponse:
         failures = 0
         while True:
             try:
@@ -245,14 +243,14 @@ class LeaseKeeper:
             except RefusedRequest as refused:
                 self._refused(refused)
                 raise
-            self._hear_addresses(response)
+            self._apply_lease(response)
             return response
 
-    def _hear_addresses(self, response: HeartbeatResponse) -> None:
+    def _apply_lease(self, response: HeartbeatResponse) -> None:
         self._ttl = response.lease_ttl_seconds or self._ttl
         if response.cancel_requested:
             self.end("canceled")
 
     def _message(self, **fields: object) -> Body:
-        said = {name: value for name, value in fields.items() if value is not None}
-        return {"dispatch_id": self._job.dispatch_id, "lease_token": str(self._job.lease_token), **said}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {"dispatch_id": self._job.dispatch_id, "lease_token": str(self._job.lease_token), **given}

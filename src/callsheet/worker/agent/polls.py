@@ -1,8 +1,8 @@
 """What an agent says in a poll: how many more jobs it requests, of which providers, and facts for operators.
 
-A place renders one job. For each place the agent may hold one more job: while the engine renders, the agent fetches the
+A slot renders one job. For each slot the agent may hold one more job: while the engine renders, the agent fetches the
 files of the next job or uploads the result of the last. The limit applies to each provider separately. So at most one
-job waits for each place, and it is the next job of that place.
+job waits for each slot, and it is the next job of that slot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from callsheet.worker.engines.engines import Engines
 @dataclass(frozen=True, slots=True)
 class WorkerOffer:
     """`capacity` is the number of jobs that render at once. `wants`: the agent wants a job of `providers`. `prefetch`:
-    that job would wait for a place."""
+    that job would wait for a slot."""
 
     capacity: int
     providers: tuple[str, ...]
@@ -32,21 +32,19 @@ class WorkerOffer:
     prefetch: bool = False
 
 
-def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> WorkerOffer:
-    """The offer of an agent. `places` has each provider whose engines take jobs. `held` counts the jobs of all
+def offer_of(slots: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> WorkerOffer:
+    """The offer of an agent. `slots` has each provider whose engines take jobs. `held` counts the jobs of all
     providers.
     """
-    capacity, total = sum(places.values()), sum(held.values())
+    capacity, total = sum(slots.values()), sum(held.values())
     if total < capacity:
         # A job for an idle engine has priority over a prefetched job for a busy one.
-        free = tuple(each for each, count in places.items() if held.get(each, 0) < count)
+        free = tuple(each for each, count in slots.items() if held.get(each, 0) < count)
         return WorkerOffer(capacity, free, wants=True)
     ahead: tuple[str, ...] = ()
     if total < max_leases(capacity, prefetch=prefetch):
-        ahead = tuple(
-            each for each, count in places.items() if held.get(each, 0) < max_leases(count, prefetch=prefetch)
-        )
-    return WorkerOffer(capacity, ahead or tuple(places), wants=bool(ahead), prefetch=bool(ahead))
+        ahead = tuple(each for each, count in slots.items() if held.get(each, 0) < max_leases(count, prefetch=prefetch))
+    return WorkerOffer(capacity, ahead or tuple(slots), wants=bool(ahead), prefetch=bool(ahead))
 
 
 def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:

@@ -1,7 +1,8 @@
 """Reports on disk, until the control plane has responded to them.
 
-Each lease has a report from its start: first a will, which requeues the job if this process is killed; at the end the
-actual outcome. The next agent on this directory sends the reports it finds, and ends their runs on the engines.
+Each lease has a report from its start: first a fallback report, which requeues the job if this process is killed; at
+the end the actual outcome. The next agent on this directory sends the reports it finds, and ends their runs on the
+engines.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class ReportBox:
         self._directory = directory
         self._plane = plane
 
-    def write_will(self, job: WorkerJob, run_id: str) -> None:
-        will = {**lease_of(job), "reason": "its worker was killed"}
-        self.write(job, QueuedReport("requeue", will, RunOf(job.provider, run_id)))
+    def save_fallback_report(self, job: WorkerJob, run_id: str) -> None:
+        body = {**lease_of(job), "reason": "its worker was killed"}
+        self.write(job, QueuedReport("requeue", body, RunOf(job.provider, run_id)))
 
     def write(self, job: WorkerJob, report: QueuedReport) -> None:
         """Saves the report without fsync, which takes milliseconds: the file survives a crash of this process. If the

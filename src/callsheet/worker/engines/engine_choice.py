@@ -11,10 +11,10 @@ from callsheet.providers.comfy.models import classes_of_graph, models_of_graph, 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """State of an engine. `places` is 0 while it takes no job; `loaded` contains the models of its last job."""
+    """State of an engine. `slots` is 0 while it takes no job; `loaded` contains the models of its last job."""
 
     name: str
-    places: int
+    slots: int
     busy: int
     loaded: frozenset[str] = frozenset()
     last_used: float = 0.0
@@ -23,8 +23,8 @@ class EngineState:
 def choose_engine(engines: Sequence[EngineState], wanted: frozenset[str]) -> EngineState | None:
     """Chooses the least busy engine; among equals the one with the fewest models to load, then one with nothing loaded,
     then the least recently used. So the other engines keep their models for jobs that need them. Returns None if every
-    place is taken."""
-    free = [each for each in engines if each.busy < each.places]
+    slot is taken."""
+    free = [each for each in engines if each.busy < each.slots]
     return min(
         free,
         key=lambda each: (each.busy, len(wanted - each.loaded), bool(each.loaded), each.last_used, each.name),

@@ -15,28 +15,28 @@ PIECE_SECONDS = 60.0
 @dataclass(slots=True)
 class _Piece:
     started: float
-    # Seconds of places that rendered, and of all places.
+    # Seconds of slots that rendered, and of all slots.
     busy: float = 0.0
     all: float = 0.0
 
 
 class EngineUseMeter:
-    """Adds up the time of an engine's places, and how much of it they were busy, in the last hour."""
+    """Adds up the time of an engine's slots, and how much of it they were busy, in the last hour."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._added_until = clock()
         self._busy = 0
-        self._places = 0
+        self._slots = 0
         self._pieces: deque[_Piece] = deque()
 
-    def change(self, busy: int, places: int) -> None:
-        """Call after each change. `places`: 0 while the engine takes no jobs; a busy place still counts."""
+    def change(self, busy: int, slots: int) -> None:
+        """Call after each change. `slots`: 0 while the engine takes no jobs; a busy slot still counts."""
         self._add_up()
-        self._busy, self._places = busy, max(busy, places)
+        self._busy, self._slots = busy, max(busy, slots)
 
     def idle_share(self) -> tuple[float, float] | None:
-        """The share of time in which its places did not render, and the measured seconds. None if the engine took no
+        """The share of time in which its slots did not render, and the measured seconds. None if the engine took no
         jobs in this time.
         """
         self._add_up()
@@ -56,7 +56,7 @@ class EngineUseMeter:
             piece = self._pieces[-1]
             end = min(now, piece.started + PIECE_SECONDS)
             piece.busy += self._busy * (end - start)
-            piece.all += self._places * (end - start)
+            piece.all += self._slots * (end - start)
             start = end
         self._added_until = now
         while self._pieces and self._pieces[0].started + PIECE_SECONDS <= now - WINDOW_SECONDS:

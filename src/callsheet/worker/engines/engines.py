@@ -18,13 +18,13 @@ from callsheet.worker.engines.warm_up import WarmUp
 
 
 class DrivenEngine:
-    """One engine, its health, and how many of its places are taken."""
+    """One engine, its health, and how many of its slots are taken."""
 
     def __init__(
         self,
         name: str,
         engine: Engine,
-        places: int,
+        slots: int,
         probe_seconds: float,
         changed: Callable[[], None],
         warm_up: Mapping[str, dict[str, Any]] | None = None,
@@ -32,7 +32,7 @@ class DrivenEngine:
         """`warm_up`: the graph that the engine runs first, before it gets jobs."""
         self.name = name
         self.engine = engine
-        self.places = places
+        self.slots = slots
         # Jobs that render or are about to render.
         self.busy = 0
         # Jobs that need the engine, also those that only upload files to it or fetch results from it.
@@ -48,7 +48,7 @@ class DrivenEngine:
 
     @property
     def takes_jobs(self) -> bool:
-        return self.health.is_well and not self._is_resting
+        return self.health.is_healthy and not self._is_resting
 
     def rest(self, is_resting: bool) -> None:
         """Sets whether the engine rests: it then finishes its jobs and gets no further one."""
@@ -58,7 +58,7 @@ class DrivenEngine:
 
     @property
     def state(self) -> EngineState:
-        return EngineState(self.name, self.places if self.takes_jobs else 0, self.busy, self._loaded, self._last_used)
+        return EngineState(self.name, self.slots if self.takes_jobs else 0, self.busy, self._loaded, self._last_used)
 
     def take(self, wanted: frozenset[str]) -> None:
         self.busy += 1
@@ -71,14 +71,12 @@ class DrivenEngine:
 
     def note_use(self) -> None:
         """Call after a change of what the engine does or may do."""
-        self._use.change(self.busy, self.places if self.takes_jobs else 0)
+        self._use.change(self.busy, self.slots if self.takes_jobs else 0)
 
     def reported_use(self) -> ReportedEngine:
         share, seconds = self._use.idle_share() or (None, 0.0)
         rounded = None if share is None else round(share, 4)
-        return ReportedEngine(
-            name=self.name, places=self.places, idle_share=rounded, measured_seconds=round(seconds, 1)
-        )
+        return ReportedEngine(name=self.name, slots=self.slots, idle_share=rounded, measured_seconds=round(seconds, 1))
 
     def forget_models(self) -> None:
         """Call after a restart of the engine: no model is loaded."""
@@ -97,30 +95,30 @@ class _Waiting:
 
 
 class EngineClaim:
-    """The engine of a job. The job may get a place at the engine later: files can be uploaded while the engine runs
+    """The engine of a job. The job may get a slot at the engine later: files can be uploaded while the engine runs
     another job.
     """
 
-    def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_place: bool):
+    def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_slot: bool):
         driven.in_use += 1
         self.driven = driven
         self._engines = engines
         self._wanted = wanted
-        self._has_place = has_place
+        self._has_slot = has_slot
 
     async def hold(self) -> None:
-        """Waits for a place. Raises EngineUnreachable if the engine no longer takes jobs."""
-        if not self._has_place:
-            await self._engines.place_at([self.driven], self._wanted)
-            self._has_place = True
-        if not self.driven.health.is_well:
+        """Waits for a slot. Raises EngineUnreachable if the engine no longer takes jobs."""
+        if not self._has_slot:
+            await self._engines.wait_for_slot([self.driven], self._wanted)
+            self._has_slot = True
+        if not self.driven.health.is_healthy:
             # The engine became unhealthy during the job before this one.
             raise EngineUnreachable(self.driven.health.reason)
 
     def release(self) -> None:
-        """Frees the place for the next job after the run."""
-        if self._has_place:
-            self._has_place = False
+        """Frees the slot for the next job after the run."""
+        if self._has_slot:
+            self._has_slot = False
             self._engines.give_back(self.driven)
 
     def end(self) -> None:
@@ -144,27 +142,27 @@ class Engines:
         return [each for each in self._driven if each.engine.provider == provider]
 
     @property
-    def all_places(self) -> int:
-        """Number of places if every engine is well."""
-        return sum(each.places for each in self._driven)
+    def all_slots(self) -> int:
+        """Number of slots if every engine is healthy."""
+        return sum(each.slots for each in self._driven)
 
     @property
     def capacity(self) -> int:
-        return sum(each.places for each in self._driven if each.takes_jobs)
+        return sum(each.slots for each in self._driven if each.takes_jobs)
 
     @property
-    def places(self) -> dict[str, int]:
-        """Number of places of each provider with an engine that takes jobs."""
+    def slots(self) -> dict[str, int]:
+        """Number of slots of each provider with an engine that takes jobs."""
         counted: Counter[str] = Counter()
         for each in self._driven:
             if each.takes_jobs:
-                counted[each.engine.provider] += each.places
+                counted[each.engine.provider] += each.slots
         return dict(counted)
 
     @property
     def providers(self) -> list[str]:
         """Providers with an engine that takes jobs."""
-        return list(self.places)
+        return list(self.slots)
 
     @property
     def all_providers(self) -> list[str]:
@@ -185,7 +183,7 @@ class Engines:
         if len(self._driven) == 1:
             return {"engines": versions}
         each_one = [
-            {"name": each.name, "version": each.health.version, "places": each.places, **each.health.details}
+            {"name": each.name, "version": each.health.version, "slots": each.slots, **each.health.details}
             for each in self._driven
         ]
         return {"engines": versions, "each_engine": each_one}
@@ -196,17 +194,17 @@ class Engines:
 
     async def claim(self, provider: str, wanted: frozenset[str]) -> EngineClaim:
         """Returns an engine for a job whose files are downloaded. A provider's only engine is returned at once; of
-        several engines, the first with a free place."""
+        several engines, the first with a free slot."""
         candidates = self.of(provider)
         if not candidates:
             raise EngineError("no_engine", f"This worker has no engine for {provider!r}.", retryable=True)
         if len(candidates) == 1:
-            return EngineClaim(self, candidates[0], wanted, has_place=False)
-        driven = await self.place_at(candidates, wanted)
-        return EngineClaim(self, driven, wanted, has_place=True)
+            return EngineClaim(self, candidates[0], wanted, has_slot=False)
+        driven = await self.wait_for_slot(candidates, wanted)
+        return EngineClaim(self, driven, wanted, has_slot=True)
 
-    async def place_at(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
-        """Waits for a place at one of the engines. Jobs get places in the order of their requests."""
+    async def wait_for_slot(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
+        """Waits for a slot at one of the engines. Jobs get slots in the order of their requests."""
         waiting = _Waiting(candidates, wanted)
         self._waiting.append(waiting)
         self.serve()
@@ -225,7 +223,7 @@ class Engines:
         self.serve()
 
     def serve(self) -> None:
-        """Gives free places to waiting jobs, or EngineUnreachable if no engine takes jobs. Call after every change."""
+        """Gives free slots to waiting jobs, or EngineUnreachable if no engine takes jobs. Call after every change."""
         for driven in self._driven:
             driven.note_use()
         for waiting in [each for each in self._waiting if not each.found.done()]:
@@ -236,9 +234,9 @@ class Engines:
                 waiting.found.set_result(states[chosen])
             elif not any(each.takes_jobs for each in waiting.candidates):
                 _turn_away(waiting)
-        # At most one job waits for each place. More jobs wait only after engines became unhealthy. These jobs are
+        # At most one job waits for each slot. More jobs wait only after engines became unhealthy. These jobs are
         # rejected, because idle workers may take them at once.
-        next_ones = self.places
+        next_ones = self.slots
         for waiting in [each for each in self._waiting if not each.found.done() and not each.is_bound]:
             provider = waiting.candidates[0].engine.provider
             next_ones[provider] = next_ones.get(provider, 0) - 1

@@ -28,7 +28,7 @@ class EngineHealth:
         name: str | None = None,
         warm_up: WarmUp | None = None,
     ):
-        self.is_well = False
+        self.is_healthy = False
         # The engine responds, but makes no progress: only a restart helps.
         self.is_stuck = False
         # The engine responds, whether or not it is healthy; also while it warms up.
@@ -41,11 +41,11 @@ class EngineHealth:
         self._engine = engine
         self._seconds = seconds
         self._changed = changed
-        self._doubted = asyncio.Event()
+        self._suspected = asyncio.Event()
         # Set after the first probe.
-        self.looked = asyncio.Event()
+        self.checked = asyncio.Event()
         # The number of probes in a row that failed. 0 if a run had trouble with the engine since the last one.
-        self._failed_looks = 0
+        self._failed_checks = 0
         # Whether the state was logged: an engine that is unhealthy from the start is logged, too.
         self._is_reported = False
 
@@ -53,55 +53,55 @@ class EngineHealth:
     def details(self) -> Mapping[str, Any]:
         return {} if self.description is None else self.description.details
 
-    def doubt(self, reason: str) -> None:
-        """Marks the engine as doubtful: it gets no further job until the next probe succeeds."""
-        self.is_stuck, self._failed_looks = False, 0
+    def suspect(self, reason: str) -> None:
+        """Marks the engine as suspect: it gets no further job until the next probe succeeds."""
+        self.is_stuck, self._failed_checks = False, 0
         self._set(False, reason)
-        self._doubted.set()
+        self._suspected.set()
 
     def restarted(self, reason: str) -> None:
         """Call when the engine's process has ended: its last known state is no longer valid."""
         self.responses = False
         if self._warm_up is not None:
             self._warm_up.engine_was_away()
-        self.doubt(reason)
+        self.suspect(reason)
 
     async def keep(self) -> None:
         while True:
-            await self.look()
-            self._doubted.clear()
+            await self.check()
+            self._suspected.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds if self.is_well else min(RECOVERY_SECONDS, self._seconds)):
-                    await self._doubted.wait()
+                async with asyncio.timeout(self._seconds if self.is_healthy else min(RECOVERY_SECONDS, self._seconds)):
+                    await self._suspected.wait()
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 self.description = await self._engine.describe()
             self.version = self.description.version
             self.responses, self.is_stuck = True, False
-            self.looked.set()
+            self.checked.set()
             if self._warm_up is not None:
                 await self._warm_up.run()
         except (EngineError, TimeoutError) as error:
-            self._failed_looks += 1
+            self._failed_checks += 1
             self.responses = not isinstance(error, EngineUnreachable | TimeoutError)
             self.is_stuck = isinstance(error, EngineStuck)
             if isinstance(error, EngineUnreachable) and self._warm_up is not None:
                 self._warm_up.engine_was_away()
             self._set(False, str(error) or "does not respond")
         else:
-            self._failed_looks = 0
+            self._failed_checks = 0
             self._set(True, "")
-        self.looked.set()
-        return self.is_well
+        self.checked.set()
+        return self.is_healthy
 
-    def _set(self, is_well: bool, reason: str) -> None:
-        if is_well != self.is_well or (not is_well and not self._is_reported):
+    def _set(self, is_healthy: bool, reason: str) -> None:
+        if is_healthy != self.is_healthy or (not is_healthy and not self._is_reported):
             # The first failure is information only: an engine that is starting responds a second later.
-            self._is_reported = is_well or self._failed_looks != 1
-            note = log.info if is_well else note_failure(log, self._failed_looks)
-            note("engine.well" if is_well else "engine.unwell", engine=self._name, reason=reason)
-        changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason
+            self._is_reported = is_healthy or self._failed_checks != 1
+            note = log.info if is_healthy else note_failure(log, self._failed_checks)
+            note("engine.healthy" if is_healthy else "engine.unhealthy", engine=self._name, reason=reason)
+        changed, self.is_healthy, self.reason = is_healthy != self.is_healthy, is_healthy, reason
         if changed:
             self._changed()

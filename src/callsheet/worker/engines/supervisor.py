@@ -100,7 +100,7 @@ class Supervisor:
                 self._driven.rest(True)
             case "restart":
                 log.warning("engine.restarts", engine=self._driven.name, reason=verdict.reason)
-                self._driven.health.doubt(verdict.reason)
+                self._driven.health.suspect(verdict.reason)
                 await self._process.stop()
                 self._note_end(self._clock(), verdict.reason)
 

@@ -18,7 +18,7 @@ from callsheet.wire.worker.protocol import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.agent.departure import DRAINED, Departure
 from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
 from callsheet.worker.agent.transfers import Transfers
-from callsheet.worker.tasks.task_run import TaskPlace, TaskRun
+from callsheet.worker.tasks.task_run import TaskContext, TaskRun
 
 log = get_logger(__name__)
 
@@ -36,7 +36,7 @@ class TaskConfig:
     directory: Path
     providers: tuple[str, ...]
     max_concurrency: int = 10
-    # Limit of open polls: each one occupies a place in the control plane, so other idle slots wait here.
+    # Limit of open polls: each one occupies a slot in the control plane, so other idle slots wait here.
     polls_at_once: int = 2
     wait_seconds: float = 55.0
     heartbeat_seconds: float = 5.0
@@ -56,7 +56,7 @@ class TaskAgent:
     _runs: dict[TaskRun, asyncio.Task[None]] = field(default_factory=dict)
     # Number of runs outside the slots: they must not keep a slot from polling.
     _beside: int = 0
-    _place: TaskPlace | None = None
+    _context: TaskContext | None = None
     _is_draining: bool = False
     _outage: Outage = field(default_factory=lambda: Outage("worker", "control_plane"))
 
@@ -69,7 +69,7 @@ class TaskAgent:
         shutil.rmtree(self.config.directory, ignore_errors=True)
         make_closed(self.config.directory)
         transfers = Transfers()
-        place = self._place = TaskPlace(
+        context = self._context = TaskContext(
             self.plane, self.actors, transfers, self.config.directory, self.config.heartbeat_seconds
         )
         slots: list[asyncio.Task[None]] = []
@@ -79,7 +79,7 @@ class TaskAgent:
                 return
             log.info("worker.ready", actors=sorted(self.actors), at_once=self.config.max_concurrency)
             asking = asyncio.Semaphore(self.config.polls_at_once)
-            slots = [asyncio.create_task(self._slot(place, asking)) for _ in range(self.config.max_concurrency)]
+            slots = [asyncio.create_task(self._slot(context, asking)) for _ in range(self.config.max_concurrency)]
             leaving = asyncio.create_task(self.departure.wait())
             slots.append(leaving)
             await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
@@ -109,8 +109,8 @@ class TaskAgent:
 
     def start_now(self, job: WorkerJob) -> asyncio.Task[None]:
         """Runs the task outside the slots."""
-        assert self._place is not None, "start_now before run"
-        task = self._started(TaskRun(job, self._place))
+        assert self._context is not None, "start_now before run"
+        task = self._started(TaskRun(job, self._context))
         self._beside += 1
         task.add_done_callback(self._beside_ended)
         return task
@@ -128,7 +128,7 @@ class TaskAgent:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
 
-    async def _slot(self, place: TaskPlace, asking: asyncio.Semaphore) -> None:
+    async def _slot(self, context: TaskContext, asking: asyncio.Semaphore) -> None:
         failures, poll_id = 0, uuid.uuid4().hex
         while True:
             try:
@@ -137,7 +137,7 @@ class TaskAgent:
             except (Unreachable, RefusedRequest) as error:
                 failures += 1
                 self._outage.failed(error)
-                await asyncio.sleep(place.plane.pause(failures, error))
+                await asyncio.sleep(context.plane.pause(failures, error))
                 continue
             self._outage.ended()
             # The id changes only after a response: a repeated poll gets the lease of a lost response again.
@@ -146,7 +146,7 @@ class TaskAgent:
             if response.job is not None:
                 # Shielded: cancelling a slot must not cancel its task.
                 with suppress(Exception):
-                    await asyncio.shield(self._started(TaskRun(response.job, place)))
+                    await asyncio.shield(self._started(TaskRun(response.job, context)))
                 continue
             if self._is_draining and self.config.leaves_when_drained and not self._runs:
                 self.departure.begin(DRAINED, None)

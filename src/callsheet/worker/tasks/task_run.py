@@ -40,7 +40,7 @@ LET_GO_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlace:
+class TaskContext:
     """What all tasks of a worker share."""
 
     plane: Plane
@@ -53,10 +53,10 @@ class TaskPlace:
 
 
 class TaskRun:
-    def __init__(self, job: WorkerJob, place: TaskPlace):
+    def __init__(self, job: WorkerJob, context: TaskContext):
         self.job = job
-        self._place = place
-        self._keeper = LeaseKeeper(job, place.plane, place.heartbeat_seconds, place.progress_seconds)
+        self._context = context
+        self._keeper = LeaseKeeper(job, context.plane, context.heartbeat_seconds, context.progress_seconds)
         self._reason = ""
 
     def interrupt(self, reason: str) -> None:
@@ -103,12 +103,12 @@ class TaskRun:
             log.error("task.would_not_stop", job_id=str(self.job.job_id), actor=self.job.actor)
 
     async def _work(self) -> QueuedReport:
-        actor = self._place.actors.get(self.job.actor or "")
+        actor = self._context.actors.get(self.job.actor or "")
         if actor is None:
             # Another worker may have the actor: this one was started before the actor was added.
             message = f"This worker has no actor {self.job.actor!r}."
             raise ProviderError("no_actor", message, retryable=True)
-        directory = self._place.directory / str(self.job.lease_token)
+        directory = self._context.directory / str(self.job.lease_token)
         directory.mkdir(mode=0o700)
         try:
             self._keeper.started()
@@ -144,7 +144,7 @@ class TaskRun:
             body["provider_job_id"] = came.provider_job_id
         if came.files:
             files = await asyncio.to_thread(lambda: [_deliverable(file) for file in came.files])
-            body["outputs"] = await deliver(files, self._keeper, self._place.transfers)
+            body["outputs"] = await deliver(files, self._keeper, self._context.transfers)
         return QueuedReport("complete", body)
 
     def _failed(self, error: BaseException) -> QueuedReport | None:
@@ -181,11 +181,11 @@ class TaskRun:
         failures, is_bare = 0, False
         while True:
             try:
-                status = await self._place.plane.report(report.kind, report.body)
+                status = await self._context.plane.report(report.kind, report.body)
             except Unreachable as error:
                 failures += 1
                 note_failure(log, failures)("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
-                await asyncio.sleep(self._place.plane.pause(failures, error))
+                await asyncio.sleep(self._context.plane.pause(failures, error))
             except RefusedRequest as refused:
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
                 if is_bare or refused.status in (404, 409):
