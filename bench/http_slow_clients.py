@@ -28,7 +28,7 @@ name = "http.slow_clients"
 seconds = 60.0
 short = {"connections": 50, "jobs": 50}
 LATENCY_TARGET, MEMORY_TARGET_MB = 2.0, 100.0
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 @dataclass(slots=True)
@@ -123,14 +123,14 @@ async def _slow_clients(port: int, connections: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _peak_memory(pid: int, peaks: list[float]) -> AsyncIterator[None]:
-    async def look() -> None:
+    async def sample() -> None:
         while True:
             peaks.append(resident_mb(pid))
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    looking = asyncio.create_task(look())
+    sampling = asyncio.create_task(sample())
     try:
         yield
     finally:
         peaks.append(resident_mb(pid))
-        looking.cancel()
+        sampling.cancel()

@@ -28,7 +28,7 @@ TURN_SECONDS = 30.0
 TARGET_PERCENT = 15.0
 # As the first design has it, and for how many jobs.
 ASK_SECONDS, ASKED = 5.0, 3
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 RUN_SECONDS = 120.0
 BASE, FIX = "bench-base", "bench-fix"
 # An agent that has two jobs at its engine.
@@ -116,7 +116,7 @@ async def _run(product: RunningProduct, concurrency: int, leaves: int) -> int:
                 return int(shown["candidates"])
             if shown["reason"] is not None:
                 raise RuntimeError(f"the run does not go on: {shown['reason_detail']}")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _ask(product: RunningProduct, jobs: int, ask_seconds: float) -> None:

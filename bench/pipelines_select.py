@@ -156,7 +156,7 @@ async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> l
         before = await count.statements()
         while await scheduler.advance_due(installation.pool):
             pass
-        looked = await count.statements() - before
+        read_statements = await count.statements() - before
         await scheduler.advance_due(installation.pool)
         before, times = await count.statements(), []
         for _ in range(IDLE_TICKS):
@@ -166,7 +166,7 @@ async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> l
         asked = await count.statements() - before
     times.sort()
     return [
-        Result(name=f"{name}.look", value=looked / runs, unit=f"statements/run, {runs:,} are due once"),
+        Result(name=f"{name}.look", value=read_statements / runs, unit=f"statements/run, {runs:,} are due once"),
         Result(
             name=f"{name}.idle_tick",
             value=asked / IDLE_TICKS,

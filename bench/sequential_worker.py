@@ -13,14 +13,14 @@ from bench.product import FLEET_SECRET, INPUT
 
 
 class SequentialWorker:
-    """`look_seconds` is the interval at which it polls the engine for the end of a run."""
+    """`poll_seconds` is the interval at which it polls the engine for the end of a run."""
 
-    def __init__(self, plane: str, engine: str, workflow: str, look_seconds: float):
+    def __init__(self, plane: str, engine: str, workflow: str, poll_seconds: float):
         self._plane = httpx.AsyncClient(base_url=plane, trust_env=False, timeout=60)
         self._engine = httpx.AsyncClient(base_url=engine, trust_env=False, timeout=60)
         self._storage = httpx.AsyncClient(trust_env=False, timeout=60)
         self._workflow = workflow
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
 
     async def register(self) -> None:
         body = {"worker_id": f"sequential-{uuid.uuid4().hex[:8]}", "workflow_slugs": [self._workflow]}
@@ -66,7 +66,7 @@ class SequentialWorker:
 
     async def _history(self, run_id: str) -> dict[str, Any]:
         while True:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._poll_seconds)
             entry = (await self._engine.get(f"/history/{run_id}")).raise_for_status().json().get(run_id)
             if entry is not None:
                 return dict(entry)

@@ -20,7 +20,7 @@ name = "storage.presign"
 KEY = "tenants/0193a1d2-7c1e-7d3a-9a55-3f1b2c4d5e6f/ai-jobs/0193a1d2-8e2f-7b1c-8c44-1a2b3c4d5e6f/output.mp4"
 TYPE, SIZE, SECONDS = "video/mp4", 12_345_678, 900
 ROUNDS = 10
-CALLS_BETWEEN_LOOKS = 20
+CALLS_BETWEEN_CHECKS = 20
 S3 = S3Settings(
     bucket="callsheet", access_key_id="AKIAEXAMPLEEXAMPLE00", secret_access_key=SecretStr("not a real secret at all")
 )
@@ -85,8 +85,8 @@ def _take_turns(signers: dict[str, Sign], seconds: float) -> dict[str, float]:
         for which, sign in signers.items():
             started = time.process_time()
             while (elapsed := time.process_time() - started) < slice_seconds:
-                for _ in range(CALLS_BETWEEN_LOOKS):
+                for _ in range(CALLS_BETWEEN_CHECKS):
                     sign()
-                calls[which] += CALLS_BETWEEN_LOOKS
+                calls[which] += CALLS_BETWEEN_CHECKS
             spent[which] += elapsed
     return {which: calls[which] / spent[which] for which in signers}

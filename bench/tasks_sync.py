@@ -33,7 +33,7 @@ from callsheet.wire.tasks import SubmitTask
 
 name = "tasks.sync"
 AT_ONCE = 20
-LOOK_SECONDS = 0.002
+POLL_SECONDS = 0.002
 FINISHED = "SELECT count(*) FROM ai_jobs WHERE status = 'completed'"
 
 
@@ -67,7 +67,7 @@ class OurTasks:
             finished = await self._finished() - before
             if finished >= jobs:
                 return finished
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _submit(self, person: Principal, left: Iterator[int]) -> None:
         request = SubmitTask(actor=Nothing.name)
@@ -106,7 +106,7 @@ class TheirTasks:
         while True:
             if self._finished - before >= jobs:
                 return self._finished - before
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def run(seconds: float) -> list[Result]:
@@ -143,7 +143,7 @@ async def _ready(plane: ControlPlane) -> None:
     while True:
         if plane.task_runner.is_ready:
             return
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 @asynccontextmanager

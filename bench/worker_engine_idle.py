@@ -28,7 +28,7 @@ from callsheet.plumbing.http.server import free_address
 
 name = "worker.engine_idle"
 seconds = 24.0
-short = {"jobs": 2, "render_seconds": 0.1, "usual_look": 0.1}
+short = {"jobs": 2, "render_seconds": 0.1, "usual_poll": 0.1}
 RENDER_SECONDS = 1.0
 STORAGE_SECONDS = 0.2
 TURN_SECONDS = 24.0
@@ -37,7 +37,7 @@ JOBS = 20
 PEER_JOBS = 6
 TARGET_PERCENT = 2.0
 # The interval of the first design, and one of almost zero.
-USUAL_LOOK_SECONDS, QUICK_LOOK_SECONDS = 2.0, 0.02
+USUAL_POLL_SECONDS, QUICK_POLL_SECONDS = 2.0, 0.02
 # The limit of a batch. Otherwise a lost job would block the benchmark until its lease expires.
 BATCH_SECONDS = 120.0
 OVERLAPPING, SEQUENTIAL = "overlapping", "sequential"
@@ -68,7 +68,7 @@ class Watch:
 
 
 async def run(
-    seconds: float, jobs: int = JOBS, render_seconds: float = RENDER_SECONDS, usual_look: float = USUAL_LOOK_SECONDS
+    seconds: float, jobs: int = JOBS, render_seconds: float = RENDER_SECONDS, usual_poll: float = USUAL_POLL_SECONDS
 ) -> list[Result]:
     graph = {
         **TRIVIAL,
@@ -90,9 +90,9 @@ async def run(
             for _ in range(max(1, round(seconds / TURN_SECONDS))):
                 await _batch(product, OVERLAPPING, jobs, None)
                 shares["ours"].append(watch.idle_percent(jobs))
-                for kind, look in (("usual", usual_look), ("quick", QUICK_LOOK_SECONDS)):
+                for kind, poll in (("usual", usual_poll), ("quick", QUICK_POLL_SECONDS)):
                     peers = min(jobs, PEER_JOBS)
-                    await _sequentially(product, engine, peers, look)
+                    await _sequentially(product, engine, peers, poll)
                     shares[kind].append(watch.idle_percent(peers))
     ours, usual, quick = (statistics.median(shares[kind]) for kind in ("ours", "usual", "quick"))
     unit = f"% idle between {render_seconds:g} s renders, storage {1000 * STORAGE_SECONDS:g} ms away"
@@ -102,8 +102,8 @@ async def run(
     ]
 
 
-async def _sequentially(product: RunningProduct, engine: str, jobs: int, look_seconds: float) -> None:
-    worker = SequentialWorker(product.url, engine, SEQUENTIAL, look_seconds)
+async def _sequentially(product: RunningProduct, engine: str, jobs: int, poll_seconds: float) -> None:
+    worker = SequentialWorker(product.url, engine, SEQUENTIAL, poll_seconds)
     await worker.register()
     try:
         await _batch(product, SEQUENTIAL, jobs, worker.work)

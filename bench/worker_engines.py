@@ -35,7 +35,7 @@ STORAGE_SECONDS = 0.2
 ROUND_SECONDS = 60.0
 BATCH_SECONDS = 300.0
 EFFECT = "shared-gpu"
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +147,4 @@ async def _queue_up(engine: str, load: Load, jobs: int) -> None:
             (await client.post("/prompt", json={"prompt": graph})).raise_for_status()
         # The engine is polled instead of using its socket, as a client without Callsheet may do.
         while (await client.get("/prompt")).json()["exec_info"]["queue_remaining"]:  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)

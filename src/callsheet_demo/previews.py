@@ -33,7 +33,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 # A moment at which the balloon is in the middle.
 STILL_SECONDS = 1.5
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 RENDER_SECONDS = 120
 
 
@@ -117,7 +117,7 @@ async def _finished(engine: httpx.AsyncClient, prompt_id: str) -> dict[str, Any]
             if entry is not None:
                 saved = entry["outputs"]["save"]
                 return next(files[0] for files in saved.values() if files and isinstance(files[0], dict))
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _previews(kind: Kind, content: bytes) -> Previews:

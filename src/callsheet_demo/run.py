@@ -81,8 +81,8 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
         stop.is_up()
-        looks = asyncio.gather(_look(settings.public_url, password), _show(settings, client))
-        if (found := await _unless(stop, agent, looks)) is not None:
+        use = asyncio.gather(_use(settings.public_url, password), _show(settings, client))
+        if (found := await _unless(stop, agent, use)) is not None:
             checks, shown = found
             summary = _summary(settings, password, checks, effects, shown, round(time.perf_counter() - started, 2))
             failed = summary["status"] == "failed"
@@ -321,7 +321,7 @@ def _summary(
     }
 
 
-async def _look(url: str, password: str | None) -> dict[str, int]:
+async def _use(url: str, password: str | None) -> dict[str, int]:
     """Uses the control plane as a new user would: over HTTP, signing in with the printed password if there is one."""
     async with httpx.AsyncClient(base_url=url, trust_env=False, verify=certificates(), timeout=30) as client:
         checks = {path: (await client.get(path)).status_code for path in ("/healthz", "/readyz", "/docs")}

@@ -45,7 +45,7 @@ RULES: dict[str, Any] = {
     "scale_in_cooldown_seconds": 0,
     "idle_seconds": 3,
 }
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 LEAVE_SECONDS = 60.0
 
 
@@ -141,7 +141,7 @@ async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
         deadline = time.monotonic() + LEAVE_SECONDS
         while (left := (await driver.actual(fleet)).worker_ids) and time.monotonic() < deadline:
             await driver.end(fleet, sorted(left))
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list[Moment] | None:
@@ -175,7 +175,7 @@ async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list
             break
         if state.driver_error is not None:
             raise OperatorError(state.driver_error)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     ended = [await client.job(job.id) for job in jobs]
     if any(job.status is not JobStatus.COMPLETED for job in ended):
         err.print(f"Not every job has completed: {', '.join(job.status.value for job in ended)}.")

@@ -10,7 +10,7 @@ from callsheet.toolbox.errors import OperatorError
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    # How often the autoscaler looks at a fleet.
+    # How often the autoscaler checks a fleet.
     interval_seconds: float = 5.0
     # Jobs that one worker runs at once.
     slots: int = 1

@@ -1,7 +1,7 @@
 """Replays a trace against a policy: a loop over events, without a clock.
 
 Events of the same moment happen in this order: scheduled events (runs that end, workers that start or are interrupted),
-arrivals, then the autoscaler's look at the fleet.
+arrivals, then the autoscaler's tick.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class TraceReplay:
         self._event_number = 0
         self._now = 0.0
         self._left = len(trace)
-        # The number of the autoscaler's next look, and the time of the next look that is made: looks that cannot change
+        # The number of the autoscaler's next tick, and the time of the next tick that is made: ticks that cannot change
         # anything are left out.
-        self._look, self._next_look = 0, 0.0
+        self._tick, self._next_tick = 0, 0.0
         self._leaves_out = False
         self._history = History()
         self._last_change = 0
@@ -100,11 +100,11 @@ class TraceReplay:
         arrival = submitted[0] if total else math.inf
         while self._left:
             event = events[0][0] if events else math.inf
-            look = self._next_look
-            if event <= arrival and event <= look:
+            tick = self._next_tick
+            if event <= arrival and event <= tick:
                 self._now, _, happen, subject = heappop(events)
                 happen(subject)
-            elif arrival <= look:
+            elif arrival <= tick:
                 self._now = arrival
                 waiting.add(place)
                 self._hand_out()
@@ -113,8 +113,8 @@ class TraceReplay:
                 if not place % PROGRESS_EVERY:
                     on_progress(place)
             else:
-                self._now = look
-                self._look_at_fleet()
+                self._now = tick
+                self._observe_fleet()
                 continue
             if self._leaves_out:
                 self._wake()
@@ -225,62 +225,62 @@ class TraceReplay:
 
     # The autoscaler
 
-    def _look_at_fleet(self) -> None:
+    def _observe_fleet(self) -> None:
         fleet, waiting, interval = self._fleet, self._waiting, self._conditions.interval_seconds
         if self._leaves_out:
-            self._look_again_at(round(self._now / interval))
+            self._stop_skipping_at(round(self._now / interval))
         machines = [machine for machine in fleet.machines if machine.started_at is not None]
         fleet.end_overdue(self._now, self._policy.warm_up_seconds)
         seconds = self._averages.of_queue(waiting.by_workflow) if waiting.length else 0.0
-        workers = [machine.seen or machine.look_at(interval) for machine in machines]
+        workers = [machine.seen or machine.observe(interval) for machine in machines]
         decision = decide(
             self._policy, Situation(self._now, waiting.length, seconds, workers, len(fleet.starting), self._history)
         )
         self._history = decision.history
         has_changed = self._follow(decision, machines)
-        self._look += 1
-        self._next_look = self._look_time(self._look)
+        self._tick += 1
+        self._next_tick = self._tick_time(self._tick)
         if not has_changed:
-            self._leave_out_looks(machines)
+            self._skip_ticks(machines)
 
-    def _look_time(self, number: int) -> float:
+    def _tick_time(self, number: int) -> float:
         """A test replaces this by the times that it measured."""
         return number * self._conditions.interval_seconds
 
-    def _leave_out_looks(self, machines: list[SimulatedMachine]) -> None:
-        """Skips looks that see and decide the same as the last one, until an event happens. A test compares this with
-        every look being made."""
+    def _skip_ticks(self, machines: list[SimulatedMachine]) -> None:
+        """Skips ticks that see and decide the same as the last one, until an event happens. A test compares this with
+        every tick being made."""
         policy, interval = self._policy, self._conditions.interval_seconds
         if any(machine.seen is None for machine in machines):
-            # Jobs between two looks count in one look only.
+            # Jobs between two ticks count in one tick only.
             return
         until = unchanged_until(policy, self._history)
         for machine in self._fleet.starting:
             until = min(until, machine.ordered_at + policy.warm_up_seconds)
         number = math.floor(until / interval) if until < math.inf else math.inf
-        if number > self._look:
-            self._next_look, self._leaves_out = number * interval, True
+        if number > self._tick:
+            self._next_tick, self._leaves_out = number * interval, True
 
     def _wake(self) -> None:
-        """Records that an event has happened: the first look from now on is made."""
+        """Records that an event has happened: the first tick from now on is made."""
         interval = self._conditions.interval_seconds
         number = math.ceil(self._now / interval)
         if number * interval < self._now:
             number += 1
         elif (number - 1) * interval >= self._now:
             number -= 1
-        self._look_again_at(max(self._look, number))
+        self._stop_skipping_at(max(self._tick, number))
 
-    def _look_again_at(self, number: int) -> None:
-        """Ends the skipping. The skipped looks saw the same as the last one."""
+    def _stop_skipping_at(self, number: int) -> None:
+        """Ends the skipping. The skipped ticks saw the same as the last one."""
         interval = self._conditions.interval_seconds
         self._history = watched_on(self._history, (number - 1) * interval)
-        self._look, self._next_look, self._leaves_out = number, number * interval, False
+        self._tick, self._next_tick, self._leaves_out = number, number * interval, False
 
     def _follow(self, decision: Decision, machines: list[SimulatedMachine]) -> bool:
         """Applies the decision; returns whether anything has changed."""
         fleet = self._fleet
-        # One look drains a worker; a later look ends it when it holds no job.
+        # One tick drains a worker; a later tick ends it when it holds no job.
         done = [machine for machine in machines if machine.is_draining and machine.is_empty]
         if decision.drain or decision.undrain:
             by_id = {machine.id: machine for machine in machines}

@@ -51,7 +51,7 @@ class SimulatedMachine:
         # The place among the full workers that may prefetch; None for a worker that may not.
         self.turn: int | None = None
         self.seen: PolicyWorker | None = None
-        # Jobs held at the last look; runs that ended since then, and their total seconds.
+        # Jobs held at the last tick; runs that ended since then, and their total seconds.
         self.held = 0
         self.ended_runs = 0
         self.ended_seconds = 0.0
@@ -65,8 +65,8 @@ class SimulatedMachine:
     def takes_work(self) -> bool:
         return not self.is_draining and not self.is_leaving
 
-    def look_at(self, elapsed: float) -> PolicyWorker:
-        """The policy's view of the worker, `elapsed` seconds after the last look."""
+    def observe(self, elapsed: float) -> PolicyWorker:
+        """The policy's view of the worker, `elapsed` seconds after the last tick."""
         assert self.started_at is not None, "the policy sees a worker when it has started"
         busy = len(self.running) + len(self.ahead)
         unseen = 0.0
@@ -85,7 +85,7 @@ class SimulatedMachine:
             can_be_undrained=not self.is_leaving,
             unseen=unseen,
         )
-        # Jobs between two looks count once.
+        # Jobs between two ticks count once.
         self.seen = None if unseen else worker
         return worker
 

@@ -174,11 +174,11 @@ async def test_pages_have_a_cursor_that_also_continues_a_long_search(
         role=Role.USER,
         signed_in_with="api_key",
     )
-    short = await lists.page(principal, Filters("the second"), None, 10, looked_at=3)
+    short = await lists.page(principal, Filters("the second"), None, 10, max_read=3)
     assert (short.items, short.next_cursor) == ([], newest[2])
-    rest = await lists.page(principal, Filters("the second"), UUID(short.next_cursor), 10, looked_at=3)
+    rest = await lists.page(principal, Filters("the second"), UUID(short.next_cursor), 10, max_read=3)
     assert ([str(item.id) for item in rest.items], rest.next_cursor) == ([jobs[1]], None)
-    counted = await lists.counts(principal, Filters(), looked_at=3)
+    counted = await lists.counts(principal, Filters(), max_read=3)
     assert (counted.total, counted.is_partial) == (3, True)
 
 

@@ -207,7 +207,7 @@ async def test_a_user_may_open_a_limited_number_of_streams(
 async def test_an_idle_stream_sends_keep_alive_comments(
     jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.05)
+    monkeypatch.setattr(feeds_module, "RECHECK_SECONDS", 0.05)
     async with opened(jobs_api.client, ann, ALL) as stream:
         await stream.comment("open")
         await stream.comment("nothing new")
@@ -246,7 +246,7 @@ async def test_changes_by_another_control_plane_are_streamed_at_once(
         assert leased is not None
         await neighbour_plane.jobs.leases.complete(report(leased), {})
         # Well before the reader would have looked by itself.
-        seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
+        seen = await stream.next(2, seconds=feeds_module.RECHECK_SECONDS - 5)
         assert [event.to_status for event in seen] == ["processing", "completed"]
         assert await stream.rest() == []
 

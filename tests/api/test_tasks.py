@@ -112,16 +112,16 @@ async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: 
 async def test_an_expected_error_keeps_its_stack_trace_and_its_attempts_for_operators(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def looks_for_the_lamp(task: Any) -> dict[str, Any]:
+    def find_the_lamp(task: Any) -> dict[str, Any]:
         raise error
 
-    monkeypatch.setattr(actor_harness.actors["echo"], "response", looks_for_the_lamp)
+    monkeypatch.setattr(actor_harness.actors["echo"], "response", find_the_lamp)
     task = await actor_harness.submit(ann, "echo", {}, max_retries=2)
     shown = await actor_harness.ended(ann, task, "failed")
     full = await actor_harness.jobs_api.full_error(ann, task["job_id"])
-    assert "in looks_for_the_lamp" in full["traceback"]
+    assert "in find_the_lamp" in full["traceback"]
     assert (full["details"]["attempts"], full["details"]["max_attempts"]) == (1, 3)
-    assert "looks_for_the_lamp" not in str(shown)
+    assert "find_the_lamp" not in str(shown)
 
 
 async def test_operators_find_a_task_by_its_own_id(actor_harness: ActorHarness, ann: Person) -> None:

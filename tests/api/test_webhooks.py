@@ -20,7 +20,7 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.api.conftest import shared_plane
-from tests.api.test_worker_requests import spied, without_looks
+from tests.api.test_worker_requests import spied, without_queue_reads
 from tests.support.http.accounts import Person
 from tests.support.http.jobs_api import JobsApi
 from tests.support.http.responses import assert_refused
@@ -352,7 +352,7 @@ async def test_provider_calls_need_extra_statements_and_jobs_of_engines_do_not(
     await callback_harness.submit()
     callback_harness.worker_harness.client.headers["x-request-id"] = "counted"
     job = await callback_harness.take()
-    assert without_looks(asked) == [
+    assert without_queue_reads(asked) == [
         "authenticate",
         "take",
         "start_jobs",
@@ -362,7 +362,7 @@ async def test_provider_calls_need_extra_statements_and_jobs_of_engines_do_not(
     ]
     asked.clear()
     await callback_harness.worker.defer(job, "prediction-1", in_an_hour())
-    assert asked == ["authenticate", "find", "wait", "schedule_first_look", "count_success", "record_events"]
+    assert asked == ["authenticate", "find", "wait", "schedule_first_poll", "count_success", "record_events"]
 
 
 @pytest.mark.thorough

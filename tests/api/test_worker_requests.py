@@ -144,7 +144,7 @@ class TestCost:
         worker_harness.client.headers["x-request-id"] = "counted"
         asked.clear()
         job = await worker.job(wait_seconds=10)
-        assert without_looks(asked) == ["authenticate", "take", "start_jobs", "record_events"]
+        assert without_queue_reads(asked) == ["authenticate", "take", "start_jobs", "record_events"]
         asked.clear()
         await worker.heartbeat(job)
         assert asked == ["authenticate", "heartbeat"]
@@ -157,7 +157,7 @@ class TestCost:
         assert asked == ["authenticate", "find", "complete_jobs", "close", "record_events"]
 
 
-def without_looks(asked: list[str]) -> list[str]:
+def without_queue_reads(asked: list[str]) -> list[str]:
     """What each poll asks. The first one of a kind of worker reads who waits, and again every ten seconds."""
     return [name for name in asked if name not in ("terms", "lanes_with_work")]
 

@@ -70,8 +70,8 @@ async def test_no_clip_plays_where_the_system_asks_for_less_motion(signed_in: Pa
     await page.emulate_media(reduced_motion="reduce")
     card = await card_with_a_clip(page, stack)
     clip = card.locator("video")
-    for look in (card.hover, card.focus):
-        await look()
+    for show in (card.hover, card.focus):
+        await show()
         await page.evaluate(SETTLED)
         assert await clip.evaluate("(one) => [one.paused, one.readyState]") == [True, 0]
     # The pointer and the focus were noticed: the clip plays as soon as the system allows it, and stops again.

@@ -25,7 +25,7 @@ NUMBER_ALL = """() => {
   return found.map((element) => element.outerHTML.slice(0, 160));
 }"""
 # Where the focus is: its number, and what is wrong with how it is shown.
-LOOK = """() => {
+FOCUSED = """() => {
   const element = document.activeElement;
   if (element === null || element === document.body) return null;
   const style = getComputedStyle(element);
@@ -61,7 +61,7 @@ async def walk(page: Page) -> tuple[set[str], dict[str, list[str]]]:
     wrong: dict[str, list[str]] = {}
     for _ in range(MAX_STEPS):
         await page.keyboard.press("Tab")
-        found: dict[str, Any] | None = await page.evaluate(LOOK)
+        found: dict[str, Any] | None = await page.evaluate(FOCUSED)
         number = found and found["number"]
         # A field for a date has several places for the focus.
         if found is None or (number in reached and number != latest):

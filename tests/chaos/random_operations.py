@@ -176,7 +176,7 @@ def _job(line: str) -> tuple[UUID, UUID]:
 
 def settings_of(home: Path) -> Settings:
     # Callbacks are lost: it is asked soon.
-    return load_settings(home=home, log={"level": "error"}, webhooks={"first_look_seconds": 0.2})
+    return load_settings(home=home, log={"level": "error"}, webhooks={"first_poll_seconds": 0.2})
 
 
 def calls_of(

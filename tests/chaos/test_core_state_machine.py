@@ -61,7 +61,7 @@ class CoreMachine(RuleBasedStateMachine):
         response = self._run(self._response(operation, plane))
         expected = deepcopy(self.state)
         operation.predict(expected, self.world, response)
-        self._look()
+        self._observe()
         assert self.state == expected
 
     @rule(seed=SEEDS, plane=PLANES)
@@ -72,14 +72,14 @@ class CoreMachine(RuleBasedStateMachine):
             note(f"crashed at {point}")
             # The process is gone, with everything it had in memory; the other one has noticed nothing.
             self.planes[plane] = self.core_environment.plane()
-        self._look()
+        self._observe()
 
     @rule(seed=SEEDS, others=strategies.lists(SEEDS, min_size=1, max_size=3), plane=PLANES)
     def overtaken(self, seed: int, others: list[int], plane: int) -> None:
         """One stalls between two commits while others go on; then it comes back."""
         operation = self._choose(seed, crashable=True)
         self._run(self._stall(operation, self.random.choice(operation.points), others, plane))
-        self._look()
+        self._observe()
 
     async def _stall(self, operation: Operation, point: Failpoint, others: list[int], plane: int) -> None:
         stalled, over = asyncio.Event(), asyncio.Event()
@@ -107,7 +107,7 @@ class CoreMachine(RuleBasedStateMachine):
             await asyncio.gather(*map(self._response, operations, planes))
 
         self._run(both())
-        self._look()
+        self._observe()
 
     def _choose(self, seed: int, *, crashable: bool = False) -> Operation:
         # With the step in it: Hypothesis likes to draw the same number again.
@@ -123,7 +123,7 @@ class CoreMachine(RuleBasedStateMachine):
         except Refusal as refusal:
             return refusal
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         before, self.state = self.state, self._run(read_state(self.core_environment.databases))
         self._run(self.planes[0].check())
         assert before.jobs.keys() <= self.state.jobs.keys()

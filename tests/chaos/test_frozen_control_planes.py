@@ -53,7 +53,7 @@ FROZEN = (
 )
 KILLED = (Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT, Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
 # Seconds: the processes need the machine more than who watches them.
-LOOK = 0.03
+POLL_SECONDS = 0.03
 QUICK = {
     "CALLSHEET_PIPELINES__JOBS_PER_RUN": "2",
     "CALLSHEET_PIPELINES__JOBS_IN_TOTAL": "2",
@@ -94,7 +94,7 @@ class DrivenRun:
                 await self.pipelines.deliver(started, content=PICTURE)
             return False
 
-        await until(is_true, 240, LOOK)
+        await until(is_true, 240, POLL_SECONDS)
 
     async def goes_on(self) -> None:
         """Waits until two more jobs were started, or the run has nothing more to do."""
@@ -110,7 +110,7 @@ class DrivenRun:
         async def are_made() -> bool:
             return not await self.pipelines.core.rows(self.pipelines.ann.pool, f"{HURRY} RETURNING 1")
 
-        await until(are_made, 240, LOOK)
+        await until(are_made, 240, POLL_SECONDS)
 
     async def ends(self) -> None:
         async def has_ended() -> bool:

@@ -163,11 +163,11 @@ class ScaledInstallation:
     async def has_led(self, since: datetime | None) -> bool:
         """Whether an autoscaler has looked at the fleet since then; the workers go on meanwhile."""
         await self.work()
-        return await self.looked_at() != since
+        return await self.checked_at() != since
 
-    async def looked_at(self) -> datetime | None:
-        [row] = await self.core.rows(self.core.databases.central, "SELECT looked_at FROM fleet_scaling")
-        found: datetime | None = row["looked_at"]
+    async def checked_at(self) -> datetime | None:
+        [row] = await self.core.rows(self.core.databases.central, "SELECT checked_at FROM fleet_scaling")
+        found: datetime | None = row["checked_at"]
         return found
 
     def check_calls(self) -> None:
@@ -274,7 +274,7 @@ async def test_a_fleet_is_scaled_although_control_planes_are_killed_repeatedly(
         steady = await scaled_installation.plane(undo)
         for _ in range(KILLS):
             other = await scaled_installation.plane(undo)
-            await until(partial(scaled_installation.has_led, await scaled_installation.looked_at()), every=0.2)
+            await until(partial(scaled_installation.has_led, await scaled_installation.checked_at()), every=0.2)
             await steady.kill()
             steady = other
         await scaled_installation.until_done()

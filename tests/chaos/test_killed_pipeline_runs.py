@@ -36,7 +36,7 @@ LEAVES, COST, TOKENS = 10, 5, 2000
 # Of the control plane, and of the worker.
 KILLS, KILLS_IN_LONG_FORM = 2, 20
 VOTES = 12
-LOOK = 0.1
+POLL_SECONDS = 0.1
 PARENT = "{{parent_image_path}}"
 BASE: Graph = {
     "paint": node("LightboxTextToImage", text="{{prompt}}", seed="{{seed}}", width=48, height=32, steps=1),
@@ -76,7 +76,7 @@ class PipelineInstallation:
                 responses.append(await self.client.request(method, path, json=body, headers=self.person.headers))
             return bool(responses) and responses[-1].status_code != 503
 
-        await until(has_response, 120, LOOK)
+        await until(has_response, 120, POLL_SECONDS)
         assert responses[-1].is_success, responses[-1].text
         return responses[-1]
 
@@ -95,7 +95,7 @@ class PipelineInstallation:
                 pair[:] = (await self.ask("GET", f"/api/runs/{run_id}/pair?seed={turn}")).json()["candidates"]
                 return bool(pair) or await self.are_over()
 
-            await until(is_asked, 240, LOOK)
+            await until(is_asked, 240, POLL_SECONDS)
             if not pair:
                 return
             winner, loser = sorted(pair, key=lambda each: (each["number"] % 2, each["number"]))
@@ -120,7 +120,7 @@ class PipelineInstallation:
             async def has_gone_on(wanted: int = wanted) -> bool:
                 return await self.draws() >= wanted or await self.are_over()
 
-            await until(has_gone_on, 240, LOOK)
+            await until(has_gone_on, 240, POLL_SECONDS)
             await asyncio.sleep(random.uniform(0, 0.3))
             if kills_plane:
                 await plane.kill()

@@ -315,7 +315,7 @@ def machine_environment(shared_settings: Settings) -> Iterator[MachineEnvironmen
 
 @pytest.fixture
 def chosen(tmp_path: Path) -> Settings:
-    webhooks = {"first_look_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
+    webhooks = {"first_poll_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
     return Settings.model_validate({"home": tmp_path, "webhooks": webhooks})
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.thorough
 
 ROWS = 60_000
 # All blocks of the table are more than twice as many as any list may touch.
-LOOKED_AT, LIMIT = 200, 51
+MAX_READ, LIMIT = 200, 51
 RARE = "0123456789abcdef"
 # One job in fifty failed, in the same way; one in ten thousand in another way; some were canceled. All have texts.
 FILL = f"""
@@ -40,22 +40,22 @@ FILL = f"""
     SELECT '{UUID(int=1)}', tenant_id, id, 1, CASE WHEN status <> 'queued' THEN 'done' END FROM ai_jobs
 """
 # A job that is looked at costs some lookups by key; a job that is shown some more.
-LOOK, SHOW = 6 * LOOKED_AT, 15 * LIMIT
+READ, SHOW = 6 * MAX_READ, 15 * LIMIT
 CASES: dict[str, tuple[dict[str, Any], int]] = {
-    "first page": ({}, LOOK + SHOW),
-    "active": ({"status": ["queued"]}, LOOK + SHOW),
-    "failed": ({"status": ["failed"]}, LOOK + SHOW),
-    "no such status": ({"status": ["expired"]}, LOOK),
-    "completed": ({"status": ["completed"]}, LOOK + SHOW),
-    "of a tenant": ({"tenant_id": TENANT}, LOOK + SHOW),
+    "first page": ({}, READ + SHOW),
+    "active": ({"status": ["queued"]}, READ + SHOW),
+    "failed": ({"status": ["failed"]}, READ + SHOW),
+    "no such status": ({"status": ["expired"]}, READ),
+    "completed": ({"status": ["completed"]}, READ + SHOW),
+    "of a tenant": ({"tenant_id": TENANT}, READ + SHOW),
     "of another tenant": ({"tenant_id": str(UUID(int=9))}, 50),
-    "of a user": ({"user_id": user_id(1)}, LOOK + SHOW),
+    "of a user": ({"user_id": user_id(1)}, READ + SHOW),
     "of a user with few jobs": ({"user_id": user_id(700)}, 30 * 10 + SHOW),
     "rare error": ({"fingerprint": RARE}, 200),
-    "frequent error": ({"fingerprint": "f" * 16}, LOOK + SHOW),
+    "frequent error": ({"fingerprint": "f" * 16}, READ + SHOW),
     "named jobs": ({"job_id": [job_id(5), job_id(20_000)]}, 100),
     "no such job": ({"q": str(UUID(int=9))}, 50),
-    "no such word": ({"q": "nowhere"}, LOOK + 6 * LOOKED_AT),
+    "no such word": ({"q": "nowhere"}, READ + 6 * MAX_READ),
     "long ago": ({"created_to": "2020-01-01T00:00:00Z"}, 50),
 }
 
@@ -78,11 +78,11 @@ async def full_pool(
 
 def values_of(wanted: dict[str, Any]) -> dict[str, Any]:
     resolved = ResolvedFilter(JobFilter.model_validate(wanted), searches_texts=True)
-    return {**resolved.parameters(None), "looked_at": LOOKED_AT, "limit": LIMIT}
+    return {**resolved.parameters(None), "max_read": MAX_READ, "limit": LIMIT}
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["list_jobs", "total_jobs", "last_looked_at"])
+@pytest.mark.parametrize("name", ["list_jobs", "total_jobs", "last_read"])
 async def test_a_list_touches_few_blocks(full_pool: Database, case: str, name: str) -> None:
     wanted, max_buffers = CASES[case]
     seen = await explain_once(full_pool, SQL[name], values_of(wanted))
@@ -94,7 +94,7 @@ async def test_finding_the_jobs_of_a_bulk_action_touches_few_blocks(full_pool: D
     values = {**values_of({"status": ["failed"]}), "bulk_action_id": uuid7(), "frozen_at": "2100-01-01T00:00:00Z"}
     seen = await explain_once(full_pool, SQL["collect_jobs"], values)
     # Each job that is found is a new row with two index entries and a check of its foreign key.
-    assert seen.buffers <= LOOK + 20 * LOOKED_AT
+    assert seen.buffers <= READ + 20 * MAX_READ
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ async def test_a_batch_of_a_bulk_action_touches_few_blocks(full_pool: Database, 
 
 async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> None:
     times = {"since": "2000-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
-    values = {**times, "tenant_id": None, "workflow_ids": None, "looked_at": LOOKED_AT, "limit": 50}
+    values = {**times, "tenant_id": None, "workflow_ids": None, "max_read": MAX_READ, "limit": 50}
     seen = await explain_once(full_pool, SQL["group_errors"], values)
     assert "errors_by_end" in seen.indexes
-    assert (seen.buffers <= LOOKED_AT + 100, bool(seen.scanned)) == (True, False)
-    one = await explain_once(full_pool, SQL["error_group"], {"fingerprint": "f" * 16, "looked_at": LOOKED_AT})
+    assert (seen.buffers <= MAX_READ + 100, bool(seen.scanned)) == (True, False)
+    one = await explain_once(full_pool, SQL["error_group"], {"fingerprint": "f" * 16, "max_read": MAX_READ})
     assert "jobs_of_error" in one.indexes
-    assert one.buffers <= 3 * LOOKED_AT
+    assert one.buffers <= 3 * MAX_READ
     of_job = await explain_once(full_pool, SQL["fingerprint_of_job"], {"job_id": job_id(20_000)})
     assert of_job.buffers <= 10

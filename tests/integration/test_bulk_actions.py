@@ -175,7 +175,7 @@ async def test_a_stopped_action_changes_no_further_job(bulk: BulkHarness, ann: M
 async def test_many_jobs_are_found_in_steps_and_each_only_once(bulk: BulkHarness, ann: Member) -> None:
     await bulk.failed(ann, 5)
     action = await bulk.start("retry", tenant_id=str(ann.tenant_id))
-    with patch.object(bulk_loop, "LOOKED_AT", 2), patch.object(bulk_loop, "MAX_BATCHES", 1):
+    with patch.object(bulk_loop, "MAX_READ", 2), patch.object(bulk_loop, "MAX_BATCHES", 1):
         await bulk.tick()
         assert not (await bulk.get(action)).is_collected
         await bulk.finish()

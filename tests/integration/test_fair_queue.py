@@ -100,14 +100,14 @@ async def test_a_poll_that_got_a_lease_does_not_wait_for_polls_that_got_none(
 ) -> None:
     assert await core.room.queue.lease(core.criteria(), "first to ask") is None
     job = await core.submit(await core.member())
-    look = core.room.queue.leasing._read_lanes
+    original = core.room.queue.leasing._read_lanes
     was_responded: list[bool] = []
 
-    async def look_for_more(view: QueueView) -> None:
+    async def read_lanes(view: QueueView) -> None:
         was_responded.append(one.done())
-        await look(view)
+        await original(view)
 
-    monkeypatch.setattr(core.room.queue.leasing, "_read_lanes", look_for_more)
+    monkeypatch.setattr(core.room.queue.leasing, "_read_lanes", read_lanes)
     one, two = (asyncio.create_task(core.room.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
     lease, nothing = await asyncio.gather(one, two)
     assert lease is not None

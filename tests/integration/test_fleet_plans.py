@@ -212,7 +212,7 @@ async def forget(connection: Connection) -> None:
         await connection.execute(f"DEALLOCATE fleet_{name}")
 
 
-async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
+async def observe_plans(databases: Databases) -> dict[tuple[str, str], Seen]:
     central, found = databases.central, {}
     await without_autovacuum(central, *TABLES)
     async with central.connection() as connection:
@@ -236,7 +236,7 @@ async def seen(
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("fleet")
     async with opened(postgres, templates_in_both_orders, home) as databases:
-        yield await look(databases)
+        yield await observe_plans(databases)
 
 
 @pytest.mark.parametrize(("name", "when"), pairs({name: STATEMENTS[name].text for name in CASES}, WHENS))

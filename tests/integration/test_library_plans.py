@@ -65,14 +65,14 @@ CASES: dict[str, tuple[str, Filters, UUID | None, set[str], int]] = {
     ),
     "counts": ("count_jobs", Filters(), None, {"jobs_of_user"}, LISTED),
     "counts of a word": ("count_jobs", Filters("fox"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
-    "last looked at": ("last_looked_at", Filters(), None, {"jobs_of_user"}, LISTED),
+    "last looked at": ("last_read", Filters(), None, {"jobs_of_user"}, LISTED),
 }
 
 
 def arguments(case: str) -> list[object]:
     name, filters, cursor, _, _ = CASES[case]
     values: dict[str, Any] = {"tenant_id": TENANT, "user_id": user_id(1), **filters.parameters(cursor)}
-    values |= {"statuses": None, "looked_at": 20_000, "limit": 21}
+    values |= {"statuses": None, "max_read": 20_000, "limit": 21}
     return [values[parameter] for parameter in SQL[name].parameters]
 
 

@@ -162,7 +162,7 @@ CASES: dict[str, Case] = {
     "claim_run": (PIPELINES["claim_run"], {"later_seconds": 10, "full": []}, {"active_runs_due"}, 100),
     "requeue_run": (PIPELINES["requeue_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
     "leave_run": (PIPELINES["leave_run"], {**KEY, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
-    "look_again": (PIPELINES["look_again"], KEY, set(), 40),
+    "make_run_due": (PIPELINES["make_run_due"], KEY, set(), 40),
     "block_run": (PIPELINES["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
     "finish_run": (PIPELINES["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
     "stop_run": (PIPELINES["stop_run"], {**RUN, **REASON}, set(), 40),

@@ -152,7 +152,7 @@ async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and
         there = open_core(stranger)
         there.workflow = core.workflow
         room = there.room
-        room.reconciler.settle_seconds = room.reconciler.second_look_seconds = 0
+        room.reconciler.settle_seconds = room.reconciler.confirm_seconds = 0
         for _ in range(3):
             for loop in (room.relay, room.reaper, room.reconciler, room.deadlines, room.dispatch.lane_keeper):
                 await loop.tick(datetime.now(UTC) + timedelta(days=1))

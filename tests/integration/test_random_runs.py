@@ -48,7 +48,7 @@ class RandomUser:
             return True
         return False
 
-    async def looks_in(self) -> None:
+    async def judge(self) -> None:
         left = [row for row in await self.pipelines.candidates(self.run) if row["status"] == "active"]
         if not left or self.random.random() < 0.5:
             return
@@ -112,7 +112,7 @@ async def test_a_run_with_random_job_outcomes_stays_exact_and_ends_with_a_reason
             await pipelines.tick()
             if not await worked(pipelines, random, failing) and not await somebody.helps():
                 break
-            await somebody.looks_in()
+            await somebody.judge()
         await pipelines.room.collector.tick(NOW)
         ended = await pipelines.shown(run)
         await pipelines.check(run)

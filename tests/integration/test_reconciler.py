@@ -38,7 +38,7 @@ from tests.support.jobs.job_states import (
 def hasty(core: Core) -> None:
     """What is there has settled, and the second look follows at once."""
     core.room.reconciler.settle_seconds = 0
-    core.room.reconciler.second_look_seconds = 0
+    core.room.reconciler.confirm_seconds = 0
 
 
 async def reconcile(core: Core, ticks: int = 2) -> dict[str, int]:
@@ -362,7 +362,7 @@ async def test_a_recent_difference_is_left_to_the_process_that_works_on_it(core:
     await lose_dispatch(core, lost)
     await orphan(core, held)
     await core.room.queue.close(DispatchEnd((await active_dispatch(core, ended))["dispatch_id"], "failed"))
-    core.room.reconciler.second_look_seconds = 0
+    core.room.reconciler.confirm_seconds = 0
     for _ in range(3):
         await core.room.reconciler.tick(datetime.now(UTC))
     assert sum(core.room.reconciler.healed.values()) == 0
@@ -376,7 +376,7 @@ async def test_no_repair_happens_before_a_second_check(core: Core, ann: Member) 
     for _ in range(3):
         await core.room.reconciler.tick(datetime.now(UTC))
     assert await core.dispatch(job.id) is None
-    core.room.reconciler.second_look_seconds = 0
+    core.room.reconciler.confirm_seconds = 0
     await core.room.reconciler.tick(datetime.now(UTC))
     assert await core.dispatch(job.id) is not None
 

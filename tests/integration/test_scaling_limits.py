@@ -43,13 +43,13 @@ async def test_no_worker_is_ordered_that_could_not_register(scaling: ScalingHarn
     await core.add_workflow("by-hand")
     await join(scaling.room, "by-hand", "by-hand")
     await queue(core, ann, 5)
-    await scaling.look()
+    await scaling.tick()
     await scaling.register(large)
     assert len(scaling.cloud.of(large.id)) == 3
     other = await core.add_workflow()
     small = await scaling.fleet("small", other, maximum=2)
     await queue(core, await core.member(), 1, workflow_id=other)
-    await scaling.look()
+    await scaling.tick()
     assert scaling.cloud.of(small.id) == []
     state = await scaling.rules.get(small.id)
     assert state.reason is not None
@@ -61,20 +61,20 @@ async def test_a_fleet_whose_image_lacks_a_model_starts_no_worker_until_an_opera
 ) -> None:
     fleet = await scaling.fleet()
     await queue(core, ann, 3)
-    await scaling.look()
+    await scaling.tick()
     assert len(await scaling.register(fleet)) == 3
     await let_workers_lack(scaling, core.workflow)
     # They are idle, as they get none of the jobs, and leave; none is ordered in their place.
-    await scaling.look()
+    await scaling.tick()
     state = await scaling.rules.get(fleet.id)
     assert str(state.reason).endswith(
         "3 workers go. 3 jobs are not counted, because the workers of the fleet cannot run them. "
         "No worker has the model sdxl.safetensors."
     )
-    await scaling.look()
+    await scaling.tick()
     await leave_all(scaling, fleet)
     for _ in range(3):
-        await scaling.look()
+        await scaling.tick()
     state = await scaling.rules.get(fleet.id)
     assert (state.wanted, state.queued_jobs, state.cause) == (0, 0, "cannot_run")
     assert state.reason == (
@@ -87,7 +87,7 @@ async def test_a_fleet_whose_image_lacks_a_model_starts_no_worker_until_an_opera
     assert scaling.cloud.of(fleet.id) == []
     # The operator has corrected the image, and sets the same rules again.
     await scaling.scale(fleet)
-    await scaling.look()
+    await scaling.tick()
     assert len(scaling.cloud.of(fleet.id)) == 3
 
 
@@ -96,26 +96,26 @@ async def test_one_worker_is_started_after_some_hours_to_test_a_corrected_image(
 ) -> None:
     fleet = await scaling.fleet()
     await queue(core, ann, 3)
-    await scaling.look()
+    await scaling.tick()
     await scaling.register(fleet)
     await let_workers_lack(scaling, core.workflow)
     for _ in range(2):
-        await scaling.look()
+        await scaling.tick()
     await leave_all(scaling, fleet)
     for _ in range(2):
         await scaling.rows("UPDATE fleet_environments SET seen_at = seen_at - interval '6 hours'")
         for _ in range(2):
-            await scaling.look()
+            await scaling.tick()
         assert len(await scaling.register(fleet)) == 1, "one worker, whatever the number of jobs"
         await let_workers_lack(scaling, core.workflow)
         for _ in range(2):
-            await scaling.look()
+            await scaling.tick()
         await leave_all(scaling, fleet)
-        await scaling.look()
+        await scaling.tick()
         assert scaling.cloud.of(fleet.id) == []
     # A workflow that requires less is compared with the kept environment, without a worker.
     await scaling.rows("DELETE FROM environment_lacks")
-    await scaling.look()
+    await scaling.tick()
     assert len(scaling.cloud.of(fleet.id)) == 3
 
 
@@ -123,18 +123,18 @@ async def test_an_environment_is_kept_as_long_as_a_scaled_fleet_has_it(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet(minimum=1)
-    await scaling.look()
+    await scaling.tick()
     await scaling.register(fleet)
     await let_workers_lack(scaling, core.workflow)
-    await scaling.look()
+    await scaling.tick()
     kept = "SELECT digest = sha256('image') AS is_image FROM fleet_environments"
     assert [row["is_image"] for row in await scaling.rows(kept)] == [True]
     # A worker with an unknown environment may run everything, and so may the next ones.
     await scaling.rows("UPDATE comfyui_workers SET environment = NULL")
-    await scaling.look()
+    await scaling.tick()
     assert await scaling.rows(kept) == []
     await let_workers_lack(scaling, core.workflow)
-    await scaling.look()
+    await scaling.tick()
     await scaling.rules.remove(fleet.id, "operator")
     assert await scaling.rows(kept) == []
 
@@ -147,8 +147,8 @@ async def test_a_free_worker_of_another_fleet_that_cannot_run_a_job_does_not_cou
     await scaling.rules.remove(other.id, "operator")
     await join(scaling.room, "free", fleet_slug="other", stage=other.stage)
     await queue(core, ann, 1)
-    await scaling.look()
+    await scaling.tick()
     assert scaling.cloud.of(fleet.id) == [], "the free worker takes it"
     await let_workers_lack(scaling, core.workflow)
-    await scaling.look()
+    await scaling.tick()
     assert len(scaling.cloud.of(fleet.id)) == 1

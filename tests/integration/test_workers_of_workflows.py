@@ -78,16 +78,16 @@ async def test_the_overview_counts_the_same_live_workers_as_a_route(core: Core, 
         for number in range(WORKERS):
             await add_worker(connection, chosen, number)
         workflows = {row["id"]: row["slug"] for row in await connection.fetch("SELECT id, slug FROM workflows")}
-    look = await FleetOverview(core.databases, [], {}, no_runs).look()
+    figures = await FleetOverview(core.databases, [], {}, no_runs).figures()
     routes = [(each, stage, provider) for each in workflows for stage in STAGES for provider in PROVIDERS]
     capacity = await FleetCapacity(core.databases).of(routes)
-    counted = {route: look.live_workers(route) for route in routes}
+    counted = {route: figures.live_workers(route) for route in routes}
     assert counted == {route: found.live_workers for route, found in capacity.items()}
     assert any(counted.values())
     assert not all(counted.values())
     # A worker with two providers is in two routes, and once in the metrics.
-    of_metrics = {each.workflow: each.live_workers for each in look.metrics.workflows}
+    of_metrics = {each.workflow: each.live_workers for each in figures.metrics.workflows}
     for workflow_id, slug in workflows.items():
-        crews = [crew for crew in look.crews if crew.workflow_id == workflow_id]
+        crews = [crew for crew in figures.crews if crew.workflow_id == workflow_id]
         assert of_metrics[slug] == sum(crew.live_workers for crew in crews)
         assert all(0 <= crew.busy_slots <= crew.live_slots for crew in crews)

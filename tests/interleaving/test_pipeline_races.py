@@ -196,16 +196,16 @@ async def test_the_database_refuses_a_slot_that_is_taken(planes: Planes) -> None
 
 async def test_runs_take_turns_across_control_planes(race: Race, planes: Planes) -> None:
     harnesses = [plane.media for plane in (planes.one, planes.two)]
-    looking = [
+    pipelines_of = [
         open_pipeline_harness(core, race.ann, media, jobs_in_total=1)
         for core, media in zip((race.one, race.two), harnesses, strict=True)
     ]
     pipeline = await planes.one.pipeline("base")
     runs = [await planes.one.run(pipeline, target_leaves=4) for _ in range(3)]
     for turn in range(12):
-        await looking[turn % 2].tick()
+        await pipelines_of[turn % 2].tick()
         assert await planes.one.work() == 1
-        await looking[turn // 2 % 2].room.collector.tick(NOW)
+        await pipelines_of[turn // 2 % 2].room.collector.tick(NOW)
         made = [(await planes.one.shown(run)).candidates for run in runs]
         assert max(made) - min(made) <= 1
     assert made == [4, 4, 4]

@@ -30,7 +30,7 @@ async def dispatch_id(race: Race, job_id: object) -> int:
 
 async def follow(race: Race) -> None:
     """The jobs get their priorities, as the use case that moved them would have set them."""
-    race.two.room.reconciler.settle_seconds = race.two.room.reconciler.second_look_seconds = 0
+    race.two.room.reconciler.settle_seconds = race.two.room.reconciler.confirm_seconds = 0
     for _ in range(2):
         await race.two.room.reconciler.tick(datetime.now(UTC))
 

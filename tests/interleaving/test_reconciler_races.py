@@ -15,7 +15,7 @@ from tests.support.jobs.race_control import open_transaction, paused_at, start_b
 def hasty(core: Core) -> Reconciler:
     """As fast as can be: nothing has to settle, and the second look follows with the next tick."""
     core.room.reconciler.settle_seconds = 0
-    core.room.reconciler.second_look_seconds = 0
+    core.room.reconciler.confirm_seconds = 0
     return core.room.reconciler
 
 

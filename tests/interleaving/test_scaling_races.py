@@ -32,7 +32,7 @@ async def scaling(race: Race) -> AsyncIterator[ScalingHarness]:
 
 async def an_idle_worker(scaling: ScalingHarness) -> tuple[Fleet, str]:
     fleet = await scaling.fleet(minimum=1)
-    await scaling.look()
+    await scaling.tick()
     [worker] = await scaling.register(fleet)
     await scaling.scale(fleet)
     return fleet, worker
@@ -44,7 +44,7 @@ async def test_one_of_two_autoscalers_acts_and_the_other_takes_over_when_it_dies
     fleet = await scaling.fleet(minimum=1)
     second = an_autoscaler(race.two.databases, scaling.cloud)
     try:
-        await scaling.look()
+        await scaling.tick()
         await second.tick(NOW)
         assert (scaling.autoscaler.leadership.is_held, second.leadership.is_held) == (True, False)
         assert scaling.cloud.calls == [("want", 1, 0)]
@@ -120,7 +120,7 @@ async def test_the_next_autoscaler_executes_a_decision_once_after_a_crash(
 
 async def test_the_next_autoscaler_ends_the_worker_after_a_crash(scaling: ScalingHarness, race: Race) -> None:
     fleet, worker = await an_idle_worker(scaling)
-    await scaling.look()
+    await scaling.tick()
     assert await crashed_at(Failpoint.SCALING_RECORDED_BEFORE_DRIVER, scaling.autoscaler.tick(NOW))
     assert scaling.cloud.of(fleet.id) == [worker]
     await scaling.autoscaler.leadership.close()
@@ -140,13 +140,13 @@ async def test_an_autoscaler_with_an_old_view_orders_nothing_above_the_maximum(
     for _ in range(4):
         await race.submit()
     scaling.cloud.fault = fails("want", "after")
-    await scaling.look()
+    await scaling.tick()
     await scaling.autoscaler.leadership.close()
     second = an_autoscaler(race.two.databases, scaling.cloud)
     try:
         await second.tick(NOW)
         await second.leadership.close()
-        await scaling.look()
+        await scaling.tick()
     finally:
         await second.stop()
     assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.peak) == (2, 2)
@@ -182,11 +182,11 @@ async def test_a_retired_worker_with_a_lease_is_not_ended(scaling: ScalingHarnes
     async with race.central.transaction() as connection:
         assert await retire(connection, [worker], "A test.", also_busy=True) == [worker]
     for _ in range(3):
-        await scaling.look()
+        await scaling.tick()
     assert scaling.cloud.of(fleet.id) == [worker]
     await race.one.complete(started)
     for _ in range(2):
-        await scaling.look()
+        await scaling.tick()
     assert scaling.cloud.of(fleet.id) == []
 
 
@@ -202,7 +202,7 @@ async def test_no_lease_follows_a_worker_whose_end_is_recorded(scaling: ScalingH
 
 async def test_a_person_who_undrains_first_keeps_the_worker(scaling: ScalingHarness, race: Race) -> None:
     _, worker = await an_idle_worker(scaling)
-    await scaling.look()
+    await scaling.tick()
     async with race.one.databases.central.transaction() as connection:
         await connection.execute("DELETE FROM worker_drains WHERE worker_id = $1", worker)
         [ending] = await start_blocked(race.central, _begin_to_end(race, worker))
@@ -216,7 +216,7 @@ async def _begin_to_end(race: Race, worker: str) -> list[str]:
 
 async def test_a_person_who_undrains_after_the_end_is_recorded_is_refused(scaling: ScalingHarness, race: Race) -> None:
     _, worker = await an_idle_worker(scaling)
-    await scaling.look()
+    await scaling.tick()
     async with race.central.transaction() as connection:
         assert await begin_to_end(connection, [worker]) == [worker]
         [undraining] = await start_blocked(race.central, scaling.room.workers.undrain(worker, "user:ann"))
@@ -237,6 +237,6 @@ async def test_rules_that_change_during_a_decision_apply(scaling: ScalingHarness
 
     slow = Slow()
     scaling.autoscaler = an_autoscaler(race.one.databases, slow)
-    await scaling.look()
+    await scaling.tick()
     assert slow.calls == []
     assert await scaling.causes(fleet) == []

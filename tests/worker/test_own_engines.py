@@ -43,7 +43,7 @@ def comfyui(tmp_path: Path) -> Path:
 async def own_engines(comfyui: Path, directory: Path, **engine: Any) -> AsyncIterator[ChosenEngines]:
     given = {"comfyui": comfyui, "count": 2, "port": free_port(), "idle_seconds": 3, "poll_seconds": 0.1, **engine}
     async with opened_engines(load_settings(engine=given), directory) as chosen:
-        quick = replace(chosen.supervised.rules, stuck_seconds=0.0, look_seconds=0.2, first_pause_seconds=0.1)
+        quick = replace(chosen.supervised.rules, stuck_seconds=0.0, check_seconds=0.2, first_pause_seconds=0.1)
         yield replace(chosen, supervised=EngineProcesses(chosen.supervised.processes, quick))
 
 

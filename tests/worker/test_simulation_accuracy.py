@@ -77,7 +77,7 @@ class AgentDriver:
     agents: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=dict)
     # When each worker was ordered, in seconds since 1970, and when the autoscaler looked.
     ordered_at: dict[str, float] = field(default_factory=dict)
-    looked_at: list[float] = field(default_factory=list)
+    checked_at: list[float] = field(default_factory=list)
 
     about = "Runs simulated workers."
 
@@ -88,13 +88,13 @@ class AgentDriver:
         return options
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
-        self.looked_at.append(time.time())
+        self.checked_at.append(time.time())
         return Actual(len(self.agents), frozenset(self.agents))
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         while len(self.agents) < wanted:
             worker_id, over = f"studio-{len(self.ordered_at) + 1}", asyncio.Event()
-            self.ordered_at[worker_id] = self.looked_at[-1]
+            self.ordered_at[worker_id] = self.checked_at[-1]
             self.agents[worker_id] = asyncio.create_task(self._live(worker_id, fleet, over)), over
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
@@ -172,7 +172,7 @@ class Measured:
     # Of each job that a free worker took, by its place in the trace.
     pickups: dict[int, float]
     # Seconds since the arrival of the first job.
-    looks: list[float]
+    ticks: list[float]
     peak_wanted: int
     scale_ins: int
 
@@ -191,22 +191,22 @@ class MeasuredTimes:
 class MeasuredReplay(TraceReplay):
     def __init__(self, found: Measured, seed: int):
         self._pickups, self._mean_pickup = found.pickups, statistics.fmean(found.pickups.values())
-        self._looks = found.looks
-        interval = (found.looks[-1] - found.looks[0]) / (len(found.looks) - 1)
+        self._ticks = found.ticks
+        interval = (found.ticks[-1] - found.ticks[0]) / (len(found.ticks) - 1)
         super().__init__(found.trace, POLICY, Conditions(interval, seed=seed))
         self._start_times = MeasuredTimes(found.starts)  # type: ignore[assignment]
-        self._next_look = self._look_time(0)
+        self._next_tick = self._tick_time(0)
 
     def _pickup_seconds(self, job: int) -> float:
         return self._pickups.get(job, self._mean_pickup)
 
-    def _look_time(self, number: int) -> float:
-        """The real time of the look; if the replay takes longer than the real run, at the mean interval."""
-        more = number - len(self._looks) + 1
-        return self._looks[number] if more <= 0 else self._looks[-1] + more * self._conditions.interval_seconds
+    def _tick_time(self, number: int) -> float:
+        """The real time of the tick; if the replay takes longer than the real run, at the mean interval."""
+        more = number - len(self._ticks) + 1
+        return self._ticks[number] if more <= 0 else self._ticks[-1] + more * self._conditions.interval_seconds
 
-    def _leave_out_looks(self, machines: list[SimulatedMachine]) -> None:
-        """Makes every look: only looks at even intervals can be left out."""
+    def _skip_ticks(self, machines: list[SimulatedMachine]) -> None:
+        """Makes every tick: only ticks at even intervals can be left out."""
 
 
 @dataclass(slots=True)
@@ -282,7 +282,7 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
             if each in registered
         ],
         pickups=occupied(trace, runs),
-        looks=[moment - first for moment in driver.looked_at if moment >= first],
+        ticks=[moment - first for moment in driver.checked_at if moment >= first],
         peak_wanted=counted["most"],
         scale_ins=counted["ins"],
     )

@@ -160,8 +160,8 @@ async def test_a_new_socket_learns_again_whether_a_node_runs(scenario: str, is_s
             with pytest.raises(EngineStuck):
                 await running
         else:
-            looked = len(server.called("/queue"))
-            await until(lambda: len(server.called("/queue")) > looked + 40)
+            polls = len(server.called("/queue"))
+            await until(lambda: len(server.called("/queue")) > polls + 40)
             assert not running.done()
             server.release.set()
             assert len(await running) == 3
@@ -206,8 +206,8 @@ async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
         running = asyncio.create_task(engine.run(replace(run, output_node=None), Deaf()))
         await until(lambda: server.running)
         started_at = time.monotonic()
-        looked = len(server.called("/queue"))
-        await until(lambda: len(server.called("/queue")) > looked + 40 and time.monotonic() - started_at > 1)
+        polls = len(server.called("/queue"))
+        await until(lambda: len(server.called("/queue")) > polls + 40 and time.monotonic() - started_at > 1)
         assert not running.done()
         # The socket is opened again, unless images come over it that are kept nowhere else.
         assert bool(server.sockets) is (socket == "forgotten")
@@ -455,8 +455,8 @@ async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_no
         # Before that, the engine is idle, and a pause of the machine would make it idle for too long.
         await until(lambda: watcher.images)
         engine._patience = Patience(stall=3600, idle=0.1, absent=120, poll=0.02)
-        looked = len(server.called("/queue"))
-        await until(lambda: len(server.called("/queue")) > looked + 20)
+        polls = len(server.called("/queue"))
+        await until(lambda: len(server.called("/queue")) > polls + 20)
         assert not running.done()
         server.release.set()
         assert len(await running) == 3

@@ -126,9 +126,9 @@ class Assets:
                 errors=[FieldProblem("size", f"The size is {found.size}, but {row.size} was declared.")]
             )
         beginning = b"".join([piece async for piece in self._storage.stream(path, 0, PROBED_BYTES)])
-        looks_like = contradiction(row.mime_type, beginning)
-        if looks_like is not None:
-            reason = f"The file {row.name!r} was declared as {row.mime_type}, but its bytes look like {looks_like}."
+        actual = contradiction(row.mime_type, beginning)
+        if actual is not None:
+            reason = f"The file {row.name!r} was declared as {row.mime_type}, but its bytes look like {actual}."
             raise ContentMismatch(errors=[FieldProblem("mime_type", reason)])
         if row.sha256 is not None and sha256 != row.sha256:
             raise ContentMismatch(

@@ -23,7 +23,7 @@ from callsheet.wire.tasks import task_id_of
 SQL = statements("callsheet.library")
 # Maximum number of rows that one request reads. If filters match few of them, a page is short or empty and has a next
 # page.
-LOOKED_AT = 20_000
+MAX_READ = 20_000
 
 
 class LibraryJobRow(NamedTuple):
@@ -67,10 +67,10 @@ class JobLists:
         self._files = files
 
     async def page(
-        self, principal: Principal, filters: Filters, cursor: UUID | None, limit: int, looked_at: int = LOOKED_AT
+        self, principal: Principal, filters: Filters, cursor: UUID | None, limit: int, max_read: int = MAX_READ
     ) -> Page[JobSummary]:
         """The jobs, newest first."""
-        names = self._names(principal, filters, cursor, looked_at)
+        names = self._names(principal, filters, cursor, max_read)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
@@ -82,24 +82,24 @@ class JobLists:
             )
             last = None
             if len(rows) <= limit:
-                where = {name: names[name] for name in SQL["last_looked_at"].parameters}
-                last = await SQL["last_looked_at"].value(connection, **where)
+                where = {name: names[name] for name in SQL["last_read"].parameters}
+                last = await SQL["last_read"].value(connection, **where)
         items = await self._views(pool, principal.tenant_id, rows[:limit])
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else str(last) if last else None)
 
     async def one(self, principal: Principal, job_id: UUID) -> JobSummary:
-        page = await self.page(principal, Filters(), UUID(int=min(job_id.int + 1, 2**128 - 1)), 1, looked_at=1)
+        page = await self.page(principal, Filters(), UUID(int=min(job_id.int + 1, 2**128 - 1)), 1, max_read=1)
         if not page.items or page.items[0].id != job_id:
             raise NotFound("There is no such job.")
         return page.items[0]
 
-    async def counts(self, principal: Principal, filters: Filters, looked_at: int = LOOKED_AT) -> JobCounts:
-        names = self._names(principal, filters, None, looked_at)
+    async def counts(self, principal: Principal, filters: Filters, max_read: int = MAX_READ) -> JobCounts:
+        names = self._names(principal, filters, None, max_read)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["count_jobs"].rows(connection, StatusCount, **names)
-            where = {name: names[name] for name in SQL["last_looked_at"].parameters}
-            last = await SQL["last_looked_at"].value(connection, **where)
+            where = {name: names[name] for name in SQL["last_read"].parameters}
+            last = await SQL["last_read"].value(connection, **where)
         found = {JobStatus(row.status): row.jobs for row in rows}
         return JobCounts(
             total=sum(found.values()),
@@ -108,9 +108,9 @@ class JobLists:
         )
 
     @staticmethod
-    def _names(principal: Principal, filters: Filters, cursor: UUID | None, looked_at: int) -> dict[str, object]:
+    def _names(principal: Principal, filters: Filters, cursor: UUID | None, max_read: int) -> dict[str, object]:
         owner = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
-        return {**owner, **filters.parameters(cursor), "looked_at": looked_at}
+        return {**owner, **filters.parameters(cursor), "max_read": max_read}
 
     async def _views(self, pool: Database, tenant_id: UUID, rows: Sequence[LibraryJobRow]) -> list[JobSummary]:
         effects = await self._effects.names_of(row.effect_id for row in rows if row.effect_id is not None)

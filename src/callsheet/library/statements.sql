@@ -11,19 +11,19 @@
   AND (:client_reference::text IS NULL OR listed.id IN (
       SELECT id FROM ai_jobs
       WHERE user_id = :user_id AND client_reference = :client_reference AND id < :before AND id >= :since
-      ORDER BY id DESC LIMIT :looked_at))
+      ORDER BY id DESC LIMIT :max_read))
   AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
   AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
   AND (:patterns::text[] IS NULL OR listed.id IN (
       SELECT d.job_id FROM (
           SELECT job_id, search_text FROM job_descriptions
           WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
-          ORDER BY job_id DESC LIMIT :looked_at
+          ORDER BY job_id DESC LIMIT :max_read
       ) d
       WHERE d.search_text LIKE ALL (:patterns)))
 
 -- name: list_jobs
--- Newest first. Filters may match few jobs, so at most :looked_at jobs are read: the inner LIMIT bounds the reading,
+-- Newest first. Filters may match few jobs, so at most :max_read jobs are read: the inner LIMIT bounds the reading,
 -- and the outer one ends it when the page is full. The inner query reads only its index, which has all filtered
 -- columns; for an active job it does not have the status, which is read from the job's row (migration 0020). Files are
 -- read by files_by_ids. A user belongs to one tenant: rows are read by the user's index, and the tenant is checked
@@ -44,7 +44,7 @@ FROM (
             deleted_at
         FROM ai_jobs
         WHERE user_id = :user_id AND id < :before AND id >= :since
-        ORDER BY id DESC LIMIT :looked_at
+        ORDER BY id DESC LIMIT :max_read
     ) listed
     JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
     WHERE listed.tenant_id = :tenant_id AND listed.deleted_at IS NULL
@@ -77,19 +77,19 @@ SELECT status, count(*) AS jobs FROM (
             deleted_at
         FROM ai_jobs
         WHERE user_id = :user_id AND id < :before AND id >= :since
-        ORDER BY id DESC LIMIT :looked_at
+        ORDER BY id DESC LIMIT :max_read
     ) listed
     WHERE listed.tenant_id = :tenant_id AND listed.deleted_at IS NULL
       AND {is_listed}
 ) counted
 GROUP BY status
 
--- name: last_looked_at
--- The last of the :looked_at jobs that list_jobs reads; no row if there are fewer.
+-- name: last_read
+-- The last of the :max_read jobs that list_jobs reads; no row if there are fewer.
 SELECT id FROM (
     SELECT tenant_id, id FROM ai_jobs
     WHERE user_id = :user_id AND id < :before AND id >= :since
-    ORDER BY id DESC OFFSET :looked_at - 1 LIMIT 1
+    ORDER BY id DESC OFFSET :max_read - 1 LIMIT 1
 ) listed
 WHERE tenant_id = :tenant_id
 

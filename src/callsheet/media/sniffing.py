@@ -83,13 +83,13 @@ def contradiction(mime_type: str, beginning: bytes) -> str | None:
     if main_type in MEDIA:
         return _program_or_playlist(beginning) or _other_media(mime_type, main_type, beginning)
     sniffed = beginning[:SNIFFED_BYTES]
-    return _looks(sniffed) or "bytes of another type" if document_differs(mime_type, sniffed) else None
+    return _clear_kind(sniffed) or "bytes of another type" if document_differs(mime_type, sniffed) else None
 
 
 def _other_media(mime_type: str, main_type: str, beginning: bytes) -> str | None:
     sniffed = beginning[:SNIFFED_BYTES]
     if mime_type.endswith("+xml"):
-        return None if is_drawing(beginning) else _looks(sniffed) or "bytes without an <svg> element"
+        return None if is_drawing(beginning) else _clear_kind(sniffed) or "bytes without an <svg> element"
     found = known_format(main_type, sniffed)
     if found is not None:
         return None if may_be(found, main_type) else found
@@ -99,12 +99,12 @@ def _other_media(mime_type: str, main_type: str, beginning: bytes) -> str | None
         if is_unlisted_format(main_type, sniffed) or any(may_be(guess, main_type) for guess in guesses):
             return None
         # Other application/… types may be containers of media.
-        if main_type in MOVING and guesses and not any(map(_is_clear, guesses)) and _looks(sniffed) is None:
+        if main_type in MOVING and guesses and not any(map(_is_clear, guesses)) and _clear_kind(sniffed) is None:
             return None
-    return _looks(sniffed) or f"no known format of {'images' if main_type == 'image' else 'audio or video'}"
+    return _clear_kind(sniffed) or f"no known format of {'images' if main_type == 'image' else 'audio or video'}"
 
 
-def _looks(sniffed: bytes) -> str | None:
+def _clear_kind(sniffed: bytes) -> str | None:
     if is_archive(sniffed):
         return "a zip archive"
     clear = next((guess for guess in _best_guesses(sniffed) if _is_clear(guess)), None)
@@ -126,14 +126,14 @@ def _program_or_playlist(beginning: bytes) -> str | None:
 
 def _playlist(beginning: bytes) -> str | None:
     # FFmpeg skips one ID3 tag before it detects the type.
-    looked_at = beginning[_tag_length(beginning) :]
+    content = beginning[_tag_length(beginning) :]
     for pattern, kind in _PLAYLISTS:
-        if pattern.match(looked_at):
+        if pattern.match(content):
             return kind
     # FFmpeg reads a known container as this container, even if it also contains such a text.
-    if media_type_of(looked_at[:FORMAT_BYTES]) is not None:
+    if media_type_of(content[:FORMAT_BYTES]) is not None:
         return None
-    text = looked_at.partition(b"\0")[0]
+    text = content.partition(b"\0")[0]
     return next((kind for pattern, kind in _HIDDEN_PLAYLISTS if pattern.search(text)), None)
 
 

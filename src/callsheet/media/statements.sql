@@ -241,7 +241,7 @@ WHERE f.tenant_id = swept.tenant_id AND f.id = swept.id AND f.deleted_at IS NOT 
 -- Folders of outputs that are due. too_early: the job is active, or it ended so recently that a worker which had a
 -- lease may still upload, because upload URLs are valid as long as the lease. Jobs belong to another room and are in
 -- the same database.
-SELECT s.tenant_id, s.job_id AS owner_id, s.since, clock_timestamp() AS looked_at,
+SELECT s.tenant_id, s.job_id AS owner_id, s.since, clock_timestamp() AS checked_at,
     j.id IS NOT NULL AND coalesce(j.completed_at + make_interval(secs => j.lease_seconds) > due.before, true)
         AS too_early
 FROM (
@@ -263,7 +263,7 @@ DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :owner_id AN
 
 -- name: find_upload_sweeps
 -- Folders of uploads that are due. too_early: the upload may still be confirmed.
-SELECT s.tenant_id, s.file_id AS owner_id, s.since, clock_timestamp() AS looked_at, f.id IS NOT NULL AS too_early
+SELECT s.tenant_id, s.file_id AS owner_id, s.since, clock_timestamp() AS checked_at, f.id IS NOT NULL AS too_early
 FROM (
     SELECT tenant_id, file_id, since FROM upload_sweeps
     WHERE disk = :disk

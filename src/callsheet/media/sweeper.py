@@ -47,7 +47,7 @@ class DueFolder(NamedTuple):
     tenant_id: UUID
     owner_id: UUID
     since: datetime
-    looked_at: datetime
+    checked_at: datetime
     too_early: bool
 
 
@@ -150,7 +150,7 @@ class MediaSweeper(Loop):
         settled = not due.too_early
         if settled:
             # A job that is retried after this moment writes newer objects.
-            before = (at or due.looked_at) - CLOCK_MARGIN
+            before = (at or due.checked_at) - CLOCK_MARGIN
             folder = f"tenants/{due.tenant_id}/{sweep.folder}/{due.owner_id}"
             settled = await self._empty(pool, folder, before)
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)

@@ -1,7 +1,7 @@
 """The loop that scales fleets: it reads, decides, records, and only then calls the driver.
 
 Only one control plane acts at a time (`Leadership`). A decision is committed before its driver is called, on the
-connection that holds the lock. Drivers get absolute numbers and ids, so the next look repeats what a crash, a timeout
+connection that holds the lock. Drivers get absolute numbers and ids, so the next tick repeats what a crash, a timeout
 or a lost lock left undone.
 """
 
@@ -21,7 +21,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.leadership import SILENT_SECONDS, Leadership
 from callsheet.scaling.driver import Actual, Driver, DriverError
 from callsheet.scaling.fleet_states import SQL, FleetState, read_fleets
-from callsheet.scaling.memory import FleetObservation, look, with_orders
+from callsheet.scaling.memory import FleetObservation, observe, with_orders
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.policy import Decision, Situation, decide
 from callsheet.scaling.queue_split import FleetQueue
@@ -35,7 +35,7 @@ from callsheet.wire.plurals import choose, counted
 log = get_logger(__name__)
 Result = TypeVar("Result")
 LOCK = "callsheet autoscaler"
-# Old decisions are deleted once in this many looks.
+# Old decisions are deleted once in this many ticks.
 FORGET_EVERY = 500
 
 
@@ -64,7 +64,7 @@ class Autoscaler(Loop):
         self._max_workers = max_workers
         self._numbers = numbers
         self.leadership = Leadership(databases.central, LOCK, SILENT_SECONDS + settings.interval_seconds)
-        self._looks = 0
+        self._ticks = 0
 
     async def stop(self) -> None:
         await super().stop()
@@ -80,15 +80,15 @@ class Autoscaler(Loop):
         if not has_any or not await self.leadership.take():
             self._numbers.clear()
             return
-        await self.leadership.run(self._look())
+        await self.leadership.run(self._scale_fleets())
 
-    async def _look(self) -> None:
+    async def _scale_fleets(self) -> None:
         async with self.leadership.connection() as connection:
             central = await read_central(connection, self._databases.central.dsn)
             states = await read_fleets(connection, self._max_workers)
-            if self._looks % FORGET_EVERY == 0:
+            if self._ticks % FORGET_EVERY == 0:
                 await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
-        self._looks += 1
+        self._ticks += 1
         self._numbers.forget_others({each.fleet.id for each in states})
         # Concurrent, so that a driver that hangs delays other fleets by at most the timeout of one call.
         await all_of(self._scale(each, central) for each in states)
@@ -105,7 +105,7 @@ class Autoscaler(Loop):
         except DriverError as error:
             await self._failed(state, error)
             return
-        seen = look(fleet.policy, state.memory, state.now, state.workers, actual)
+        seen = observe(fleet.policy, state.memory, state.now, state.workers, actual)
         decision = decide(fleet.policy, self._situation(state, seen))
         if state.queue.unable and decision.cause != "cannot_run":
             decision = replace(decision, reason=decision.reason + _unable(state.queue))
@@ -174,7 +174,7 @@ class Autoscaler(Loop):
                 "queued_jobs": state.queue.jobs,
                 "queued_seconds": state.queue.seconds,
             }
-            await SQL["keep_look"].run(
+            await SQL["keep_observation"].run(
                 connection,
                 **values,
                 memory=memory.as_json(),

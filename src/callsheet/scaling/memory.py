@@ -1,4 +1,4 @@
-"""The autoscaler's memory of a fleet between two looks, and how a look updates it. Pure.
+"""The autoscaler's memory of a fleet between two observations, and how an observation updates it. Pure.
 
 It holds when workers were ordered, since when they are idle, and which of the driver's workers never registered. It is
 stored in the database as JSON, so that another control plane can continue.
@@ -44,10 +44,10 @@ class Memory:
     history: History = field(default_factory=History)
     # Times of orders whose worker has not registered yet, oldest first.
     orders: tuple[float, ...] = ()
-    # Ids that were registered at the last look.
+    # Ids that were registered at the last observation.
     known: tuple[str, ...] = ()
     idle_since: Mapping[str, float] = field(default_factory=dict)
-    # Per worker at the last look: ended leases, their total seconds, and leases that the worker held.
+    # Per worker at the last observation: ended leases, their total seconds, and leases that the worker held.
     worked: Mapping[str, tuple[int, float, int]] = field(default_factory=dict)
     # Unregistered workers of the driver, with the time when each was first seen.
     unregistered_since: Mapping[str, float] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class FleetObservation:
         return max(0, min(policy.maximum, decision.wanted - self.strangers + self.resting))
 
 
-def look(
+def observe(
     policy: Policy, memory: Memory, now: float, registered: Sequence[RegisteredWorker], actual: Actual
 ) -> FleetObservation:
     ids = actual.worker_ids
@@ -152,9 +152,9 @@ def look(
     )
 
 
-def with_orders(memory: Memory, now: float, look: FleetObservation, decision: Decision) -> Memory:
+def with_orders(memory: Memory, now: float, seen: FleetObservation, decision: Decision) -> Memory:
     """The memory after a decision, with one order for each worker that it orders."""
-    more = decision.wanted - look.serving - look.coming - len(decision.undrain)
+    more = decision.wanted - seen.serving - seen.coming - len(decision.undrain)
     return replace(memory, history=decision.history, orders=(*memory.orders, *[now] * max(0, more)))
 
 
@@ -185,10 +185,10 @@ def _is_serving(worker: RegisteredWorker) -> bool:
 
 
 def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: float) -> float:
-    """Slots that a worker needed on average since the last look for jobs that no look saw.
+    """Slots that a worker needed on average since the last observation for jobs that no observation saw.
 
-    `ended` leases have ended since then and took `seconds` in total. They include the `held` jobs that the last look
-    saw; these are already counted, so their share of the time is left out.
+    `ended` leases have ended since then and took `seconds` in total. They include the `held` jobs that the last
+    observation saw; these are already counted, so their share of the time is left out.
     """
     if ended <= held or elapsed <= 0:
         return 0.0
@@ -196,9 +196,9 @@ def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: flo
 
 
 def _ended_since(memory: Memory, worker: RegisteredWorker) -> tuple[int, float, int]:
-    """Leases of the worker that ended since the last look, their seconds, and how many leases that look saw.
+    """Leases of the worker that ended since the last observation, their seconds, and how many leases it held then.
 
-    A worker that the last look did not see, or that registered anew, has no known ended leases.
+    A worker that the last observation did not see, or that registered anew, has no known ended leases.
     """
     leases, seconds, held = memory.worked.get(worker.id, (worker.ended_leases, worker.ended_seconds, 0))
     return max(0, worker.ended_leases - leases), max(0.0, worker.ended_seconds - seconds), held

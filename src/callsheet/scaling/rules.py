@@ -38,7 +38,7 @@ class ScalingRow(NamedTuple):
     queued_seconds: float | None
     cause: str | None
     reason: str | None
-    looked_at: datetime | None
+    checked_at: datetime | None
     driver_error: str | None
     driver_failing_since: datetime | None
 

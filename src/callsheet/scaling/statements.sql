@@ -140,10 +140,10 @@ FROM route CROSS JOIN LATERAL (
 -- Checks that the configuration has not changed since it was read. A later change waits for the decision.
 SELECT fleet_id FROM fleet_scaling WHERE fleet_id = :fleet_id AND updated_at = :updated_at FOR NO KEY UPDATE
 
--- name: keep_look
+-- name: keep_observation
 -- at_maximum_since keeps its value as long as the fleet is at its maximum.
 UPDATE fleet_scaling SET
-    memory = :memory, looked_at = clock_timestamp(), wanted = :wanted, on_demand = :on_demand, serving = :serving,
+    memory = :memory, checked_at = clock_timestamp(), wanted = :wanted, on_demand = :on_demand, serving = :serving,
     coming = :coming, draining = :draining, existing = :existing, queued_jobs = :queued_jobs,
     queued_seconds = :queued_seconds, cause = :cause, reason = :reason,
     at_maximum_since = CASE WHEN :cause::text = 'at_maximum' THEN coalesce(at_maximum_since, clock_timestamp()) END,
@@ -153,7 +153,7 @@ WHERE fleet_id = :fleet_id
 
 -- name: keep_queue
 -- Stores only the queue, because the driver failed.
-UPDATE fleet_scaling SET looked_at = clock_timestamp(), queued_jobs = :queued_jobs, queued_seconds = :queued_seconds
+UPDATE fleet_scaling SET checked_at = clock_timestamp(), queued_jobs = :queued_jobs, queued_seconds = :queued_seconds
 WHERE fleet_id = :fleet_id
 
 -- name: forget_environments
@@ -191,7 +191,7 @@ UPDATE fleet_scaling SET driver_error = NULL, driver_failing_since = NULL, drive
 WHERE fleet_id = :fleet_id AND driver_error IS NOT NULL
 
 -- name: keep_pause
-UPDATE fleet_scaling SET cause = 'paused', reason = :reason, looked_at = clock_timestamp()
+UPDATE fleet_scaling SET cause = 'paused', reason = :reason, checked_at = clock_timestamp()
 WHERE fleet_id = :fleet_id AND updated_at = :updated_at
 
 -- name: forget_old_decisions
@@ -205,7 +205,7 @@ WHERE id = ANY (ARRAY (
 SELECT s.fleet_id, f.slug AS fleet_slug, f.stage, s.driver, s.options, s.providers, s.minimum, s.maximum,
     s.target_seconds, s.warm_up_seconds, s.scale_out_cooldown_seconds, s.scale_in_cooldown_seconds, s.idle_seconds,
     s.on_demand_minimum, s.spot_share, s.updated_by, s.updated_at, s.wanted, s.serving AS actual, s.coming, s.draining,
-    s.existing, s.queued_jobs, s.queued_seconds, s.cause, s.reason, s.looked_at, s.driver_error, s.driver_failing_since
+    s.existing, s.queued_jobs, s.queued_seconds, s.cause, s.reason, s.checked_at, s.driver_error, s.driver_failing_since
 FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id
 WHERE s.fleet_id = :fleet_id
 

@@ -44,7 +44,7 @@ SYSTEM_HOME = Path("/var/lib/callsheet")
 
 @dataclass(frozen=True, slots=True)
 class InstallationPlace:
-    """The found installation. `looked`: the places that were searched. `ignored`: files that were found there and
+    """The found installation. `searched`: the places that were searched. `ignored`: files that were found there and
     are not trusted.
     """
 
@@ -56,7 +56,7 @@ class InstallationPlace:
     is_found: bool = True
     # False if the value for the data directory is not a path; the check of the settings then reports it.
     is_home_usable: bool = True
-    looked: tuple[str, ...] = ()
+    searched: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ class _Search:
     def __init__(self, here: Path):
         self.here = here
         self.ignored: list[str] = []
-        self.looked: list[str] = []
+        self.searched: list[str] = []
         self._files_here = self._files(Path())
 
     def named(self) -> InstallationPlace | None:
@@ -141,19 +141,19 @@ class _Search:
             home = directory / HOME_NAME
             if self._is_directory(home) or self._has_settings(env_file, config):
                 return InstallationPlace(home, f"found from {self.here}", env_file, config)
-        self.looked.append(f"{self.here / HOME_NAME} and the same in the parent directories")
+        self.searched.append(f"{self.here / HOME_NAME} and the same in the parent directories")
         return None
 
     def personal(self) -> InstallationPlace | None:
         directory = _user_directory("XDG_DATA_HOME", "~/.local/share")
-        self.looked.append(str(directory))
+        self.searched.append(str(directory))
         if not self._is_directory(directory):
             return None
         return InstallationPlace(directory, "the user's data directory", *self._files(directory))
 
     def system(self) -> InstallationPlace | None:
         readable = not SYSTEM_SETTINGS.is_dir() or os.access(SYSTEM_SETTINGS, os.R_OK | os.X_OK)
-        self.looked.append(str(SYSTEM_SETTINGS) + ("" if readable else " (you have no permission to read it)"))
+        self.searched.append(str(SYSTEM_SETTINGS) + ("" if readable else " (you have no permission to read it)"))
         if not readable or not self._is_directory(SYSTEM_SETTINGS):
             return None
         env_file, config = self._files(SYSTEM_SETTINGS, SYSTEM_ENV_FILE)
@@ -164,7 +164,7 @@ class _Search:
 
     def nothing(self) -> InstallationPlace:
         home, origin = self.here / HOME_NAME, "the default; it does not exist yet"
-        return InstallationPlace(home, origin, *self._files_here, is_found=False, looked=tuple(self.looked))
+        return InstallationPlace(home, origin, *self._files_here, is_found=False, searched=tuple(self.searched))
 
     def _files(self, directory: Path, env_name: str = ENV_FILE) -> tuple[Path | None, Path | None]:
         env_file, config = directory / env_name, directory / CONFIG_FILE

@@ -123,16 +123,14 @@ class JobSettings(Section):
 class WebhookSettings(Section):
     """Providers that call back."""
 
-    first_look_seconds: float = Field(
+    first_poll_seconds: float = Field(
         60.0,
         gt=0,
         le=3600,
         description="How long to wait for a callback before the provider is polled, in seconds. The time doubles "
         "with each poll.",
     )
-    longest_look_seconds: float = Field(
-        300.0, gt=0, le=86_400, description="Longest time between two polls, in seconds."
-    )
+    max_poll_seconds: float = Field(300.0, gt=0, le=86_400, description="Longest time between two polls, in seconds.")
     fetch_seconds: float = Field(
         300.0, gt=0, le=3600, description="Timeout for fetching one file of a provider, in seconds."
     )

@@ -56,13 +56,13 @@ class CallFollower:
             await self._worklist.postpone(call, 0, work="cancel")
         elif call.status != "waiting" or call.provider_job_id is None:
             # A worker is about to submit the prediction, or to report that it did.
-            await self._worklist.postpone(call, self._settings.first_look_seconds)
+            await self._worklist.postpone(call, self._settings.first_poll_seconds)
         else:
             with suppress(ProviderPaused, ProviderUnavailable):  # the next look tries again
                 await self._cancel_strays(call)
-            await self._look(call, call.provider_job_id)
+            await self._poll(call, call.provider_job_id)
 
-    async def _look(self, call: ClaimedCall, provider_job_id: str) -> None:
+    async def _poll(self, call: ClaimedCall, provider_job_id: str) -> None:
         try:
             prediction = await self._ask(call, lambda: self._providers[call.provider].get(provider_job_id))
         except ProviderPaused:
@@ -70,21 +70,21 @@ class CallFollower:
             return
         except ProviderError as error:
             # The prediction may be lost, or only this request. If it stays so, the job expires.
-            log.warning("webhook.look_failed", provider=call.provider, job_id=str(call.job_id), reason=str(error))
-            await self._worklist.postpone(call, self._next_look(call), counted=True, error=str(error))
+            log.warning("webhook.poll_failed", provider=call.provider, job_id=str(call.job_id), reason=str(error))
+            await self._worklist.postpone(call, self._next_poll(call), counted=True, error=str(error))
             return
         if prediction.status == "running":
             await self._record_progress(call, prediction)
-            await self._worklist.postpone(call, self._next_look(call), counted=True)
+            await self._worklist.postpone(call, self._next_poll(call), counted=True)
             return
         log.info("webhook.callback_missed", provider=call.provider, job_id=str(call.job_id), status=prediction.status)
         await hit(Failpoint.WEBHOOK_STATUS_BEFORE_RECORD)
         await self._worklist.take(call, prediction)
 
-    def _next_look(self, call: ClaimedCall) -> float:
+    def _next_poll(self, call: ClaimedCall) -> float:
         """Doubles with each look, with a random part, so that calls of the same moment are not all polled together."""
-        doubled = self._settings.first_look_seconds * 2.0 ** min(call.failures, 20)
-        return min(doubled, self._settings.longest_look_seconds) * RANDOM.uniform(0.8, 1.2)
+        doubled = self._settings.first_poll_seconds * 2.0 ** min(call.failures, 20)
+        return min(doubled, self._settings.max_poll_seconds) * RANDOM.uniform(0.8, 1.2)
 
     async def _record_progress(self, call: ClaimedCall, prediction: Prediction) -> None:
         if prediction.percent is not None:

@@ -36,7 +36,7 @@ class CallGate:
         breakers: Breakers,
         urls: CallbackUrls,
         finishes: Mapping[str, Finish],
-        first_look_seconds: float,
+        first_poll_seconds: float,
         deferred: Callable[[], None],
     ):
         """`finishes`: every provider that is called, and how its calls end. `deferred`: called when a call starts to
@@ -45,7 +45,7 @@ class CallGate:
         self._breakers = breakers
         self._urls = urls
         self._finishes = finishes
-        self._first_look_seconds = first_look_seconds
+        self._first_poll_seconds = first_poll_seconds
         self._deferred = deferred
 
     def narrowed(self, criteria: Criteria) -> Criteria:
@@ -79,7 +79,7 @@ class CallGate:
                 lease_seq=lease.lease_seq,
                 provider=lease.provider,
                 callback_hash=hash_of(callback_id),
-                look_seconds=self._first_look_seconds,
+                poll_seconds=self._first_poll_seconds,
             )
         await hit(Failpoint.WEBHOOK_INTENT_BEFORE_RESPONSE)
         assert intent is not None
@@ -104,8 +104,8 @@ class CallGate:
         if report.happened == "deferred":
             await hit(Failpoint.WEBHOOK_DEFER_BEFORE_CALL)
             async with self._databases.central.connection() as connection:
-                await SQL["schedule_first_look"].run(
-                    connection, dispatch_id=settled.dispatch_id, look_seconds=self._first_look_seconds
+                await SQL["schedule_first_poll"].run(
+                    connection, dispatch_id=settled.dispatch_id, poll_seconds=self._first_poll_seconds
                 )
             self._deferred()
         await self._breakers.succeeded(call)

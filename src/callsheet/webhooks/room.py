@@ -90,7 +90,7 @@ def open_webhooks(
         chosen.calls_at_once,
     )
     return WebhooksRoom(
-        gate=CallGate(databases, breakers, urls, finishes, chosen.first_look_seconds, calls.wake),
+        gate=CallGate(databases, breakers, urls, finishes, chosen.first_poll_seconds, calls.wake),
         breakers=breakers,
         callbacks=Callbacks(databases, called_back, urls, jobs.progress, metrics, clock or SystemClock(), calls.wake),
         operations=ProviderOperations(databases, breakers, worklist, finishes),

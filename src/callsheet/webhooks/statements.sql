@@ -7,17 +7,17 @@ INSERT INTO provider_calls AS c (
     tenant_id, job_id, charge_cycle, dispatch_id, lease_seq, provider, callback_hash, next_at)
 VALUES (
     :tenant_id, :job_id, :charge_cycle, :dispatch_id, :lease_seq, :provider, :callback_hash,
-    clock_timestamp() + make_interval(secs => :look_seconds::float8))
+    clock_timestamp() + make_interval(secs => :poll_seconds::float8))
 ON CONFLICT (tenant_id, job_id, charge_cycle) DO UPDATE SET
     hand_overs = c.hand_overs + 1, lease_seq = excluded.lease_seq
 RETURNING c.hand_overs, c.callback_hash
 
--- name: schedule_first_look
+-- name: schedule_first_poll
 -- Run when a worker reports that it submitted the job. If the callback came before this report, the call is due at
 -- once.
 UPDATE provider_calls SET
     next_at = clock_timestamp() + make_interval(secs =>
-        CASE WHEN work = 'collect' OR strays <> '{}' THEN 0 ELSE :look_seconds::float8 END),
+        CASE WHEN work = 'collect' OR strays <> '{}' THEN 0 ELSE :poll_seconds::float8 END),
     failures = 0
 WHERE dispatch_id = :dispatch_id AND work IN ('follow', 'collect')
 RETURNING work

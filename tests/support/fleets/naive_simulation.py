@@ -59,28 +59,28 @@ class NaiveSimulation:
         self.scheduled = 0
         self.now = 0.0
         # (now, workers that take jobs, wanted) at every decision.
-        self.looks: list[tuple[float, int, int]] = []
+        self.ticks: list[tuple[float, int, int]] = []
 
     def run(self) -> dict[int, float]:
         for _ in range(self.policy.minimum):
             machine = self.order(self.policy.on_demand(self.policy.minimum), 0.0)
             self.ask(machine)
-        arrivals, looks, done = 0, 0, 0
+        arrivals, ticks, done = 0, 0, 0
         while done < len(self.trace):
             ends = [until for each in self.there() for _, until, _ in each.runs.values()]
             starts = [each.starts_at for each in self.there() if not each.asked]
             arrival = self.trace.submitted[arrivals] if arrivals < len(self.trace) else math.inf
-            look = looks * self.conditions.interval_seconds
+            tick = ticks * self.conditions.interval_seconds
             scheduled = min([*ends, *starts], default=math.inf)
-            self.now = min(scheduled, arrival, look)
+            self.now = min(scheduled, arrival, tick)
             if scheduled == self.now:
                 done += self.happen()
             elif arrival == self.now:
                 self.arrive(arrivals)
                 arrivals += 1
             else:
-                self.look()
-                looks += 1
+                self.tick()
+                ticks += 1
         for each in self.there():
             each.ended_at = self.now
         return self.waits
@@ -192,7 +192,7 @@ class NaiveSimulation:
         self.machines.append(machine)
         return machine
 
-    def look(self) -> None:
+    def tick(self) -> None:
         policy, now = self.policy, self.now
         started = [each for each in self.there() if each.asked]
         coming = sum(1 for each in self.there() if not each.asked)
@@ -214,7 +214,7 @@ class NaiveSimulation:
         for each in started:
             each.ended, each.held = [], len(each.runs) + len(each.ahead)
         decision = decide(policy, Situation(now, len(self.waiting), seconds, workers, coming, self.history))
-        self.looks.append((now, sum(not each.is_draining for each in started), decision.wanted))
+        self.ticks.append((now, sum(not each.is_draining for each in started), decision.wanted))
         self.history = decision.history
         for each in started:
             name = f"worker-{each.number}"

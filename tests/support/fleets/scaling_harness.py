@@ -2,7 +2,7 @@
 
 fleet = await scaling.fleet(maximum=2)                     # the fixture `scaling`; the driver is `cloud`
 await queue(core, ann, 5)                                  # five jobs wait
-await scaling.look()                                       # the autoscaler decides and orders
+await scaling.tick()                                       # the autoscaler decides and orders
 assert len(await scaling.register(fleet)) == 2             # the machines that were ordered register as workers
 assert [wanted for _, wanted in await scaling.causes(fleet)] == [2]
 """
@@ -118,7 +118,7 @@ class ScalingHarness:
         request = ScalingRequest(**{"driver": "cloud", "maximum": 3, **AT_ONCE, **rules})
         return await self.rules.put(fleet.id, request, "operator")
 
-    async def look(self) -> None:
+    async def tick(self) -> None:
         """Runs the autoscaler once. It must be the leader."""
         await self.autoscaler.tick(NOW)
         assert self.autoscaler.leadership.is_held

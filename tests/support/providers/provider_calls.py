@@ -209,7 +209,7 @@ class CallHarness:
 
 
 def call_settings(home: Path, server: ReplicateServer, **webhooks: Any) -> Settings:
-    chosen = {"first_look_seconds": 600, "fetch_seconds": 5, "breaker_failures": 3, **webhooks}
+    chosen = {"first_poll_seconds": 600, "fetch_seconds": 5, "breaker_failures": 3, **webhooks}
     return Settings.model_validate(
         {
             "home": home,

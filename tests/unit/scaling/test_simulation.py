@@ -114,9 +114,9 @@ class WatchedReplay(TraceReplay):
         super()._schedule(*given)
         self.check()
 
-    def _look_at_fleet(self) -> None:
+    def _observe_fleet(self) -> None:
         self.check(settled=True)
-        super()._look_at_fleet()
+        super()._observe_fleet()
         self.check(settled=True)
 
     def check(self, *, settled: bool = False) -> None:
@@ -174,11 +174,11 @@ def test_a_fleet_does_not_flap_under_constant_arrivals(gap: float, run_seconds: 
 @settings(max_examples=20)
 @given(st.floats(0.1, 4.9), st.floats(0, 5), st.integers(1, 10), st.integers(1, 3), st.booleans())
 def test_a_fleet_with_jobs_shorter_than_the_check_interval_is_kept(
-    run_seconds: float, phase: float, gap_looks: int, slots: int, prefetch: bool
+    run_seconds: float, phase: float, gap_ticks: int, slots: int, prefetch: bool
 ) -> None:
-    """Jobs that are shorter than the time between two looks, at the same moment between them."""
+    """Jobs that are shorter than the time between two ticks, at the same moment between them."""
     policy = Policy(maximum=5, idle_seconds=60, scale_in_cooldown_seconds=60, warm_up_seconds=30)
-    moments = [100.0 * phase, *(1000 + phase + number * gap_looks * 5.0 for number in range(100))]
+    moments = [100.0 * phase, *(1000 + phase + number * gap_ticks * 5.0 for number in range(100))]
     trace = trace_of([(moment, run_seconds, TraceLane()) for moment in moments])
     outcome = TraceReplay(trace, policy, Conditions(5.0, slots=slots, prefetch=prefetch)).run()
     # For the first job, and for the others.

@@ -51,7 +51,7 @@ def test_each_location_is_used_if_earlier_ones_are_missing(
     nothing = find_place()
     assert (nothing.home, nothing.is_found) == (Path.cwd() / ".callsheet", False)
     personal, system = user / ".local" / "share" / "callsheet", installation_search.SYSTEM_SETTINGS
-    assert nothing.looked == (
+    assert nothing.searched == (
         f"{Path.cwd() / '.callsheet'} and the same in the parent directories",
         str(personal),
         str(system),
@@ -195,7 +195,7 @@ def test_a_data_directory_of_another_user_may_be_named(
 def test_an_unreadable_settings_directory_is_reported(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installation_search.SYSTEM_SETTINGS.mkdir(parents=True)
     monkeypatch.setattr(installation_search.os, "access", lambda *_: False)
-    assert find_place().looked[-1] == f"{installation_search.SYSTEM_SETTINGS} (you have no permission to read it)"
+    assert find_place().searched[-1] == f"{installation_search.SYSTEM_SETTINGS} (you have no permission to read it)"
     assert find_place().ignored == ()
 
 

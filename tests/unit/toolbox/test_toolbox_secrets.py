@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from callsheet.toolbox.redaction.redaction import redact_json, redact_start, redact_text
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.toolbox.redaction.secret_shapes import looks_generated
+from callsheet.toolbox.redaction.secret_shapes import seems_generated
 from tests.support.secret_texts import ORDINARY, SECRETS
 
 
@@ -150,4 +150,4 @@ def test_masking_again_changes_nothing(text: str) -> None:
 
 @given(st.binary(min_size=32, max_size=32))
 def test_hashes_do_not_look_like_generated_secrets(value: bytes) -> None:
-    assert not looks_generated(value.hex())
+    assert not seems_generated(value.hex())

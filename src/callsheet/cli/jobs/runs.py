@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from callsheet.cli.shared.pipeline_client import PipelineClient
 
 # Interval between requests while a run is watched, in seconds.
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 runs = typer.Typer(help="Runs of pipelines: start, watch, export, delete.", no_args_is_help=True)
 
@@ -119,7 +119,7 @@ async def _watched(client: PipelineClient, run_id: str) -> Run:
             display.show(run)
             if not _goes_on(run):
                 return run
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 @runs.command("winners")

@@ -15,7 +15,7 @@ FROM gpu_fleets f LEFT JOIN LATERAL (
     SELECT jsonb_build_object('driver', s.driver, 'minimum', s.minimum, 'maximum', s.maximum, 'wanted', s.wanted,
         'actual', s.serving, 'coming', s.coming, 'draining', s.draining, 'existing', s.existing,
         'queued_jobs', s.queued_jobs, 'queued_seconds', s.queued_seconds, 'cause', s.cause, 'reason', s.reason,
-        'looked_at', s.looked_at, 'driver_error', s.driver_error, 'driver_failing_since', s.driver_failing_since,
+        'checked_at', s.checked_at, 'driver_error', s.driver_error, 'driver_failing_since', s.driver_failing_since,
         'decisions', coalesce((
             SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id DESC) FROM (
                 SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds,

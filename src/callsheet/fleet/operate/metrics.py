@@ -73,7 +73,7 @@ class FinishedJobs(NamedTuple):
     average_seconds: float | None
     p95_seconds: float | None
     # These two are the same in all rows: how many finished jobs were read, and the time since which they are complete.
-    looked_at: int
+    jobs_read: int
     since: datetime
 
 
@@ -116,9 +116,9 @@ class FleetOverview:
         self._runs = runs
 
     async def metrics(self) -> Metrics:
-        return (await self.look()).metrics
+        return (await self.figures()).metrics
 
-    async def look(self) -> OverviewFigures:
+    async def figures(self) -> OverviewFigures:
         # The statements run at once, each on its own connection: an operator waits for the slowest, not for the sum.
         (queues, heads, workers), crews, finished, runs = await asyncio.gather(
             self._queues(), self._crews(), self._finished(), self._runs()
@@ -214,6 +214,6 @@ def _workflow(
 
 
 def _since(finished: Sequence[FinishedJobs], now: datetime) -> datetime:
-    if finished and finished[0].looked_at == MAX_FINISHED:
+    if finished and finished[0].jobs_read == MAX_FINISHED:
         return finished[0].since
     return now - timedelta(hours=1)

@@ -22,14 +22,14 @@ def overview_router(overview: FleetOverview, why_queued: WhyQueued, authenticati
     @router.get("/metrics")
     async def get_metrics() -> Metrics:
         """Queues, workers, and the jobs that finished in the last hour. For Prometheus, use /metrics."""
-        look = await overview.look()
-        oldest = _oldest(look.heads)
+        figures = await overview.figures()
+        oldest = _oldest(figures.heads)
         reasons = await why_queued([head.cycle for head in oldest.values()])
         workflows = [
             row.model_copy(update={"why_waiting": _why(row, oldest.get(row.workflow), reasons)})
-            for row in look.metrics.workflows
+            for row in figures.metrics.workflows
         ]
-        return look.metrics.model_copy(update={"workflows": workflows})
+        return figures.metrics.model_copy(update={"workflows": workflows})
 
     return router
 

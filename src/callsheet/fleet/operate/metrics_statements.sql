@@ -105,7 +105,7 @@ SELECT workflow_id, provider, count(*) FILTER (WHERE is_recent AND status = 'com
     avg(duration_seconds) FILTER (WHERE is_recent AND status = 'completed') AS average_seconds,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
         FILTER (WHERE is_recent AND status = 'completed') AS p95_seconds,
-    sum(count(*)) FILTER (WHERE provider IS NULL) OVER ()::bigint AS looked_at,
+    sum(count(*)) FILTER (WHERE provider IS NULL) OVER ()::bigint AS jobs_read,
     greatest(min(min(finished_at)) OVER (), clock_timestamp() - interval '1 hour') AS since
 FROM (
     SELECT workflow_id, provider, status, duration_seconds, finished_at,

@@ -62,7 +62,7 @@ class WorkerSweeper(Loop):
         self._stale_seconds = settings.stale_seconds
         self._held = held
         self._watching_since: float | None = None
-        self._last_look: float | None = None
+        self._last_check: float | None = None
 
     async def tick(self, now: datetime) -> bool:
         await self.requeue_left_behind()
@@ -116,9 +116,9 @@ class WorkerSweeper(Loop):
         """Whether this process could see workers for at least `stale_seconds`. After a restart or a database outage all
         workers look stale, although all of them are about to send requests."""
         moment = self._clock.monotonic()
-        if self._last_look is None or moment - self._last_look > MAX_PAUSE_SECONDS:
+        if self._last_check is None or moment - self._last_check > MAX_PAUSE_SECONDS:
             self._watching_since = moment
-        self._last_look = moment
+        self._last_check = moment
         assert self._watching_since is not None
         return moment - self._watching_since >= self._stale_seconds
 

@@ -78,7 +78,7 @@ class RecordedRow(NamedTuple):
 class SweptPage(NamedTuple):
     """How many rows a step of the sweep read and removed, and the last row that it read."""
 
-    looked_at: int
+    rows_read: int
     removed: int
     tenant_id: UUID | None
     job_id: UUID | None
@@ -207,7 +207,7 @@ class ProgressSweeper(Loop):
                 )
             assert row is not None
             removed += row.removed
-            if row.looked_at < self.batch or row.tenant_id is None or row.job_id is None:
+            if row.rows_read < self.batch or row.tenant_id is None or row.job_id is None:
                 return removed
             tenant, job = row.tenant_id, row.job_id
             await asyncio.sleep(0)

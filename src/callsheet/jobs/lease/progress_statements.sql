@@ -110,7 +110,7 @@ WITH page AS MATERIALIZED (
       AND p.lease_seq = o.lease_seq
     RETURNING p.job_id
 )
-SELECT (SELECT count(*) FROM page) AS looked_at, (SELECT count(*) FROM deleted_progress) AS removed,
+SELECT (SELECT count(*) FROM page) AS rows_read, (SELECT count(*) FROM deleted_progress) AS removed,
     last.tenant_id, last.job_id
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
     SELECT tenant_id, job_id FROM page ORDER BY tenant_id DESC, job_id DESC LIMIT 1

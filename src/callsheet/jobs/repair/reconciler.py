@@ -51,7 +51,7 @@ class Reconciler(Loop):
     # The process that wrote a younger row may still be working on it.
     settle_seconds = 60.0
     # Time between the two checks.
-    second_look_seconds = 5.0
+    confirm_seconds = 5.0
     # Rows per database and tick. At this rate, a check of a million jobs takes three hours.
     batch = 1000
     max_suspicions = 1000
@@ -77,17 +77,17 @@ class Reconciler(Loop):
 
     async def tick(self, now: datetime) -> None:
         # All checks run even if a pool is unavailable, so that jobs of other pools do not wait for that pool.
-        looks = [self._look_at_pool(pool) for pool in self._pools()]
-        await all_of([self._look_again(), self._look_at_central(), *looks])
+        checks = [self._check_pool(pool) for pool in self._pools()]
+        await all_of([self._confirm_due(), self._check_central(), *checks])
 
-    async def _look_again(self) -> None:
+    async def _confirm_due(self) -> None:
         moment = self._clock.monotonic()
-        due = [seen for seen, at in self._suspicions.items() if moment - at >= self.second_look_seconds]
+        due = [seen for seen, at in self._suspicions.items() if moment - at >= self.confirm_seconds]
         for suspicion in due:
             del self._suspicions[suspicion]
         await all_of(unless_unavailable(self._confirm(suspicion)) for suspicion in due)
 
-    async def _look_at_pool(self, pool: Database) -> None:
+    async def _check_pool(self, pool: Database) -> None:
         """Checks active jobs whose dispatch is missing or has ended."""
         async with pool.ordinary() as connection:
             page = await SQL["active_jobs_page"].rows(
@@ -103,7 +103,7 @@ class Reconciler(Loop):
                 compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])
             )
 
-    async def _look_at_central(self) -> None:
+    async def _check_central(self) -> None:
         """Checks open dispatches: their job may have ended, be in another cycle, or be missing."""
         page = await self._overview.page(self._after_dispatch, self.batch, self.settle_seconds)
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
@@ -219,5 +219,5 @@ def _central_state(dispatch: OpenDispatch) -> CentralState:
 
 
 def _lacks_dispatch(state: CentralState) -> bool:
-    # A job with an open dispatch is compared once, by `_look_at_central`.
+    # A job with an open dispatch is compared once, by `_check_central`.
     return state.dispatch_id is None

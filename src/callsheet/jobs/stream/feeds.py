@@ -26,7 +26,7 @@ from callsheet.wire.wallet import Wallet
 
 SQL = statements("callsheet.jobs.stream")
 
-LOOK_ANYWAY_SECONDS = 15.0
+RECHECK_SECONDS = 15.0
 AT_ONCE = 200
 READERS_AT_ONCE = 200
 
@@ -151,7 +151,7 @@ class Feeds:
                     yield value
                 if found.ended:
                     return
-                if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
+                if len(found.lines) < AT_ONCE and not await _within(news, RECHECK_SECONDS):
                     yield None
         finally:
             _forget(self._waiting, key, news)

@@ -78,14 +78,14 @@ class StorageOwner:
     async def require(self, storage: Storage) -> None:
         if time.monotonic() - self._checked < TRUSTED_SECONDS:
             return
-        before, self.problem = self.problem, await self._look(storage)
+        before, self.problem = self.problem, await self._check(storage)
         if self.problem is not None:
             if before is None:
                 log.error("storage.not_owned", reason=self.problem)
             raise Unavailable(self.problem)
         self._checked = time.monotonic()
 
-    async def _look(self, storage: Storage) -> str | None:
+    async def _check(self, storage: Storage) -> str | None:
         async with self._databases.central.connection() as connection:
             installation = await SQL["read_installation"].value(connection)
         if await read_owner(storage) is None:

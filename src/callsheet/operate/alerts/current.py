@@ -69,8 +69,8 @@ class CurrentAlerts:
 
     async def of_installation(self) -> list[Alert]:
         """The alerts that every control plane finds, because they are read from the databases."""
-        look = await self._overview.look()
-        metrics = look.metrics
+        figures = await self._overview.figures()
+        metrics = figures.metrics
         async with self._databases.central.ordinary() as connection:
             paused = await FACTS_SQL["paused_limits"].column(connection)
             providers = await FACTS_SQL["paused_providers"].rows(connection, PausedProvider)
@@ -80,7 +80,7 @@ class CurrentAlerts:
             messages = await SQL["unsent_messages"].row(connection, UnsentMessages)
         return alerts(
             AlertFacts(
-                routes=await self._waiting_routes(look),
+                routes=await self._waiting_routes(figures),
                 workflows=metrics.workflows,
                 engine_killers=killers,
                 worker_disks=worker_disks,
@@ -115,22 +115,22 @@ class CurrentAlerts:
             )
         )
 
-    async def _waiting_routes(self, look: OverviewFigures) -> list[RouteFacts]:
+    async def _waiting_routes(self, figures: OverviewFigures) -> list[RouteFacts]:
         oldest: dict[tuple[int, str, str], QueueHead] = {}
-        for head in look.heads:
+        for head in figures.heads:
             route = (head.workflow_id, head.stage, head.provider)
             if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
                 oldest[route] = head
         # The reason why a route has no worker is read only for routes without workers: for 20 routes of 10,000 workers
         # that took 1.3 s.
-        capacity = await self._capacity.of([route for route in oldest if not look.live_workers(route)])
+        capacity = await self._capacity.of([route for route in oldest if not figures.live_workers(route)])
         return [
             RouteFacts(
                 workflow=head.slug,
                 stage=head.stage,
                 provider=head.provider,
                 oldest_wait_seconds=head.wait_seconds,
-                live_workers=capacity[route].live_workers if route in capacity else look.live_workers(route),
+                live_workers=capacity[route].live_workers if route in capacity else figures.live_workers(route),
                 scaling_up=route in capacity and capacity[route].scaling_up,
                 missing=capacity[route].missing if route in capacity else "",
             )

@@ -21,7 +21,7 @@ from callsheet.jobs.operate.operations import DispatchOperations
 from callsheet.jobs.show.search_terms import BEHIND_LAST, FIRST
 from callsheet.operate.all_jobs.bulk_actions import refusals_of
 from callsheet.operate.all_jobs.filters import ResolvedFilter
-from callsheet.operate.all_jobs.lists import LOOKED_AT
+from callsheet.operate.all_jobs.lists import MAX_READ
 from callsheet.operate.all_jobs.names import Names
 from callsheet.operate.all_jobs.sql import BULK_POOL_SQL, BULK_SQL, SQL
 from callsheet.plumbing.database.database import Database
@@ -62,7 +62,7 @@ class ClaimedAction(NamedTuple):
 
 
 class ScanPlace(NamedTuple):
-    looked_down_to: UUID
+    read_down_to: UUID
     is_complete: bool
 
 
@@ -155,16 +155,16 @@ class BulkActionLoop(Loop):
             if place is not None and place.is_complete:
                 return False
             values = {
-                **resolved.parameters(place.looked_down_to if place else BEHIND_LAST),
+                **resolved.parameters(place.read_down_to if place else BEHIND_LAST),
                 "bulk_action_id": action.id,
                 "frozen_at": action.created_at,
-                "looked_at": LOOKED_AT,
+                "max_read": MAX_READ,
             }
             await SQL["collect_jobs"].run(connection, **values)
-            where = {name: values[name] for name in SQL["last_looked_at"].parameters}
-            last = await SQL["last_looked_at"].value(connection, **where)
+            where = {name: values[name] for name in SQL["last_read"].parameters}
+            last = await SQL["last_read"].value(connection, **where)
             await BULK_POOL_SQL["write_scan"].run(
-                connection, bulk_action_id=action.id, looked_down_to=last or FIRST, is_complete=last is None
+                connection, bulk_action_id=action.id, read_down_to=last or FIRST, is_complete=last is None
             )
         return last is not None
 

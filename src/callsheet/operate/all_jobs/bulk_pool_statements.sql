@@ -2,13 +2,13 @@
 -- owns: bulk_action_jobs, bulk_action_scans
 
 -- name: read_scan
-SELECT looked_down_to, is_complete FROM bulk_action_scans WHERE bulk_action_id = :bulk_action_id
+SELECT read_down_to, is_complete FROM bulk_action_scans WHERE bulk_action_id = :bulk_action_id
 
 -- name: write_scan
-INSERT INTO bulk_action_scans (bulk_action_id, looked_down_to, is_complete)
-VALUES (:bulk_action_id, :looked_down_to, :is_complete)
+INSERT INTO bulk_action_scans (bulk_action_id, read_down_to, is_complete)
+VALUES (:bulk_action_id, :read_down_to, :is_complete)
 ON CONFLICT (bulk_action_id) DO UPDATE SET
-    looked_down_to = least(excluded.looked_down_to, bulk_action_scans.looked_down_to),
+    read_down_to = least(excluded.read_down_to, bulk_action_scans.read_down_to),
     is_complete = bulk_action_scans.is_complete OR excluded.is_complete
 
 -- name: open_jobs

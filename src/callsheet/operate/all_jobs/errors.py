@@ -16,7 +16,7 @@ from callsheet.wire.errors import NotFound
 from callsheet.wire.operate.all_jobs import ErrorExample, ErrorGroup, ErrorGroups
 
 # Maximum number of errors that one request reads in a pool.
-LOOKED_AT = 20_000
+MAX_READ = 20_000
 
 
 class ErrorGroupRow(NamedTuple):
@@ -31,7 +31,7 @@ class ErrorGroupRow(NamedTuple):
     workflow_id: int
     type: str
     message: str
-    looked_at: int
+    jobs_read: int
 
 
 class ErrorRange(NamedTuple):
@@ -55,7 +55,7 @@ def merged(rows: Iterable[ErrorGroupRow]) -> list[ErrorGroupRow]:
                 tenant_ids=[*known.tenant_ids, *row.tenant_ids],
                 first_seen_at=min(known.first_seen_at, row.first_seen_at),
                 last_seen_at=max(known.last_seen_at, row.last_seen_at),
-                looked_at=max(known.looked_at, row.looked_at),
+                jobs_read=max(known.jobs_read, row.jobs_read),
             )
         groups[row.fingerprint] = row
     return sorted(groups.values(), key=lambda each: (-each.jobs, each.fingerprint))
@@ -66,14 +66,14 @@ class JobErrors:
         self._databases = databases
         self._names = names
 
-    async def groups(self, wanted: ErrorRange, limit: int, looked_at: int = LOOKED_AT) -> ErrorGroups:
+    async def groups(self, wanted: ErrorRange, limit: int, max_read: int = MAX_READ) -> ErrorGroups:
         values = {
             "since": wanted.since,
             "until": wanted.until,
             "tenant_id": wanted.tenant_id,
             "workflow_ids": await self._names.workflow_ids(wanted.workflow),
             "limit": limit,
-            "looked_at": looked_at,
+            "max_read": max_read,
         }
 
         async def groups_in(pool: Database) -> list[ErrorGroupRow]:
@@ -82,21 +82,21 @@ class JobErrors:
 
         found = await asyncio.gather(*(groups_in(pool) for pool in self._databases.pools))
         rows = merged(row for rows in found for row in rows)
-        is_partial = any(row.looked_at >= looked_at for row in rows) or len(rows) > limit
+        is_partial = any(row.jobs_read >= max_read for row in rows) or len(rows) > limit
         return ErrorGroups(items=await self._views(rows[:limit], None), is_partial=is_partial)
 
-    async def group(self, fingerprint: str, looked_at: int = LOOKED_AT) -> ErrorGroup:
+    async def group(self, fingerprint: str, max_read: int = MAX_READ) -> ErrorGroup:
         async def group_in(pool: Database) -> ErrorGroupRow | None:
             async with pool.ordinary() as connection:
                 return await SQL["error_group"].row(
-                    connection, ErrorGroupRow, fingerprint=fingerprint, looked_at=looked_at
+                    connection, ErrorGroupRow, fingerprint=fingerprint, max_read=max_read
                 )
 
         found = await asyncio.gather(*(group_in(pool) for pool in self._databases.pools))
         rows = merged(row for row in found if row is not None)
         if not rows:
             raise NotFound("There is no job with this error.")
-        return (await self._views(rows, looked_at))[0]
+        return (await self._views(rows, max_read))[0]
 
     async def of_job(self, job_id: UUID) -> ErrorGroup:
         """All jobs that failed with the same error as this job, including this job."""
@@ -112,7 +112,7 @@ class JobErrors:
                 return await self.group(fingerprint)
         raise NotFound("There is no such job, or it has no error.")
 
-    async def _views(self, rows: Sequence[ErrorGroupRow], looked_at: int | None) -> list[ErrorGroup]:
+    async def _views(self, rows: Sequence[ErrorGroupRow], max_read: int | None) -> list[ErrorGroup]:
         tenants, workflows = await asyncio.gather(
             self._names.tenants(row.tenant_id for row in rows), self._names.workflows(row.workflow_id for row in rows)
         )
@@ -131,7 +131,7 @@ class JobErrors:
                     type=row.type,
                     message=row.message,
                 ),
-                is_partial=looked_at is not None and row.looked_at >= looked_at,
+                is_partial=max_read is not None and row.jobs_read >= max_read,
             )
             for row in rows
         ]

@@ -21,7 +21,7 @@ from callsheet.wire.tasks import task_id_of
 
 # Maximum number of rows that one request reads in a pool. If there are words to search for, each row also costs a check
 # of its texts.
-LOOKED_AT = 10_000
+MAX_READ = 10_000
 SEARCHED = 4000
 
 
@@ -86,18 +86,18 @@ class AllJobs:
         self._effects = effects
 
     async def page(
-        self, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int | None = None
+        self, resolved: ResolvedFilter, cursor: UUID | None, limit: int, max_read: int | None = None
     ) -> Page[OperatedJob]:
         """A page of jobs, newest first."""
-        max_rows = looked_at or (limit + 1 if resolved.is_source_alone else _looked_at(resolved))
+        max_rows = max_read or (limit + 1 if resolved.is_source_alone else _max_read(resolved))
         pages = await asyncio.gather(
             *(_page_of(pool, resolved, cursor, limit, max_rows) for pool in self._databases.pools)
         )
         rows, end = merged(pages, limit)
         return Page(items=await self._views(rows), next_cursor=None if end is None else str(end))
 
-    async def totals(self, resolved: ResolvedFilter, looked_at: int | None = None) -> JobTotals:
-        max_rows = looked_at or _looked_at(resolved)
+    async def totals(self, resolved: ResolvedFilter, max_read: int | None = None) -> JobTotals:
+        max_rows = max_read or _max_read(resolved)
         counted = await asyncio.gather(*(_totals_of(pool, resolved, max_rows) for pool in self._databases.pools))
         jobs, tokens = dict.fromkeys(JobStatus, 0), dict.fromkeys(JobStatus, 0)
         for rows, _ in counted:
@@ -142,25 +142,25 @@ class AllJobs:
 SAME = OperatedJob.model_fields.keys() & set(AllJobsRow._fields) - {"title"}
 
 
-def _looked_at(resolved: ResolvedFilter) -> int:
-    return SEARCHED if resolved.parameters(None)["patterns"] else LOOKED_AT
+def _max_read(resolved: ResolvedFilter) -> int:
+    return SEARCHED if resolved.parameters(None)["patterns"] else MAX_READ
 
 
 async def _page_of(
-    pool: Database, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int
+    pool: Database, resolved: ResolvedFilter, cursor: UUID | None, limit: int, max_read: int
 ) -> PoolPage:
-    values = {**resolved.parameters(cursor), "looked_at": looked_at}
+    values = {**resolved.parameters(cursor), "max_read": max_read}
     async with pool.ordinary() as connection:
         rows = await SQL["list_jobs"].rows(connection, AllJobsRow, **values, limit=limit + 1)
         if len(rows) > limit:
             return PoolPage(rows, rows[-1].id)
-        where = {name: values[name] for name in SQL["last_looked_at"].parameters}
-        return PoolPage(rows, await SQL["last_looked_at"].value(connection, **where))
+        where = {name: values[name] for name in SQL["last_read"].parameters}
+        return PoolPage(rows, await SQL["last_read"].value(connection, **where))
 
 
-async def _totals_of(pool: Database, resolved: ResolvedFilter, looked_at: int) -> tuple[list[StatusRow], bool]:
-    values = {**resolved.parameters(None), "looked_at": looked_at}
+async def _totals_of(pool: Database, resolved: ResolvedFilter, max_read: int) -> tuple[list[StatusRow], bool]:
+    values = {**resolved.parameters(None), "max_read": max_read}
     async with pool.ordinary() as connection:
         rows = await SQL["total_jobs"].rows(connection, StatusRow, **values)
-        where = {name: values[name] for name in SQL["last_looked_at"].parameters}
-        return rows, await SQL["last_looked_at"].value(connection, **where) is not None
+        where = {name: values[name] for name in SQL["last_read"].parameters}
+        return rows, await SQL["last_read"].value(connection, **where) is not None

@@ -13,7 +13,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.operate.all_jobs import JobFilter
 
 # Number of finished dispatches among which the jobs of a worker are searched: the history has no index by worker.
-HISTORY_LOOKED_AT = 20_000
+MAX_HISTORY_READ = 20_000
 
 
 class TenantName(NamedTuple):
@@ -46,7 +46,7 @@ class Names:
             if wanted.worker_id:
                 worker_job_ids = frozenset(
                     await CENTRAL_SQL["find_jobs_of_worker"].column(
-                        connection, worker_id=wanted.worker_id, looked_at=HISTORY_LOOKED_AT
+                        connection, worker_id=wanted.worker_id, max_read=MAX_HISTORY_READ
                     )
                 )
         effect_ids = await self._effects.ids_of(wanted.effect) if wanted.effect else None

@@ -1,6 +1,6 @@
 -- database: pool
 --
--- newest_jobs (migration 0029) reads at most :looked_at jobs of one source by its index. All other filters are applied
+-- newest_jobs reads at most :max_read jobs of one source by its index. All other filters are applied
 -- to these. A page may therefore be short, or empty, and still have a next one.
 
 -- part: is_listed
@@ -33,7 +33,7 @@ SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.
     job.client_reference
 FROM (
     SELECT job.tenant_id, job.id
-    FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
+    FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :max_read) listed
     JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
     WHERE {is_listed}
     ORDER BY job.id DESC LIMIT :limit
@@ -49,7 +49,7 @@ ORDER BY job.id DESC
 -- name: total_jobs
 -- The jobs that list_jobs lists, by status.
 SELECT job.status, count(*) AS jobs, sum(job.cost)::bigint AS tokens
-FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
+FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :max_read) listed
 JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
 WHERE {is_listed}
 GROUP BY job.status
@@ -58,25 +58,25 @@ GROUP BY job.status
 -- The jobs of a bulk action. A job that was created, retried or ended after the action was started does not change.
 INSERT INTO bulk_action_jobs (bulk_action_id, tenant_id, job_id, charge_cycle)
 SELECT :bulk_action_id, job.tenant_id, job.id, job.charge_cycle
-FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
+FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :max_read) listed
 JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
 WHERE {is_listed}
   AND job.submitted_at <= :frozen_at AND (job.completed_at IS NULL OR job.completed_at <= :frozen_at)
 ON CONFLICT DO NOTHING
 
--- name: last_looked_at
--- The last of the :looked_at jobs that list_jobs reads; null if there are fewer.
-SELECT CASE WHEN count(*) >= :looked_at THEN (array_agg(id ORDER BY id))[1] END AS id
-FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at)
+-- name: last_read
+-- The last of the :max_read jobs that list_jobs reads; null if there are fewer.
+SELECT CASE WHEN count(*) >= :max_read THEN (array_agg(id ORDER BY id))[1] END AS id
+FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :max_read)
 
 -- name: group_errors
--- The errors of the time, at most :looked_at of them, in groups. The first job of a group may have failed before.
+-- The errors of the time, at most :max_read of them, in groups. The first job of a group may have failed before.
 WITH failed_job AS (
     SELECT error_fingerprint, tenant_id, completed_at FROM ai_jobs
     WHERE error_fingerprint IS NOT NULL AND completed_at >= :since AND completed_at < :until
       AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
       AND (:workflow_ids::bigint[] IS NULL OR workflow_id = ANY (:workflow_ids))
-    ORDER BY completed_at DESC LIMIT :looked_at
+    ORDER BY completed_at DESC LIMIT :max_read
 ), error_group AS (
     SELECT error_fingerprint AS fingerprint, count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids,
         max(completed_at) AS last_seen_at
@@ -87,7 +87,7 @@ SELECT error_group.fingerprint, error_group.jobs, error_group.tenant_ids, first.
     error_group.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id,
     newest.error ->> 'type' AS type,
     left(coalesce(newest.error ->> 'reported', newest.error ->> 'message'), 500) AS message,
-    (SELECT count(*) FROM failed_job) AS looked_at
+    (SELECT count(*) FROM failed_job) AS jobs_read
 FROM error_group CROSS JOIN LATERAL (
     SELECT completed_at FROM ai_jobs
     WHERE error_fingerprint = error_group.fingerprint AND error IS NOT NULL ORDER BY id LIMIT 1
@@ -101,14 +101,14 @@ FROM error_group CROSS JOIN LATERAL (
 ORDER BY error_group.jobs DESC, error_group.fingerprint
 
 -- name: error_group
--- All jobs of one error, at most :looked_at of them.
+-- All jobs of one error, at most :max_read of them.
 WITH failed_job AS (
     SELECT id, tenant_id, workflow_id, completed_at, error FROM ai_jobs
-    WHERE error_fingerprint = :fingerprint AND error IS NOT NULL ORDER BY id DESC LIMIT :looked_at
+    WHERE error_fingerprint = :fingerprint AND error IS NOT NULL ORDER BY id DESC LIMIT :max_read
 )
 SELECT :fingerprint::text AS fingerprint, counted.jobs, counted.tenant_ids, first.completed_at AS first_seen_at,
     counted.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id, newest.error ->> 'type' AS type,
-    left(coalesce(newest.error ->> 'reported', newest.error ->> 'message'), 500) AS message, counted.jobs AS looked_at
+    left(coalesce(newest.error ->> 'reported', newest.error ->> 'message'), 500) AS message, counted.jobs AS jobs_read
 FROM (
     SELECT count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids, max(completed_at) AS last_seen_at
     FROM failed_job

@@ -213,7 +213,7 @@ async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFind
             await storage.check()
         except Unavailable as error:
             return [SettingsFinding("storage", "problem", str(error), _storage_advice(settings))]
-        foreign, unshared = await _look_in_databases(settings, reach, storage)
+        foreign, unshared = await _examine_storage_rows(settings, reach, storage)
         # The control plane itself serves local storage, and checks it.
         origins = () if is_local else browser_origins(settings)
         refused = await refused_origins(storage, origins)
@@ -240,7 +240,7 @@ def _storage_advice(settings: Settings) -> str:
     )
 
 
-async def _look_in_databases(
+async def _examine_storage_rows(
     settings: Settings, reach: ReachCentral, storage: Storage
 ) -> tuple[str | None, list[SettingsFinding]]:
     """Why nothing is deleted in this storage: it belongs to another installation. And what other machines would have

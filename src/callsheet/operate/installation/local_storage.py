@@ -35,13 +35,13 @@ class AddressRow(NamedTuple):
 
 
 async def local_storage_findings(settings: Settings, storage: Storage, central_dsn: str) -> list[SettingsFinding]:
-    missing, looked_at = 0, 0
+    missing, files = 0, 0
     for path in await _newest_files(settings, central_dsn):
-        looked_at += 1
+        files += 1
         missing += await storage.head(path) is None
     if missing:
         message = (
-            f"Missing in {storage.place}: {missing} of the {counted(looked_at, 'newest file')}. Another control plane "
+            f"Missing in {storage.place}: {missing} of the {counted(files, 'newest file')}. Another control plane "
             "stored them on its machine, or the storage was not restored with the databases."
         )
         return [SettingsFinding("storage", "problem", message, ADVICE)]

@@ -85,7 +85,7 @@ class Branches:
                 if await SQL["kill_under_way"].value(connection, **root):
                     raise WrongState("The candidate is being rejected at this moment. Try again in a few seconds.")
                 restored = await SQL["restore_branch"].value(connection, **root, run_id=row.run_id)
-                await SQL["look_at_run"].run(connection, **run)
+                await SQL["announce_run"].run(connection, **run)
         if restored:
             log.info("pipeline.branch_restored", candidate_id=str(candidate_id), restored=restored)
         self._wake()
@@ -104,7 +104,7 @@ class Branches:
         async with pool.transaction() as connection:
             await SQL["lock_run"].row(connection, **names, user_id=principal.user_id)
             await SQL["approve_step"].run(connection, **names, step_id=found.id, user_id=principal.user_id)
-            await SQL["look_at_run"].run(connection, **names)
+            await SQL["announce_run"].run(connection, **names)
             approval = await SQL["get_approval"].row(connection, Approval, **names, step_id=found.id)
         assert approval is not None, "the approval was just written, and approvals are never deleted"
         self._wake()
@@ -135,7 +135,7 @@ async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
         await SQL["remember_kill"].run(connection, **root, run_id=kill.run_id, user_id=kill.user_id)
     else:
         await SQL["forget_kill"].run(connection, **root)
-    await SQL["look_at_run"].run(connection, **run)
+    await SQL["announce_run"].run(connection, **run)
     return int(piece)
 
 

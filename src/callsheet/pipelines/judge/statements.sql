@@ -180,7 +180,7 @@ WITH RECURSIVE branch AS (
 )
 SELECT count(*) FROM restored_candidate
 
--- name: look_at_run
+-- name: announce_run
 -- The run is due: the scheduler may choose another parent now.
 UPDATE pipeline_runs SET due_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :run_id

@@ -138,14 +138,14 @@ class Collector(Loop):
     async def tick(self, now: datetime) -> bool:
         """Collects results. Returns True while there are more."""
         self._open_jobs.start_read()
-        looked = await all_of(self._look(pool, now) for pool in self._pools())
-        self._open_jobs.finish_read(job_id for _, found in looked for job_id in found)
+        collected = await all_of(self._collect_pool(pool, now) for pool in self._pools())
+        self._open_jobs.finish_read(job_id for _, found in collected for job_id in found)
         open_jobs = set(self._open_jobs)
         self._unwritten.forget_all_but(open_jobs)
         self._logged &= open_jobs
-        return any(more for more, _ in looked)
+        return any(more for more, _ in collected)
 
-    async def _look(self, pool: Database, now: datetime) -> tuple[bool, set[UUID]]:
+    async def _collect_pool(self, pool: Database, now: datetime) -> tuple[bool, set[UUID]]:
         """Whether there is more, and the jobs that have not ended."""
         more = await self.collect(pool, now)
         async with pool.connection() as connection:

@@ -35,7 +35,7 @@ WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :du
 UPDATE pipeline_runs SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
 
--- name: look_again
+-- name: make_run_due
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
 
 -- name: read_steps

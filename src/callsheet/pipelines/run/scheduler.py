@@ -151,7 +151,7 @@ class RunScheduler(Loop):
             parent = await choose_parent(pool, run, snapshot, choice, draw)
             if parent is None:
                 # The last eligible parent was lost between the snapshot and this second query.
-                await self._look_again(pool, run)
+                await self._make_due(pool, run)
                 return
         step = snapshot.steps[choice.position].step
         file = await self._file(pool, run, parent)
@@ -162,7 +162,7 @@ class RunScheduler(Loop):
         if is_started and in_flight + 1 < self._concurrency(run):
             # The run may get another job after all other runs had a turn.
             await hit(Failpoint.PIPELINE_SUBMITTED_BEFORE_NEXT)
-            await self._look_again(pool, run)
+            await self._make_due(pool, run)
 
     def _concurrency(self, run: ClaimedRun) -> int:
         max_jobs = self._settings.jobs_per_run
@@ -235,7 +235,7 @@ class RunScheduler(Loop):
                 if reason == "tenant_at_capacity":
                     raise TenantFull
             case "parent_not_eligible":
-                await self._look_again(pool, run)
+                await self._make_due(pool, run)
 
     async def _no_work(self, pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice) -> None:
         if choice.idle is Idle.APPROVAL_NEEDED:
@@ -272,9 +272,9 @@ class RunScheduler(Loop):
                 await stop_after_strikes(connection, names, found, step.slug, why)
         log.info("pipeline.parent_excluded", run_id=str(run.id), candidate_id=str(parent.id), reason=why)
 
-    async def _look_again(self, pool: Database, run: ClaimedRun) -> None:
+    async def _make_due(self, pool: Database, run: ClaimedRun) -> None:
         async with pool.connection() as connection:
-            await SQL["look_again"].run(connection, **_key(run))
+            await SQL["make_run_due"].run(connection, **_key(run))
 
     async def _report_error(self, pool: Database, run: ClaimedRun, error: Exception) -> None:
         detail = (

@@ -112,7 +112,7 @@ class PoolKeeper:
         return self._seen_renewals >= RENEWALS_OF_A_RIVAL
 
     async def attend(
-        self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
+        self, address: PoolAddress, central: Central, read_again: Callable[[], Awaitable[Central]]
     ) -> None:
         """Opens the pool, or renews the claim of an open pool. `problem` is set to what prevents it."""
         if self._is_closed:
@@ -123,7 +123,7 @@ class PoolKeeper:
             if self.database is None:
                 await self._open(address.dsn, central)
             else:
-                await self._renew(self.database, central, look_again)
+                await self._renew(self.database, central, read_again)
         except LeaseHeld as error:
             self._watch_rival(error)
             await self._refused(error)
@@ -160,13 +160,13 @@ class PoolKeeper:
         if self._is_closed:
             await self._database.close()
 
-    async def _renew(self, database: Database, central: Central, look_again: Callable[[], Awaitable[Central]]) -> None:
+    async def _renew(self, database: Database, central: Central, read_again: Callable[[], Awaitable[Central]]) -> None:
         async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:
             try:
                 await self._claim(connection, central)
             except LeaseHeld:
                 # Central may have been restarted after it was read, and another control plane noticed first.
-                again = await look_again()
+                again = await read_again()
                 if again.started_at == central.started_at:
                     raise
                 await self._claim(connection, again)

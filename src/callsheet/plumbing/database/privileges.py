@@ -10,7 +10,7 @@ import asyncpg
 from callsheet.plumbing.database.database import DatabaseError
 
 # Read from the catalog: without USAGE on a schema its tables seem not to exist, and the database looks empty.
-LOOK = """
+PRIVILEGES = """
 SELECT quote_ident(n.nspname) AS schema, quote_ident(current_user) AS role,
     quote_ident(pg_get_userbyid(identity.relowner)) AS owner,
     has_schema_privilege(n.oid, 'USAGE') AND NOT EXISTS (
@@ -31,7 +31,7 @@ LIMIT 1
 
 async def require_privileges(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
     """Raises if a privilege is missing. A database without Callsheet's tables needs none."""
-    found = await connection.fetchrow(LOOK)
+    found = await connection.fetchrow(PRIVILEGES)
     if found is not None and not found["is_enough"]:
         grants = " ".join(grants_for(found["role"], found["owner"], found["schema"]))
         raise DatabaseError(

@@ -52,7 +52,8 @@ async def adopt(settings: Settings, central_dsn: str) -> list[str]:
     """This central is the production: it takes over its pools, and the former owner is refused."""
     async with connected(central_dsn, CENTRAL) as connection:
         central = await read_central(connection, central_dsn)
-    targets = [await _look(address.name, address.dsn, False) for address in await pool_addresses(settings, central_dsn)]
+    addresses = await pool_addresses(settings, central_dsn)
+    targets = [await _inspect(address.name, address.dsn, False) for address in addresses]
     for target in targets:
         if target.owner is not None and target.owner.installation_id != central.installation_id:
             raise DatabaseError(
@@ -109,9 +110,9 @@ async def repoint(
 async def _target(address: PoolAddress, dsns: Mapping[str, str], central: Central, pending: UUID | None) -> Target:
     given = dsns.get(address.name)
     if given is not None:
-        return await _look(address.name, given, True)
+        return await _inspect(address.name, given, True)
     try:
-        target = await _look(address.name, address.dsn, False)
+        target = await _inspect(address.name, address.dsn, False)
     except DatabaseError as error:
         raise DatabaseError(f"{error} Name a copy of the pool: callsheet db repoint {address.name}=DSN") from error
     owner = target.owner
@@ -126,7 +127,7 @@ async def _target(address: PoolAddress, dsns: Mapping[str, str], central: Centra
     return target
 
 
-async def _look(name: str, dsn: str, is_moved: bool) -> Target:
+async def _inspect(name: str, dsn: str, is_moved: bool) -> Target:
     # Kind and name are checked with the schema.
     if (await schema.inspect(dsn, "pool", name)).version == 0:
         raise DatabaseError(f"The database for pool {name} is empty. Restore a copy of the pool there first.")

@@ -60,7 +60,7 @@ def _missing(settings: Settings) -> str:
     elif place.is_found:
         where = f"in {settings.home} ({place.origin})"
     else:
-        where = f"here. Looked in {', '.join(place.looked[:-1])} and {place.looked[-1]}"
+        where = f"here. Looked in {', '.join(place.searched[:-1])} and {place.searched[-1]}"
     return (
         f"There is no Callsheet installation {where}. To create one in {settings.home}, run: callsheet serve. "
         "To work on another one, set CALLSHEET_HOME to its data directory."

@@ -20,7 +20,7 @@ from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.files import SharedFiles, saved_here, upload_refused, view_query
 from callsheet.providers.comfy.graphs import marked_extra_data
 from callsheet.providers.comfy.http import (
-    LAST_LOOK_SECONDS,
+    LAST_CHECK_SECONDS,
     EngineHttp,
     json_of,
     pause,
@@ -68,8 +68,8 @@ _REFUSALS = {
 CANCEL_ATTEMPTS = 5
 # The number of the account's newest runs among which a run is searched, and the number of runs that are read one by
 # one.
-LOOKED_THROUGH = 50
-LOOKED_INTO = 10
+LISTED_JOBS = 50
+READ_JOBS = 10
 # After a refusal, the account gets no job for this time, because it would be refused too.
 REFUSED_SECONDS = 60.0
 
@@ -238,12 +238,12 @@ class ComfyCloud:
         """The account's runs that carry our id: as the id of their workflow, if the list shows it, or in the graph
         itself.
         """
-        listed = (await self._http.get_object(f"/api/jobs?limit={LOOKED_THROUGH}")).get("jobs")
+        listed = (await self._http.get_object(f"/api/jobs?limit={LISTED_JOBS}")).get("jobs")
         jobs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         found = [str(each["id"]) for each in jobs if each.get("workflow_id") == run_id and each.get("id")]
         if found:
             return found
-        unmarked = [str(each["id"]) for each in jobs if not each.get("workflow_id") and each.get("id")][:LOOKED_INTO]
+        unmarked = [str(each["id"]) for each in jobs if not each.get("workflow_id") and each.get("id")][:READ_JOBS]
         return [each for each in unmarked if run_id in json.dumps((await self._job_or_nothing(each)).get("workflow"))]
 
     async def _is_taken_out(self, remote: str) -> bool:
@@ -266,7 +266,7 @@ class ComfyCloud:
             waits = before in _WAITING and not following.has_started
             left = self._patience.absent - (time.monotonic() - reached)
             try:
-                async with within(max(left, min(LAST_LOOK_SECONDS, self._patience.absent))):
+                async with within(max(left, min(LAST_CHECK_SECONDS, self._patience.absent))):
                     ended = await self._ended(following, waits)
             except EngineUnreachable as away:
                 if time.monotonic() - reached >= self._patience.absent:

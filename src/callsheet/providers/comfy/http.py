@@ -32,7 +32,7 @@ CONNECT_SECONDS = 5.0
 # Any other failure may happen after the engine has read the request.
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
 # The least time for the last look at an engine that was absent, for example because this process slept.
-LAST_LOOK_SECONDS = 1.0
+LAST_CHECK_SECONDS = 1.0
 STOPPED = "The engine stopped responding."
 _random = Random()  # noqa: S311 (jitter)
 

@@ -37,7 +37,7 @@ class RunSigns:
     place: QueuePlace | None = None
     queued_since: float = field(default_factory=time.monotonic)
     _memory: tuple[object, ...] = ()
-    _looked: float = 0.0
+    _checked_at: float = 0.0
     _doubted: float = 0.0
 
     def is_first_doubt(self, last_sign: float) -> bool:
@@ -48,8 +48,8 @@ class RunSigns:
 
     def is_due(self, seconds: float) -> bool:
         now = time.monotonic()
-        due = now - self._looked >= seconds
-        self._looked = now if due else self._looked
+        due = now - self._checked_at >= seconds
+        self._checked_at = now if due else self._checked_at
         return due
 
     def has_changed(self, memory: tuple[object, ...]) -> bool:

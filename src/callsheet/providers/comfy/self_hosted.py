@@ -21,7 +21,7 @@ from urllib.parse import quote
 from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.files import EngineFiles, remove_unused
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
-from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, EngineHttp, json_of, pause, within
+from callsheet.providers.comfy.http import LAST_CHECK_SECONDS, EngineHttp, json_of, pause, within
 from callsheet.providers.comfy.inventory import OLDEST, read_inventory, too_old, version_of
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
@@ -63,7 +63,7 @@ POLL_SECONDS = 2.0
 SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
 # The number of times that a silent engine is asked for its memory before it counts as stuck.
-MEMORY_LOOKS = 20
+MEMORY_CHECKS = 20
 # The share of the short limit after which a new connection must have received the message with the current node.
 SETTLED = 4
 # Time that a shared file is kept after its last use.
@@ -263,17 +263,17 @@ class ComfyUI:
         return run_id if known else None
 
     async def _finished(self, following: Following) -> Mapping[str, Any]:
-        run_id, misses, looks = following.run.id, 0, 0
+        run_id, misses, polls = following.run.id, 0, 0
         reached = time.monotonic()
         signs = RunSigns()
         while True:
-            looks = await self._wait(following, looks)
+            polls = await self._wait(following, polls)
             if following.is_complete:
                 # The history has nothing else. A response of ComfyUI takes about six milliseconds.
                 return outcome_from_socket(following)
             left = self._patience.absent - (time.monotonic() - reached)
             try:
-                async with within(max(left, min(LAST_LOOK_SECONDS, self._patience.absent))):
+                async with within(max(left, min(LAST_CHECK_SECONDS, self._patience.absent))):
                     entry = await self._entry(run_id)
                     place = None if entry is not None else await self._place(run_id)
             except EngineUnreachable as away:
@@ -290,9 +290,9 @@ class ComfyUI:
                     raise errors.lost_while_queued(run_id, was_connected=not following.missed)
                 return outcome_from_socket(following)
             if place is not None:
-                await self._look_after(following, place, signs)
+                await self._watch_queue(following, place, signs)
 
-    async def _look_after(self, following: Following, place: QueuePlace, signs: RunSigns) -> None:
+    async def _watch_queue(self, following: Following, place: QueuePlace, signs: RunSigns) -> None:
         """Raises if the run makes no progress."""
         now = time.monotonic()
         if place != signs.place:
@@ -307,11 +307,11 @@ class ComfyUI:
         if not following.has_started and now - signs.queued_since > self._patience.queue:
             await self._leave_queue(following.run.id)
 
-    async def _wait(self, following: Following, looks: int) -> int:
+    async def _wait(self, following: Following, polls: int) -> int:
         """Waits until the socket reports the end, or it is time to poll. Returns the number of polls after the end."""
         if following.over.is_set():
-            await asyncio.sleep(min(self._patience.poll, SETTLE_SECONDS * 2**looks) if looks else 0)
-            return looks + 1
+            await asyncio.sleep(min(self._patience.poll, SETTLE_SECONDS * 2**polls) if polls else 0)
+            return polls + 1
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience.poll):
                 await following.over.wait()
@@ -334,7 +334,7 @@ class ComfyUI:
         if may_ask and silent > doubt and signs.is_first_doubt(last):
             # ComfyUI sends the current node of the run to a new connection.
             await self._socket.reopen()
-        if not idle and silent > limit / MEMORY_LOOKS and signs.is_due(limit / MEMORY_LOOKS):
+        if not idle and silent > limit / MEMORY_CHECKS and signs.is_due(limit / MEMORY_CHECKS):
             with suppress(EngineError):
                 if signs.has_changed(memory_in(await self._http.get_object("/system_stats"))):
                     following.alive()

@@ -7,14 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from callsheet.providers.comfy.http import LAST_LOOK_SECONDS, pause, within
+from callsheet.providers.comfy.http import LAST_CHECK_SECONDS, pause, within
 from callsheet.providers.engine import EngineUnreachable, NotStarted
 
 # The number of times that a submission is sent if the engine may have read it but does not know it: the graph may crash
 # the engine.
 SUBMIT_ATTEMPTS = 3
 # A request that arrived is in the engine's queue as soon as its graph was checked.
-LOOKS = 3
+FIND_ATTEMPTS = 3
 # Timeout of a submission whose run was cancelled meanwhile.
 SUBMIT_SECONDS = 5.0
 
@@ -32,7 +32,7 @@ async def submitted(
             return await send()
         except EngineUnreachable as lost:
             if lost.may_have_arrived:
-                found = await _looked_for(find, sent, absent_seconds)
+                found = await _find_run(find, sent, absent_seconds)
                 if found is not None:
                     return found
                 lost_responses, since = lost_responses + 1, time.monotonic()
@@ -44,16 +44,16 @@ async def submitted(
         attempt += 1
 
 
-async def _looked_for(find: Callable[[], Awaitable[str | None]], since: float, absent_seconds: float) -> str | None:
+async def _find_run(find: Callable[[], Awaitable[str | None]], since: float, absent_seconds: float) -> str | None:
     """The run at the engine. None only if the engine responds that it has no such run. `since`: the time of the
     submission.
     """
     misses = 0
-    while misses < LOOKS:
+    while misses < FIND_ATTEMPTS:
         await pause(misses + 1)
         left = absent_seconds - (time.monotonic() - since)
         try:
-            async with within(max(left, min(LAST_LOOK_SECONDS, absent_seconds))):
+            async with within(max(left, min(LAST_CHECK_SECONDS, absent_seconds))):
                 found = await find()
         except EngineUnreachable as away:
             if time.monotonic() - since >= absent_seconds:

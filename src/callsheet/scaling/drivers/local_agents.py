@@ -39,7 +39,7 @@ KEPT_DIRECTORIES = 10
 # Checks of a process without a command line until it has one again: two seconds, because a busy machine may stop it in
 # the middle of its `exec`.
 MAX_CHECKS = 2000
-LOOK_SECONDS = 0.001
+POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _runs_agent(pid: int, worker_id: str) -> bool:
         words = _command_line(pid)
         if any(words) or not _is_running(pid):
             break
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return ("--id", worker_id) in pairwise(words)
 
 

@@ -106,11 +106,11 @@ def mask_shapes(text: str) -> str:
     text = _BEARER.sub(_unless(_is_word), text)
     text = _WEBHOOK.sub(rf"\1{MASK}", text)
     for run in _LONG_RUNS:
-        text = run.sub(lambda found: found[0] if found[1] or not looks_generated(found[2]) else MASK, text)
+        text = run.sub(lambda found: found[0] if found[1] or not seems_generated(found[2]) else MASK, text)
     return text
 
 
-def looks_generated(text: str) -> bool:
+def seems_generated(text: str) -> bool:
     """Whether the text is generated: upper case, lower case and digits change all the time."""
     if text.isalpha() or text.lower() == text or text.upper() == text:
         return False

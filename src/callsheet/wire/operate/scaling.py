@@ -94,7 +94,7 @@ class ScalingState(ResponseModel):
     queued_seconds: float | None = Field(None, description="Seconds of work in them, by measured run times.")
     cause: str | None = None
     reason: str | None = Field(None, description="Why this number is wanted, as a sentence.")
-    looked_at: datetime | None = None
+    checked_at: datetime | None = None
     driver_error: str | None = Field(None, description="Why the driver fails. Null: it works.")
     driver_failing_since: datetime | None = None
     decisions: list[ScalingDecision] = Field(description="The last three decisions, newest first.")

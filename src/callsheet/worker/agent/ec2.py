@@ -72,10 +72,10 @@ class Ec2Instance:
         if self._token is None:
             return
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(self._seconds)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         if await self._read(LIFECYCLE) == "Terminated":
             self._departure.begin("autoscaling termination", TERMINATION_SECONDS)
         notice = await self._read(SPOT_NOTICE)

@@ -26,7 +26,7 @@ log = get_logger(__name__)
 LOG_NAME, NOTE_NAME = "engine.log", "process.json"
 # Timeout after SIGTERM and after SIGKILL. ComfyUI ends at once.
 STOP_SECONDS = 10.0
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 PIECE = 65_536
 
 
@@ -141,7 +141,7 @@ async def _wait_for_group(group: int) -> None:
         async with asyncio.timeout(STOP_SECONDS):
             # They are not children of this process, so their end can only be polled.
             while is_group_alive(group):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def noted_port(folder: Path) -> int | None:
@@ -183,7 +183,7 @@ async def _has_ended(pid: int, started: object) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
     # It is not a child of this process, so its end can only be polled.
     while _is_alive(pid, started) and time.monotonic() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     return not _is_alive(pid, started)
 
 

@@ -26,7 +26,7 @@ class RestartRules:
     stable_seconds: float = 60.0
     first_pause_seconds: float = 1.0
     max_pause_seconds: float = 300.0
-    look_seconds: float = 2.0
+    check_seconds: float = 2.0
 
     def pause_seconds(self, failures: int) -> float:
         """Pause after this many short runs of the process in a row."""

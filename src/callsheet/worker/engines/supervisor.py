@@ -70,8 +70,8 @@ class Supervisor:
 
     def _seconds(self) -> float:
         if self._started_at is None:
-            return max(0.05, min(self._rules.look_seconds, self._retry_at - self._clock()))
-        return self._rules.look_seconds
+            return max(0.05, min(self._rules.check_seconds, self._retry_at - self._clock()))
+        return self._rules.check_seconds
 
     def _signs(self, now: float) -> EngineSigns:
         health = self._driven.health

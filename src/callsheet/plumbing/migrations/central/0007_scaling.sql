@@ -22,7 +22,7 @@ CREATE TABLE fleet_scaling (
 
     -- The columns below are written by the autoscaler only.
     memory                      jsonb NOT NULL DEFAULT '{}',
-    looked_at                   timestamptz,
+    checked_at                   timestamptz,
     wanted                      integer,
     on_demand                   integer,
     serving                     integer,
@@ -73,7 +73,7 @@ COMMENT ON COLUMN fleet_scaling.installation_id IS
     'The installation, with the place of central in the next two columns, in which an operator set the rules. Another '
     'central with this row is a copy, and does not drive the workers.';
 COMMENT ON COLUMN fleet_scaling.memory IS 'What one check of the autoscaler leaves for the next.';
-COMMENT ON COLUMN fleet_scaling.looked_at IS 'Time of the last check.';
+COMMENT ON COLUMN fleet_scaling.checked_at IS 'Time of the last check.';
 COMMENT ON COLUMN fleet_scaling.wanted IS 'Workers that there should be.';
 COMMENT ON COLUMN fleet_scaling.on_demand IS 'How many of them should not be spot instances.';
 COMMENT ON COLUMN fleet_scaling.serving IS 'Workers that get jobs.';

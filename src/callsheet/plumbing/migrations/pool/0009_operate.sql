@@ -40,11 +40,11 @@ CREATE INDEX open_jobs_of_bulk_action ON bulk_action_jobs (bulk_action_id, tenan
 
 CREATE TABLE bulk_action_scans (
     bulk_action_id   uuid PRIMARY KEY,
-    looked_down_to   uuid NOT NULL,
+    read_down_to   uuid NOT NULL,
     is_complete      boolean NOT NULL
 );
 COMMENT ON TABLE bulk_action_scans IS 'How far the jobs of a bulk action were searched in this pool.';
-COMMENT ON COLUMN bulk_action_scans.looked_down_to IS 'Jobs with this id and larger ones were read.';
+COMMENT ON COLUMN bulk_action_scans.read_down_to IS 'Jobs with this id and larger ones were read.';
 
 -- The newest jobs of one source, whatever other filters say: at most `most`, with ids from `since` to below `before`. Each
 -- source has its index. With the default of 1,000 rows, the planner would read all jobs of a table of some ten thousand.
