@@ -12,7 +12,7 @@ const COLUMNS: readonly Column<Schemas["EngineUse"]>[] = [
     className: "w-full",
     cell: (engine) => <span className="font-[550] [overflow-wrap:anywhere]">{engine.name}</span>,
   },
-  { name: texts.places, right: true, cell: (engine) => engine.places },
+  { name: texts.places, right: true, cell: (engine) => engine.slots },
   {
     name: texts.idle,
     right: true,
