@@ -33,6 +33,14 @@ test("a form starts with its defaults", () => {
   expect(initialValues(all)).toEqual({ prompt: "", strength: 0.5, logo: null, size: 1 });
 });
 
+test("a seed that JavaScript would round is left to the API", () => {
+  const limits = { integer: true, min: 0, max: 2 ** 64 };
+  const seed = property("seed", "number", { default: 2 ** 64, limits });
+  expect(payloadOf([seed], initialValues([seed]))).toEqual({});
+  const exact = property("seed", "number", { default: Number.MAX_SAFE_INTEGER, limits });
+  expect(payloadOf([exact], initialValues([exact]))).toEqual({ seed: Number.MAX_SAFE_INTEGER });
+});
+
 test("of a draft only what still fits is taken", () => {
   const draft = { prompt: "hi", strength: "much", size: 3, gone: 1 };
   expect(mergedValues(all, draft)).toEqual({ prompt: "hi", strength: 0.5, logo: null, size: 1 });

@@ -13,11 +13,14 @@ export function isFile(value: FormValue | undefined): value is FileValue {
   return typeof value === "object" && value !== null;
 }
 
-/** The default of a file is the installation's own file. It is used if the user chooses none. */
 export function initialValues(properties: readonly Property[]): FormValues {
-  return Object.fromEntries(
-    properties.map((each) => [each.key, isFileType(each.type) ? null : (each.default ?? emptyOf(each))]),
-  );
+  return Object.fromEntries(properties.map((each) => [each.key, shownDefault(each) ?? emptyOf(each)]));
+}
+
+/** Null for a file and for a seed that JavaScript has rounded: the API uses its own default if the user chooses none. */
+function shownDefault({ type, default: value }: Property): PlainValue | null {
+  const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isFileType(type) || isRounded ? null : (value ?? null);
 }
 
 function emptyOf(property: Property): FormValue {
