@@ -1,31 +1,48 @@
-// What happens while a page asks for the first time is not lost behind an answer that is older.
+// An event that arrives while a response is in flight is not lost behind that response, which is older.
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { expect, test } from "vitest";
-import { refetch } from "../src/api/live";
+import { keys } from "../src/api/keys";
+import { refetch, showWallet } from "../src/api/live";
+import type { Wallet } from "../src/api/types";
 
-test("a first answer that is on its way when a job ends is confirming for again", async () => {
+test("a first response that is in flight when a job ends is requested again", async () => {
   const client = new QueryClient();
-  const answers: ((status: string) => void)[] = [];
-  const queryFn = () => new Promise<string>((resolve) => answers.push(resolve));
+  const responses: ((status: string) => void)[] = [];
+  const queryFn = () => new Promise<string>((resolve) => responses.push(resolve));
   const observer = new QueryObserver(client, { queryKey: ["job", "1"], queryFn });
   const leave = observer.subscribe(() => undefined);
-  const asking = refetch(client, ["job"]);
-  expect(answers).toHaveLength(1);
-  answers[0]?.("processing");
-  await asking;
-  await expect.poll(() => answers.length).toBe(2);
-  answers[1]?.("completed");
+  const refetched = refetch(client, ["job"]);
+  expect(responses).toHaveLength(1);
+  responses[0]?.("processing");
+  await refetched;
+  await expect.poll(() => responses.length).toBe(2);
+  responses[1]?.("completed");
   await expect.poll(() => observer.getCurrentResult().data).toBe("completed");
   leave();
 });
 
-test("an answer that is there is confirming for once", async () => {
+test("a response that has arrived is requested once", async () => {
   const client = new QueryClient();
-  let confirming = 0;
-  const observer = new QueryObserver(client, { queryKey: ["job", "1"], queryFn: () => Promise.resolve(++confirming) });
+  let requests = 0;
+  const observer = new QueryObserver(client, { queryKey: ["job", "1"], queryFn: () => Promise.resolve(++requests) });
   const leave = observer.subscribe(() => undefined);
   await expect.poll(() => observer.getCurrentResult().data).toBe(1);
   await refetch(client, ["job"]);
-  expect(confirming).toBe(2);
+  expect(requests).toBe(2);
+  leave();
+});
+
+test("a wallet that arrives as an event is newer than the response in flight", async () => {
+  const client = new QueryClient();
+  const [before, after] = [5, 0].map((held) => ({ balance: 1000 - held, held }) as unknown as Wallet);
+  let respond: (wallet: Wallet | undefined) => void = () => undefined;
+  const queryFn = () => new Promise<Wallet | undefined>((resolve) => (respond = resolve));
+  const observer = new QueryObserver(client, { queryKey: keys.wallet, queryFn });
+  const leave = observer.subscribe(() => undefined);
+  const shown = showWallet(client, after as Wallet);
+  respond(before);
+  await shown;
+  await expect.poll(() => observer.getCurrentResult().fetchStatus).toBe("idle");
+  expect(observer.getCurrentResult().data).toEqual(after);
   leave();
 });

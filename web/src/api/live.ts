@@ -67,7 +67,7 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
       return;
     }
     case "wallet":
-      client.setQueryData(keys.wallet, JSON.parse(event.data) as Wallet);
+      void showWallet(client, JSON.parse(event.data) as Wallet);
       // A page that lists holds or transactions has an old version now.
       for (const key of [keys.transactions, keys.holds]) refresh(key);
       return;
@@ -85,6 +85,12 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
       refresh(keys.allCounts);
     }
   }
+}
+
+/** A response that is still in flight may be older than this wallet, so it is dropped. */
+export async function showWallet(client: QueryClient, wallet: Wallet): Promise<void> {
+  await client.cancelQueries({ queryKey: keys.wallet, exact: true });
+  client.setQueryData(keys.wallet, wallet);
 }
 
 /** Updates the job itself and its row in every list. */
