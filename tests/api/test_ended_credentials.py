@@ -120,7 +120,7 @@ ENDS: dict[Callable[[SignedInUser], Awaitable[None]], set[str]] = {
 
 @pytest.fixture(autouse=True)
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 3600.0)
+    monkeypatch.setattr(feeds_module, "RECHECK_SECONDS", 3600.0)
 
 
 @pytest.mark.few_forms

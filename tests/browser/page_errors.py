@@ -50,6 +50,9 @@ class Watch:
             return
         if self.is_server_away and "net::ERR_" in message.text:
             return
+        # The page removed a preview of a local file while the browser was still loading it.
+        if "net::ERR_FILE_NOT_FOUND" in message.text and str(message.location.get("url", "")).startswith("blob:"):
+            return
         self.problems.append(f"console: {message.text} ({message.location.get('url')})")
 
     def _on_error(self, error: WebError) -> None:

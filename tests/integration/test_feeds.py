@@ -105,7 +105,7 @@ async def test_a_history_longer_than_one_page_is_read_to_its_end(core: Core, mon
 
 
 async def test_a_reader_finds_events_without_a_notification(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.02)
+    monkeypatch.setattr(feeds_module, "RECHECK_SECONDS", 0.02)
     ann = await core.member("pool_1")
     job = await core.submit(ann)
     silent = await open_core(core.databases).prepare()
