@@ -21,7 +21,7 @@ STATIC  := src/callsheet/web/static
 WEB     := web/.build
 API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet/cli/*' -not -path 'src/callsheet/worker/*') \
 	src/callsheet/plumbing/http/openapi_texts.toml tools/write_openapi.py
-WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts 2>/dev/null) \
+WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests

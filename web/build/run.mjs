@@ -20,7 +20,7 @@ function typeCheck() {
 }
 
 try {
-  await writeSchema("src/api/openapi.json", "src/api/schema.ts");
+  await writeSchema("src/api/openapi.json", "src/api/schema.ts", "src/api/fields.ts");
   await Promise.all([typeCheck(), build({ logLevel: "warn" })]);
   await compressAll("../src/callsheet/web/static");
 } catch (error) {

@@ -1,10 +1,36 @@
 import { readFile, writeFile } from "node:fs/promises";
 import openapiTS, { astToString } from "openapi-typescript";
 
-export async function writeSchema(document, target) {
-  const nodes = await openapiTS(JSON.parse(await readFile(document, "utf8")), {
-    alphabetize: true,
-    defaultNonNullable: false,
+const RULES = ["default", "minimum", "maximum", "minLength", "maxLength"];
+
+/** Writes the types of the API, and the defaults and limits of its fields. */
+export async function writeSchema(source, types, fields) {
+  const document = JSON.parse(await readFile(source, "utf8"));
+  await writeFile(fields, fieldsOf(document));
+  const nodes = await openapiTS(document, { alphabetize: true, defaultNonNullable: false });
+  await writeFile(types, astToString(nodes));
+}
+
+/** One constant per type, so a page contains only those that it uses. */
+function fieldsOf(document) {
+  const constants = Object.entries(document.components.schemas).map(([name, schema]) => {
+    const fields = Object.entries(schema.properties ?? {})
+      .map(([field, own]) => [field, rulesOf(own)])
+      .filter(([, rules]) => rules !== "");
+    const lines = fields.map(([field, rules]) => `  ${field}: { ${rules} },\n`);
+    return lines.length === 0 ? "" : `export const ${name} = {\n${lines.join("")}};\n`;
   });
-  await writeFile(target, astToString(nodes));
+  return `// Defaults and limits of the API's fields. Generated.\n${constants.join("")}`;
+}
+
+function rulesOf(schema) {
+  // A value that may be null has the limits beside the null.
+  const choices = schema.anyOf?.filter((each) => each.type !== "null") ?? [];
+  const own = { ...(choices.length === 1 ? choices[0] : {}), ...schema };
+  return RULES.filter((name) => own[name] != null)
+    .map(
+      (name) =>
+        `${name}: ${JSON.stringify(own[name])}${name === "default" && (own.$ref || own.enum) ? " as const" : ""}`,
+    )
+    .join(", ");
 }
