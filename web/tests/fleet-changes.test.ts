@@ -76,22 +76,20 @@ describe("the scaling rules in a form", () => {
 
   it("say what the autoscaler does", () => {
     const draft = draftOf(null, "process", {});
-    const numbers = { ...draft.numbers, minimum: "3", maximum: "5" };
-    const plan = scalingPlan({ ...draft, numbers }, { live_workers: 1 }, null).join(" ");
+    const numbers = { ...draft, minimum: "3", maximum: "5" };
+    const plan = scalingPlan(numbers, { live_workers: 1 }, null).join(" ");
     expect(plan).toContain("between 3 and 5 workers");
     expect(plan).toContain("orders 2 workers at once");
-    expect(
-      scalingPlan({ ...draft, numbers: { ...numbers, minimum: "0" } }, { live_workers: 7 }, null).join(" "),
-    ).toContain("2 live workers are above the largest number");
+    expect(scalingPlan({ ...numbers, minimum: "0" }, { live_workers: 7 }, null).join(" ")).toContain(
+      "2 live workers are above the largest number",
+    );
   });
 
   it("say nothing about numbers that are none or contradict each other", () => {
     const draft = draftOf(null, "process", {});
-    const wrong = { ...draft, numbers: { ...draft.numbers, maximum: "lots" } };
+    const wrong = { ...draft, maximum: "lots" };
     expect(Object.keys(problemsIn(wrong))).toEqual(["maximum"]);
     expect(scalingPlan(wrong, { live_workers: 0 }, null)).toEqual([]);
-    expect(scalingPlan({ ...draft, numbers: { ...draft.numbers, minimum: "2" } }, { live_workers: 0 }, null)).toEqual(
-      [],
-    );
+    expect(scalingPlan({ ...draft, minimum: "2" }, { live_workers: 0 }, null)).toEqual([]);
   });
 });

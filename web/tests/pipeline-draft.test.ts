@@ -8,10 +8,10 @@ import {
   newStepOf,
   problemsByStep,
   type StepWorkflow,
-  slugOf,
   startPayload,
   valueAt,
 } from "@/pages/pipeline/draft";
+import { slugOf } from "@/parts/slugs";
 
 const paint: StepWorkflow = {
   workflow: "demo-paint",

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
+import { nameOfFile, slugOf } from "@/parts/slugs";
 import { changedNodes, diffOf, isEmptyDiff } from "@/parts/workflow/diff";
 import {
   type Draft,
@@ -11,7 +12,6 @@ import {
   placesOf,
   rebased,
   retyped,
-  slugOf,
   withGraph,
   withOutput,
   withoutProperty,
@@ -213,7 +213,7 @@ describe("a draft of a workflow", () => {
 
   it("makes keys and slugs that the API takes", () => {
     expect([keyOf("Clip L"), keyOf("2x"), keyOf("Größe")]).toEqual(["clip_l", "value_2x", "gr_e"]);
-    expect(slugOf("My Workflow (v2).json")).toBe("my-workflow-v2");
+    expect(slugOf(nameOfFile("My Workflow (v2).json"))).toBe("my-workflow-v2");
   });
 });
 

@@ -1,13 +1,12 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
-import { type ReactNode, useRef } from "react";
+import { type ReactNode, useState } from "react";
 import { frameTexts } from "@/texts/frame";
 import { Button } from "./Button";
 import { classes } from "./classes";
 
 interface Props {
-  open: boolean;
-  onOpenChange: (open: boolean) => void;
+  onClose: () => void;
   title: string;
   text?: ReactNode;
   /** The buttons at the bottom. The button that acts is the last one. */
@@ -16,10 +15,11 @@ interface Props {
   children?: ReactNode;
 }
 
-export function Dialog({ open, onOpenChange, title, text, actions, wide = false, children }: Props) {
-  const giveFocusBack = useOpener(open);
+/** The dialog is open while it is mounted. */
+export function Dialog({ onClose, title, text, actions, wide = false, children }: Props) {
+  const giveFocusBack = useOpener();
   return (
-    <Radix.Root open={open} onOpenChange={onOpenChange}>
+    <Radix.Root open onOpenChange={(open) => !open && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-veil" />
         <Radix.Content
@@ -57,15 +57,12 @@ export function Dialog({ open, onOpenChange, title, text, actions, wide = false,
 /**
  * Returns a function that focuses the element that had the focus before the dialog. Radix knows only its own triggers.
  */
-function useOpener(open: boolean): (event: Event) => void {
-  const opener = useRef<Element | null>(null);
-  const wasOpen = useRef(false);
+function useOpener(): (event: Event) => void {
   // Read during the render and not in an effect: a field of the dialog may take the focus before effects run.
-  if (open && !wasOpen.current) opener.current = document.activeElement;
-  wasOpen.current = open;
+  const [opener] = useState(() => document.activeElement);
   return (event) => {
-    if (!(opener.current instanceof HTMLElement) || !opener.current.isConnected) return;
+    if (!(opener instanceof HTMLElement) || !opener.isConnected) return;
     event.preventDefault();
-    opener.current.focus();
+    opener.focus();
   };
 }

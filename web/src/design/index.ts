@@ -1,5 +1,6 @@
 export { Badge, type Tone } from "./Badge";
 export { Button } from "./Button";
+export { Checkbox } from "./Checkbox";
 export { CopyButton } from "./CopyButton";
 export { classes } from "./classes";
 export { copyText } from "./copy";

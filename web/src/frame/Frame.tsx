@@ -48,7 +48,7 @@ export function Frame() {
       <CommandPalette open={isPaletteOpen} onOpenChange={setPaletteOpen} onKeys={() => setKeysShown(true)} />
       {areKeysShown && (
         <Suspense fallback={null}>
-          <KeysDialog open onOpenChange={setKeysShown} />
+          <KeysDialog onClose={() => setKeysShown(false)} />
         </Suspense>
       )}
     </div>

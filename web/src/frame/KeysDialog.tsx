@@ -1,9 +1,9 @@
 import { Dialog } from "@/design/Dialog";
 import { frameTexts, keyTexts } from "@/texts/frame";
 
-export default function KeysDialog({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
+export default function KeysDialog({ onClose }: { onClose: () => void }) {
   return (
-    <Dialog open={open} onOpenChange={onOpenChange} title={frameTexts.keys}>
+    <Dialog onClose={onClose} title={frameTexts.keys}>
       <dl className="grid grid-cols-[auto_1fr] items-center gap-x-6 gap-y-2.5">
         {keyTexts.map(([keys, text]) => (
           <div key={keys} className="contents">

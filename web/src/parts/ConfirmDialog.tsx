@@ -1,18 +1,20 @@
 import type { ReactNode } from "react";
-import { explain } from "@/api/problems";
 import { Button, Dialog } from "@/design";
 import { commonTexts } from "@/texts/common";
+import { Refusal } from "./Refusal";
 
 interface Props {
   title: string;
   /** Consequence of the action. */
-  text: ReactNode;
-  /** Text of the button that acts. */
-  action: string;
+  text?: ReactNode;
+  /** Text of the button that acts. Without it, the user can only cancel. */
+  action?: string | false;
   /** Text of the button that cancels. */
   keep?: string;
   danger?: boolean;
-  busy: boolean;
+  wide?: boolean;
+  busy?: boolean;
+  disabled?: boolean;
   /** The refusal of the last attempt. */
   error?: Error | null;
   onConfirm: () => void;
@@ -27,7 +29,9 @@ export function ConfirmDialog({
   action,
   keep = commonTexts.cancel,
   danger = false,
+  wide,
   busy,
+  disabled,
   error,
   onConfirm,
   onClose,
@@ -35,25 +39,23 @@ export function ConfirmDialog({
 }: Props) {
   return (
     <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+      wide={wide}
+      onClose={onClose}
       title={title}
       text={text}
       actions={
         <>
           <Button onClick={onClose}>{keep}</Button>
-          <Button look={danger ? "danger" : "go"} busy={busy} onClick={onConfirm}>
-            {action}
-          </Button>
+          {action && (
+            <Button look={danger ? "danger" : "go"} busy={busy} disabled={disabled} onClick={() => onConfirm()}>
+              {action}
+            </Button>
+          )}
         </>
       }
     >
       {children}
-      {error && (
-        <p role="alert" className="text-bad">
-          {explain(error)}
-        </p>
-      )}
+      <Refusal error={error} />
     </Dialog>
   );
 }

@@ -1,7 +1,7 @@
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { Key, ReactNode } from "react";
-import { Button, type Column, Skeleton, Table } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, type Column, Table } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { commonTexts } from "@/texts/common";
 
 interface Props<Row> {
@@ -16,9 +16,7 @@ interface Props<Row> {
 /** A table of a paged query: its rows, or the reason why there are none. */
 export function PagedTable<Row>({ query, columns, rowKey, label, empty }: Props<Row>) {
   const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
-  if (query.isError && rows.length === 0)
-    return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
-  if (query.isPending) return <Skeleton className="h-64" />;
+  if (!query.data) return <Pending query={query} className="h-64" />;
   if (rows.length === 0) return <div className="panel">{empty}</div>;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">

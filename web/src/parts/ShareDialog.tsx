@@ -28,7 +28,7 @@ export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
     create.mutate({ expires_in_days: Number(days), show_input: showsInput, show_prompt: showsPrompt });
   const lifeReason = fieldReason(create.error, "expires_in_days");
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={shareTexts.title} text={shareTexts.text}>
+    <Dialog onClose={onClose} title={shareTexts.title} text={shareTexts.text}>
       {create.data ? (
         <NewLink url={create.data.url} onAnother={create.reset} />
       ) : (

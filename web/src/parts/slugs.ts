@@ -12,3 +12,13 @@ export function slugOf(name: string): string {
     .slice(0, MAX_LENGTH)
     .replace(/-+$/, "");
 }
+
+/** The slug that the user typed; until then one that follows the name. */
+export function slugIn({ name, slug }: { name: string; slug: string | null }): string {
+  return slug ?? slugOf(name);
+}
+
+/** A name for what a file contains. */
+export function nameOfFile(file: string): string {
+  return file.replace(/\.json$/i, "").slice(0, 200);
+}

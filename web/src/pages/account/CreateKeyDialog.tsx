@@ -1,35 +1,43 @@
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
 import { meQuery } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Field, Input, Select } from "@/design";
+import { Button, Dialog, Field, Select } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
+import { useSave } from "@/parts/useAction";
 import { keyTexts } from "@/texts/account";
 import { NewKey } from "./NewKey";
 import { ScopeChoice } from "./ScopeChoice";
-import { useCreateKey } from "./useKeys";
 
-type Scope = Schemas["KeyScope"];
 type Expiry = keyof typeof keyTexts.expiries;
 const EXPIRIES = Object.entries(keyTexts.expiries).map(([value, label]) => ({ value: value as Expiry, label }));
 const DAY_MS = 86_400_000;
 
 export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState("");
-  const [scopes, setScopes] = useState<readonly Scope[]>(["read", "submit"]);
-  const [expiry, setExpiry] = useState<Expiry>("90");
   const me = useQuery(meQuery);
-  const create = useCreateKey();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    const expires_at = expiry === "never" ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
-    create.mutate({ name: name.trim(), scopes: [...scopes], expires_at });
-  };
+  const create = useSave({
+    mutationFn: (body: Schemas["CreateKeyRequest"]) => data(api.POST("/api/keys", { body })),
+    changes: [keys.apiKeys],
+    // The response contains the key itself, so the cache drops it when the dialog closes.
+    gcTime: 0,
+  });
+  const form = useForm({
+    saved: { name: "", scopes: ["read", "submit"] as readonly Schemas["KeyScope"][], expiry: "90" as Expiry },
+    save: create,
+    body: ({ name, scopes, expiry }) => ({
+      name: name.trim(),
+      scopes: [...scopes],
+      expires_at: expiry === "never" ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString(),
+    }),
+  });
+  const { name, scopes, expiry } = form.values;
   if (create.data) {
     return (
       <Dialog
-        open
-        onOpenChange={(open) => !open && onClose()}
+        onClose={onClose}
         title={keyTexts.created}
         text={keyTexts.createdText}
         wide
@@ -39,30 +47,24 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
       </Dialog>
     );
   }
-  const nameReason = fieldReason(create.error, "name");
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={keyTexts.createTitle}>
-      <form onSubmit={submit} className="grid gap-4" noValidate>
-        <Field label={keyTexts.name} hint={keyTexts.nameHint} error={nameReason}>
-          <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
-        </Field>
-        <ScopeChoice
-          value={scopes}
-          onChange={setScopes}
-          canAdminister={me.data !== undefined && me.data.role !== "user"}
-        />
-        <Field label={keyTexts.expires}>
-          <Select value={expiry} choices={EXPIRIES} onChange={setExpiry} />
-        </Field>
-        {create.error && !nameReason && (
-          <p role="alert" className="text-s text-bad">
-            {explain(create.error)}
-          </p>
-        )}
-        <Button type="submit" look="go" busy={create.isPending} disabled={!name.trim() || scopes.length === 0}>
-          {keyTexts.create}
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      form={form}
+      title={keyTexts.createTitle}
+      action={keyTexts.create}
+      disabled={!name.trim() || scopes.length === 0}
+      onClose={onClose}
+    >
+      <FormField form={form} name="name" label={keyTexts.name} hint={keyTexts.nameHint} maxLength={200} autoFocus />
+      <ScopeChoice
+        value={scopes}
+        onChange={(chosen) => form.set({ scopes: chosen })}
+        error={form.reasonOf("scopes")}
+        canAdminister={me.data !== undefined && me.data.role !== "user"}
+      />
+      <Field label={keyTexts.expires}>
+        <Select value={expiry} choices={EXPIRIES} onChange={(chosen) => form.set({ expiry: chosen })} />
+      </Field>
+    </FormDialog>
   );
 }

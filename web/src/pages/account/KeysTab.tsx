@@ -1,16 +1,17 @@
-import { useQuery } from "@tanstack/react-query";
-import { KeyRound, Plus } from "lucide-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Plus } from "lucide-react";
 import { useState } from "react";
-import { Button, Empty, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { api } from "@/api/client";
+import { keys } from "@/api/keys";
+import { Button } from "@/design";
+import { KeyTable } from "@/parts/user/KeyTable";
 import { keyTexts } from "@/texts/account";
 import { CreateKeyDialog } from "./CreateKeyDialog";
-import { KeyList } from "./KeyList";
 import { apiKeysQuery } from "./queries";
 
 export function KeysTab() {
   const [isCreating, setCreating] = useState(false);
-  const query = useQuery(apiKeysQuery);
+  const query = useInfiniteQuery(apiKeysQuery);
   const create = (
     <Button look="go" onClick={() => setCreating(true)} icon={<Plus size={16} aria-hidden />}>
       {keyTexts.create}
@@ -18,23 +19,19 @@ export function KeysTab() {
   );
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-      {query.isError ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.data === undefined ? (
-        <Skeleton className="h-48" />
-      ) : query.data.length === 0 ? (
-        <div className="panel">
-          <Empty icon={<KeyRound size={20} />} title={keyTexts.none} text={keyTexts.noneText} action={create} />
+      {query.data?.pages.some((page) => page.items.length > 0) && (
+        <div className="flex flex-wrap items-center justify-between gap-4">
+          <p className="max-w-prose text-muted">{keyTexts.text}</p>
+          {create}
         </div>
-      ) : (
-        <>
-          <div className="flex flex-wrap items-center justify-between gap-4">
-            <p className="max-w-prose text-muted">{keyTexts.text}</p>
-            {create}
-          </div>
-          <KeyList apiKeys={query.data} />
-        </>
       )}
+      <KeyTable
+        query={query}
+        none={{ title: keyTexts.none, text: keyTexts.noneText, action: create }}
+        mayRevoke
+        revoke={(id) => api.DELETE("/api/keys/{key_id}", { params: { path: { key_id: id } } })}
+        changes={keys.apiKeys}
+      />
       {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
     </div>
   );

@@ -1,62 +1,54 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
 import { api } from "@/api/client";
+import * as fields from "@/api/fields";
 import { keys } from "@/api/keys";
-import { explain, fieldReason } from "@/api/problems";
-import { Button, Field, Input } from "@/design";
+import { Button } from "@/design";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { notify } from "@/parts/notify";
-import { securityTexts } from "@/texts/account";
-
-const MIN_LENGTH = 10;
+import { Refusal } from "@/parts/Refusal";
+import { useSave } from "@/parts/useAction";
+import { securityTexts as texts } from "@/texts/account";
 
 export function PasswordForm() {
-  const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const client = useQueryClient();
-  const change = useMutation({
-    mutationFn: () => api.POST("/api/me/password", { body: { current_password: current, new_password: next } }),
-    onSuccess: () => {
-      setCurrent("");
-      setNext("");
-      void notify(securityTexts.changed);
-      void client.invalidateQueries({ queryKey: keys.sessions });
-    },
+  const form = useForm({
+    saved: { current_password: "", new_password: "" },
+    save: useSave({
+      mutationFn: (body: { current_password: string; new_password: string }) => api.POST("/api/me/password", { body }),
+      changes: [keys.sessions],
+      onSuccess: () => notify(texts.changed),
+    }),
+    body: (values) => values,
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    change.mutate();
-  };
-  const nextReason = fieldReason(change.error, "new_password");
-  const reason =
-    fieldReason(change.error, "current_password") ?? (change.error && !nextReason ? explain(change.error) : null);
+  const { current_password, new_password } = form.values;
+  const isTooShort = new_password.length < fields.ChangePasswordRequest.new_password.minLength;
   return (
     <section>
-      <h2>{securityTexts.password}</h2>
-      <p className="mb-4 text-muted">{securityTexts.passwordText}</p>
-      <form onSubmit={submit} className="panel grid max-w-md gap-4 p-5" noValidate>
-        <Field label={securityTexts.current} error={reason}>
-          <Input
-            type="password"
-            autoComplete="current-password"
-            value={current}
-            onChange={(event) => setCurrent(event.target.value)}
-          />
-        </Field>
-        <Field label={securityTexts.next} hint={securityTexts.nextHint} error={nextReason}>
-          <Input
-            type="password"
-            autoComplete="new-password"
-            value={next}
-            onChange={(event) => setNext(event.target.value)}
-          />
-        </Field>
+      <h2>{texts.password}</h2>
+      <p className="mb-4 text-muted">{texts.passwordText}</p>
+      <form onSubmit={form.submit} className="panel grid max-w-md gap-4 p-5" noValidate>
+        <FormField
+          form={form}
+          name="current_password"
+          label={texts.current}
+          type="password"
+          autoComplete="current-password"
+        />
+        <FormField
+          form={form}
+          name="new_password"
+          label={texts.next}
+          hint={texts.nextHint}
+          type="password"
+          autoComplete="new-password"
+        />
+        <Refusal error={form.refusal} />
         <Button
           type="submit"
-          busy={change.isPending}
-          disabled={!current || next.length < MIN_LENGTH}
+          busy={form.isBusy}
+          disabled={!current_password || isTooShort}
           className="justify-self-start"
         >
-          {securityTexts.change}
+          {texts.change}
         </Button>
       </form>
     </section>

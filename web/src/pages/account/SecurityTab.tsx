@@ -1,11 +1,11 @@
 import { PasswordForm } from "./PasswordForm";
-import { SessionList } from "./SessionList";
+import { SessionSection } from "./SessionSection";
 
 export function SecurityTab() {
   return (
     <div className="grid gap-8">
       <PasswordForm />
-      <SessionList />
+      <SessionSection />
     </div>
   );
 }

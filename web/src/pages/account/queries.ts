@@ -21,10 +21,12 @@ export const transactionsQuery = infiniteQueryOptions({
   getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
 });
 
-export const apiKeysQuery = queryOptions({
+export const apiKeysQuery = infiniteQueryOptions({
   queryKey: keys.apiKeys,
-  queryFn: async ({ signal }) =>
-    (await data(api.GET("/api/keys", { params: { query: { limit: MAX_ITEMS } }, signal }))).items,
+  queryFn: ({ pageParam, signal }) =>
+    data(api.GET("/api/keys", { params: { query: { cursor: pageParam, limit: MAX_ITEMS } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next_cursor ?? undefined,
 });
 
 export const sessionsQuery = queryOptions({

@@ -1,52 +1,34 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef } from "react";
 import { api, data } from "@/api/client";
-import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import type { Effect } from "@/api/types";
 import { type FormValues, payloadOf } from "@/parts/form/values";
 import type { FileValue } from "@/parts/UploadField";
+import { useSubmission } from "@/parts/useSubmission";
 
 interface GenerateRequest {
   input: FileValue | null;
   values: FormValues;
 }
 
-/** Submits one job, however often the user presses the button, and opens the page of the job. */
+/** Submits one job and opens its page. */
 export function useGenerate(effect: Effect) {
   const client = useQueryClient();
   const navigate = useNavigate();
-  const key = useRef(new IdempotencyKey());
-  const isBusy = useRef(false);
-  const mutation = useMutation({
-    mutationFn: (request: GenerateRequest) => {
+  return useSubmission({
+    send: (request: GenerateRequest, key) => {
       const body = {
         effect_id: effect.slug,
         input_file_id: request.input?.id,
         input_payload: payloadOf(effect.properties, request.values),
-        priority: 0,
       };
-      return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.current.of(body) } }));
+      return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.of(body) } }));
     },
-    onSuccess: async (job) => {
+    changes: [keys.wallet, keys.activeJobs, keys.jobLists],
+    onSuccess: (job) => {
       client.setQueryData(keys.job(job.id), job);
-      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists])
-        void client.invalidateQueries({ queryKey: each });
-      await navigate({ to: "/jobs/$id", params: { id: job.id } });
-    },
-    onSettled: (_job, error) => {
-      key.current.settle(error);
-      isBusy.current = false;
+      return navigate({ to: "/jobs/$id", params: { id: job.id } });
     },
   });
-  return {
-    ...mutation,
-    /** Two clicks within one frame count as one, because the busy button is drawn only after the first. */
-    submit: (request: GenerateRequest) => {
-      if (isBusy.current) return;
-      isBusy.current = true;
-      mutation.mutate(request);
-    },
-  };
 }

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Job } from "@/api/types";
-import { Button, Dialog, formatTokens } from "@/design";
+import { Button, formatTokens } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { jobTexts } from "@/texts/job";
 import { effectOfJobQuery } from "./queries";
 import { useCancelJob } from "./useJobActions";
@@ -20,24 +21,18 @@ export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: strin
       <Button look="danger" onClick={() => setConfirming(true)}>
         {job.cost === 0 || isPartial ? jobTexts.cancel : jobTexts.cancelAndRefund(tokens)}
       </Button>
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={jobTexts.cancelTitle}
-        text={text}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{jobTexts.keepRunning}</Button>
-            <Button
-              look="danger"
-              busy={cancel.isPending}
-              onClick={() => cancel.mutate(undefined, { onSettled: () => setConfirming(false) })}
-            >
-              {jobTexts.cancelNow}
-            </Button>
-          </>
-        }
-      />
+      {isConfirming && (
+        <ConfirmDialog
+          danger
+          title={jobTexts.cancelTitle}
+          text={text}
+          action={jobTexts.cancelNow}
+          keep={jobTexts.keepRunning}
+          busy={cancel.isPending}
+          onConfirm={() => cancel.mutate(undefined, { onSettled: () => setConfirming(false) })}
+          onClose={() => setConfirming(false)}
+        />
+      )}
     </>
   );
 }

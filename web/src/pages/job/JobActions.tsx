@@ -2,7 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { Job, JobSummary } from "@/api/types";
-import { Button, copyText, Dialog, Menu, MenuItem } from "@/design";
+import { Button, copyText, Menu, MenuItem } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { DownloadButton } from "@/parts/DownloadButton";
 import { notify } from "@/parts/notify";
 import { ShareDialog } from "@/parts/ShareDialog";
@@ -44,7 +45,7 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
           onClose={() => setSharing(false)}
         />
       )}
-      <RemoveDialog id={job.id} open={isRemoving} onOpenChange={setRemoving} />
+      {isRemoving && <RemoveDialog id={job.id} onClose={() => setRemoving(false)} />}
     </>
   );
 }
@@ -78,30 +79,18 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   );
 }
 
-function RemoveDialog({
-  id,
-  open,
-  onOpenChange,
-}: {
-  id: string;
-  open: boolean;
-  onOpenChange: (open: boolean) => void;
-}) {
+function RemoveDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const remove = useDeleteJob(id);
   return (
-    <Dialog
-      open={open}
-      onOpenChange={onOpenChange}
+    <ConfirmDialog
+      danger
       title={jobTexts.removeTitle}
       text={jobTexts.removeText}
-      actions={
-        <>
-          <Button onClick={() => onOpenChange(false)}>{jobTexts.keep}</Button>
-          <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
-            {jobTexts.remove}
-          </Button>
-        </>
-      }
+      action={jobTexts.remove}
+      keep={jobTexts.keep}
+      busy={remove.isPending}
+      onConfirm={remove.mutate}
+      onClose={onClose}
     />
   );
 }

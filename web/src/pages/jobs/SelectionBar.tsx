@@ -1,7 +1,8 @@
 import { CircleSlash, Download, RotateCcw, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import { isActive, type JobSummary } from "@/api/types";
-import { Button, Dialog, formatTokens } from "@/design";
+import { Button, formatTokens } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
 import { type BulkAction, useBulk } from "./useBulk";
@@ -42,8 +43,6 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
   const failed = jobs.filter((job) => job.status === "failed" || job.status === "expired");
   const made = jobs.filter((job) => job.output_count > 0);
   const chosen = confirming === "cancel" ? active : confirming === "retry" ? failed : ended;
-  const question = confirming && QUESTIONS[confirming](chosen);
-  const run = (action: BulkAction, of: typeof jobs) => bulk.mutate({ action, ids: of.map((job) => job.id) });
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
       <div
@@ -88,24 +87,16 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
           icon={<X size={18} aria-hidden />}
         />
       </div>
-      <Dialog
-        open={confirming !== null}
-        onOpenChange={(open) => !open && setConfirming(null)}
-        title={question?.title ?? ""}
-        text={question?.text}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(null)}>{jobsTexts.keep}</Button>
-            <Button
-              look={confirming === "retry" ? "go" : "danger"}
-              busy={bulk.isPending}
-              onClick={() => confirming && run(confirming, chosen)}
-            >
-              {question?.action}
-            </Button>
-          </>
-        }
-      />
+      {confirming && (
+        <ConfirmDialog
+          {...QUESTIONS[confirming](chosen)}
+          danger={confirming !== "retry"}
+          keep={jobsTexts.keep}
+          busy={bulk.isPending}
+          onConfirm={() => bulk.mutate({ action: confirming, ids: chosen.map((job) => job.id) })}
+          onClose={() => setConfirming(null)}
+        />
+      )}
     </div>
   );
 }

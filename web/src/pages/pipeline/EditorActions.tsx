@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { EllipsisVertical, GitFork, Save, Trash2, Undo2 } from "lucide-react";
 import { useState } from "react";
-import { Button, Dialog, Menu, MenuItem } from "@/design";
+import { Button, Menu, MenuItem } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { editorTexts } from "@/texts/pipelines";
 import type { Pipeline } from "./queries";
 import type { useEditor } from "./useEditor";
@@ -43,28 +44,22 @@ export function EditorActions({ editor, pipeline, onDiscard }: Props) {
           {editorTexts.remove}
         </MenuItem>
       </Menu>
-      <Dialog
-        open={dialog !== null}
-        onOpenChange={(open) => !open && close()}
-        title={isRemoving ? editorTexts.removeTitle : editorTexts.discardTitle}
-        text={isRemoving ? editorTexts.removeText : editorTexts.discardText}
-        actions={
-          <>
-            <Button onClick={close}>{isRemoving ? editorTexts.cancel : editorTexts.keep}</Button>
-            <Button
-              look="danger"
-              busy={remove.isPending}
-              onClick={() => {
-                if (isRemoving) remove.mutate();
-                else onDiscard();
-                close();
-              }}
-            >
-              {isRemoving ? editorTexts.remove : editorTexts.discard}
-            </Button>
-          </>
-        }
-      />
+      {dialog && (
+        <ConfirmDialog
+          danger
+          title={isRemoving ? editorTexts.removeTitle : editorTexts.discardTitle}
+          text={isRemoving ? editorTexts.removeText : editorTexts.discardText}
+          action={isRemoving ? editorTexts.remove : editorTexts.discard}
+          keep={isRemoving ? editorTexts.cancel : editorTexts.keep}
+          busy={remove.isPending}
+          onConfirm={() => {
+            if (isRemoving) remove.mutate();
+            else onDiscard();
+            close();
+          }}
+          onClose={close}
+        />
+      )}
     </>
   );
 }

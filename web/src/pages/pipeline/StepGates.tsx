@@ -1,4 +1,5 @@
 import { Field, Switch } from "@/design";
+import { BooleanField } from "@/parts/form/BooleanField";
 import { NumberField } from "@/parts/form/NumberField";
 import { editorTexts } from "@/texts/pipelines";
 import type { StepDraft } from "./draft";
@@ -26,11 +27,13 @@ export function StepGates({ step, problems, onChange }: Props) {
           value !== null && onChange({ max_children: Math.min(MAX_ITEMS, Math.max(1, Math.round(value))) })
         }
       />
-      <Field label={editorTexts.approval} hint={editorTexts.approvalHint} error={problems.requires_approval}>
-        <div className="flex min-h-9 items-center touch:min-h-11">
-          <Switch checked={step.requires_approval} onChange={(requires_approval) => onChange({ requires_approval })} />
-        </div>
-      </Field>
+      <BooleanField
+        label={editorTexts.approval}
+        hint={editorTexts.approvalHint}
+        error={problems.requires_approval}
+        value={step.requires_approval}
+        onChange={(requires_approval) => onChange({ requires_approval })}
+      />
       <Field label={editorTexts.topK} hint={editorTexts.topKHint} error={problems.top_k}>
         <div className="flex min-h-9 items-center gap-3 touch:min-h-11">
           <Switch checked={step.top_k !== null} onChange={(isOn) => onChange({ top_k: isOn ? BEST : null })} />

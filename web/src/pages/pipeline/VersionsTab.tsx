@@ -1,6 +1,6 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { Badge, Button, classes, Skeleton, Time } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Badge, Button, classes, Time } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
 import { changesBetween } from "./diff";
 import type { StepWorkflow } from "./draft";
@@ -19,8 +19,7 @@ interface Props {
 /** All versions, and the changes of the selected one. The URL has the selection. */
 export function VersionsTab({ pipeline, workflows, version, other, onVersion, onRestore }: Props) {
   const versions = useInfiniteQuery(versionsQuery(pipeline.slug));
-  if (versions.isError) return <ProblemPanel error={versions.error} onRetry={() => void versions.refetch()} />;
-  if (!versions.data) return <Skeleton className="h-64 rounded-m!" />;
+  if (!versions.data) return <Pending query={versions} className="h-64 rounded-m!" />;
   const all = versions.data.pages.flatMap((page) => page.items);
   const chosen = all.find((each) => each.version === version) ?? all[0]!;
   const before = all.find((each) => each.version === (other ?? chosen.version - 1)) ?? null;

@@ -218,19 +218,6 @@ export function freshName(base: string, taken: readonly string[]): string {
   }
 }
 
-/** "Für Elise!" becomes "fur-elise". */
-export function slugOf(name: string): string {
-  const plain = name
-    .normalize("NFKD")
-    .replace(/[^\x00-\x7f]/g, "")
-    .toLowerCase();
-  return plain
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 60)
-    .replace(/-+$/, "");
-}
-
 /**
  * Reasons of the server per step and field of the step. `steps.2.values.strength` is `values.strength` of the third.
  */

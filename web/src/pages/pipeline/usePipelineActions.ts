@@ -1,14 +1,16 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef } from "react";
 import { api, data } from "@/api/client";
-import { IdempotencyKey } from "@/api/idempotency";
+import type { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { slugOf } from "@/parts/slugs";
+import { useAction } from "@/parts/useAction";
+import { useSubmission } from "@/parts/useSubmission";
 import { editorTexts } from "@/texts/pipelines";
-import { type NewStep, slugOf } from "./draft";
+import type { NewStep } from "./draft";
 import type { Pipeline } from "./queries";
 
 export interface Saved {
@@ -18,6 +20,8 @@ export interface Saved {
 }
 
 const MAX_NAMES = 20;
+// A slug has at most 63 characters, and a number may follow.
+const MAX_BASE = 60;
 
 /** Creates a pipeline, or a new version of an existing one. */
 export function useSavePipeline(pipeline: Pipeline | null) {
@@ -36,7 +40,7 @@ export function useSavePipeline(pipeline: Pipeline | null) {
 
 /** The slug follows from the name. If it is taken, it gets the next number. */
 async function created(wanted: Saved): Promise<Pipeline> {
-  const base = slugOf(wanted.name) || "pipeline";
+  const base = slugOf(wanted.name).slice(0, MAX_BASE) || "pipeline";
   for (let number = 1; ; number += 1) {
     const slug = number === 1 && base !== "new" ? base : `${base}-${number}`;
     try {
@@ -53,38 +57,33 @@ async function created(wanted: Saved): Promise<Pipeline> {
   }
 }
 
-/** Starts one run, however often the user presses the button. */
+/** Starts one run and opens its page. */
 export function useStartRun() {
-  const client = useQueryClient();
   const navigate = useNavigate();
-  const key = useRef(new IdempotencyKey());
-  return useMutation({
-    mutationFn: ({ pipeline, run }: { pipeline: string; run: Omit<Schemas["CreateRun"], "idempotency_key"> }) =>
+  return useSubmission({
+    send: (
+      { pipeline, run }: { pipeline: string; run: Omit<Schemas["CreateRun"], "idempotency_key"> },
+      key: IdempotencyKey,
+    ) =>
       data(
         api.POST("/api/pipelines/{pipeline}/runs", {
           params: { path: { pipeline } },
-          body: { ...run, idempotency_key: key.current.of({ pipeline, run }) },
+          body: { ...run, idempotency_key: key.of({ pipeline, run }) },
         }),
       ),
-    onSuccess: (run) => {
-      for (const each of [keys.pipelines, keys.wallet, keys.activeJobs])
-        void client.invalidateQueries({ queryKey: each });
-      void navigate({ to: "/runs/$id", params: { id: run.id } });
-    },
-    onSettled: (_run, error) => key.current.settle(error),
+    changes: [keys.pipelines, keys.wallet, keys.activeJobs],
+    onSuccess: (run) => void navigate({ to: "/runs/$id", params: { id: run.id } }),
   });
 }
 
 export function useDeletePipeline(id: string) {
-  const client = useQueryClient();
   const navigate = useNavigate();
-  return useMutation({
+  return useAction({
     mutationFn: () => data(api.DELETE("/api/pipelines/{pipeline}", { params: { path: { pipeline: id } } })),
+    changes: [keys.pipelines],
     onSuccess: () => {
-      void client.invalidateQueries({ queryKey: keys.pipelines });
       void notifyDone(editorTexts.removed);
       void navigate({ to: "/pipelines" });
     },
-    onError: (error) => void notifyError(error),
   });
 }

@@ -28,12 +28,7 @@ export function StartTemplateDialog({ template, onClose }: { template: PipelineT
     start.submit({ prompt: needsPrompt ? prompt : null, variables, budget: Number(budget) });
   };
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
-      title={pipelinesTexts.startTitle(template.name)}
-      text={template.description}
-    >
+    <Dialog onClose={onClose} title={pipelinesTexts.startTitle(template.name)} text={template.description}>
       <form onSubmit={submit} noValidate className="grid gap-4">
         {needsPrompt && (
           <Field label={runPanelTexts.prompt} error={fieldReason(start.error, "prompt")}>

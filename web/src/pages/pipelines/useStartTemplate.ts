@@ -1,12 +1,10 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef } from "react";
 import { api, data } from "@/api/client";
-import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import type { PipelineTemplate } from "@/parts/pipeline/queries";
+import { useSubmission } from "@/parts/useSubmission";
 
 export interface TemplateInputs {
   prompt: string | null;
@@ -17,42 +15,24 @@ export interface TemplateInputs {
 // Pipelines from the same template that a user has changed.
 const MAX_NAMES = 20;
 
-/** Creates the pipeline if it is missing and starts one run, however often the user presses the button. */
+/** Creates the pipeline if it is missing and starts one run. */
 export function useStartTemplate(template: PipelineTemplate) {
-  const client = useQueryClient();
   const navigate = useNavigate();
-  const key = useRef(new IdempotencyKey());
-  const isBusy = useRef(false);
-  const mutation = useMutation({
-    mutationFn: async (inputs: TemplateInputs) => {
+  return useSubmission({
+    send: async (inputs: TemplateInputs, key) => {
       const slug = await pipelineFor(template);
       const { target_leaves, strategy } = template.run;
       const body = { name: template.name, target_leaves, strategy, ...inputs };
       return data(
         api.POST("/api/pipelines/{pipeline}/runs", {
           params: { path: { pipeline: slug } },
-          body: { ...body, idempotency_key: key.current.of(body) },
+          body: { ...body, idempotency_key: key.of(body) },
         }),
       );
     },
-    onSuccess: (run) => {
-      for (const each of [keys.allPipelines, keys.wallet, keys.activeJobs])
-        void client.invalidateQueries({ queryKey: each });
-      void navigate({ to: "/runs/$id", params: { id: run.id } });
-    },
-    onSettled: (_run, error) => {
-      key.current.settle(error);
-      isBusy.current = false;
-    },
+    changes: [keys.allPipelines, keys.wallet, keys.activeJobs],
+    onSuccess: (run) => void navigate({ to: "/runs/$id", params: { id: run.id } }),
   });
-  return {
-    ...mutation,
-    submit: (inputs: TemplateInputs) => {
-      if (isBusy.current) return;
-      isBusy.current = true;
-      mutation.mutate(inputs);
-    },
-  };
 }
 
 /** Slug of a pipeline with the steps of the template: an existing one, or a new one. */

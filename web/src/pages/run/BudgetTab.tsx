@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { meQuery } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { formatTokens, Skeleton, Stat, Table } from "@/design";
+import { formatTokens, Stat, Table } from "@/design";
 import { Chart } from "@/design/Chart";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { budgetTexts } from "@/texts/runs";
 import { BudgetButton } from "./BudgetButton";
 import { type Run, spendingQuery } from "./queries";
@@ -15,9 +15,7 @@ const count = (value: number) => numbers.format(Math.round(value));
 export function BudgetTab({ run }: { run: Run }) {
   const { data: me } = useQuery(meQuery);
   const spending = useQuery(spendingQuery(run.id));
-  if (spending.isError && !spending.data)
-    return <ProblemPanel error={spending.error} onRetry={() => void spending.refetch()} />;
-  if (!spending.data) return <Skeleton className="h-80" />;
+  if (!spending.data) return <Pending query={spending} className="h-80" />;
   const { used, held, left, budget, steps } = spending.data;
   return (
     <div className="grid gap-4">

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { DoorOpen } from "lucide-react";
 import { meQuery } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Empty, formatTokens, Skeleton, Time } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Badge, Button, Empty, formatTokens, Time } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { gateTexts } from "@/texts/runs";
 import { gatesQuery, type Run } from "./queries";
 import { useApproval } from "./useRunActions";
@@ -11,8 +11,7 @@ import { useApproval } from "./useRunActions";
 export function GatesTab({ run }: { run: Run }) {
   const { data: me } = useQuery(meQuery);
   const gates = useQuery(gatesQuery(run.id));
-  if (gates.isError && !gates.data) return <ProblemPanel error={gates.error} onRetry={() => void gates.refetch()} />;
-  if (!gates.data) return <Skeleton className="h-40" />;
+  if (!gates.data) return <Pending query={gates} className="h-40" />;
   if (gates.data.length === 0)
     return <Empty icon={<DoorOpen size={20} />} title={gateTexts.none} text={gateTexts.noneText} />;
   return (

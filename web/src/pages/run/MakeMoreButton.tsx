@@ -1,87 +1,59 @@
 import { Plus } from "lucide-react";
 import { useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
-import { Button, Dialog, Field, formatTokens, Input } from "@/design";
+import { Button, formatTokens } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { moreTexts as texts } from "@/texts/runs";
 import { suggestedMore, tokensPerLeaf } from "./more";
 import type { Run } from "./queries";
-import { useMakeMore } from "./useRunActions";
+import { useChangeRun } from "./useRunActions";
 
 /** Raises the number of finished candidates, and the budget for them. */
 export function MakeMoreButton({ run }: { run: Run }) {
   const [isOpen, setOpen] = useState(false);
-  const [target, setTarget] = useState("");
-  const [budget, setBudget] = useState("");
-  const change = useMakeMore(run.id, () => setOpen(false));
-  const perLeaf = tokensPerLeaf(run);
-  const reasons = change.error
-    ? { target: fieldReason(change.error, "target_leaves"), budget: fieldReason(change.error, "budget") }
-    : null;
-  const open = (wanted: boolean) => {
-    const suggested = suggestedMore(run);
-    setTarget(String(suggested.target));
-    setBudget(String(suggested.budget));
-    change.reset();
-    setOpen(wanted);
-  };
   return (
     <>
-      <Button look={run.status === "completed" ? "go" : "plain"} icon={<Plus size={16} />} onClick={() => open(true)}>
+      <Button
+        look={run.status === "completed" ? "go" : "plain"}
+        icon={<Plus size={16} />}
+        onClick={() => setOpen(true)}
+      >
         {texts.more}
       </Button>
-      <Dialog
-        open={isOpen}
-        onOpenChange={open}
-        title={texts.title}
-        text={texts.text(run.leaves, formatTokens(run.spent))}
-      >
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault();
-            change.mutate({ target_leaves: Number(target), budget: Number(budget) });
-          }}
-        >
-          <Field
-            label={texts.target}
-            error={reasons?.target ?? (reasons && !reasons.budget ? explain(change.error) : null)}
-            required
-          >
-            <Input
-              type="number"
-              inputMode="numeric"
-              min={run.target_leaves + 1}
-              max={100_000}
-              step={1}
-              required
-              value={target}
-              onChange={(event) => setTarget(event.target.value)}
-            />
-          </Field>
-          <Field
-            label={texts.budget}
-            hint={perLeaf === null ? undefined : texts.budgetHint(formatTokens(perLeaf))}
-            error={reasons?.budget ?? null}
-            required
-          >
-            <Input
-              type="number"
-              inputMode="numeric"
-              min={Math.max(1, run.spent)}
-              step={1}
-              required
-              value={budget}
-              onChange={(event) => setBudget(event.target.value)}
-            />
-          </Field>
-          <div className="flex justify-end gap-2">
-            <Button onClick={() => open(false)}>{texts.stop}</Button>
-            <Button look="go" type="submit" busy={change.isPending}>
-              {texts.start}
-            </Button>
-          </div>
-        </form>
-      </Dialog>
+      {isOpen && <MakeMoreDialog run={run} onClose={() => setOpen(false)} />}
     </>
+  );
+}
+
+function MakeMoreDialog({ run, onClose }: { run: Run; onClose: () => void }) {
+  // The suggestion at the time when the dialog opened, because a run changes often.
+  const [suggested] = useState(() => suggestedMore(run));
+  const perLeaf = tokensPerLeaf(run);
+  const form = useForm({
+    saved: { target_leaves: String(suggested.target), budget: String(suggested.budget) },
+    save: useChangeRun(run.id, (changed) => texts.done(changed.target_leaves), onClose),
+    body: ({ target_leaves, budget }) => ({ target_leaves: Number(target_leaves), budget: Number(budget) }),
+  });
+  const number = { form, type: "number", inputMode: "numeric", step: 1, required: true } as const;
+  return (
+    <FormDialog
+      form={form}
+      isChecked
+      title={texts.title}
+      text={texts.text(run.leaves, formatTokens(run.spent))}
+      action={texts.start}
+      cancel={texts.stop}
+      onClose={onClose}
+    >
+      <FormField {...number} name="target_leaves" label={texts.target} min={run.target_leaves + 1} max={100_000} />
+      <FormField
+        {...number}
+        name="budget"
+        label={texts.budget}
+        hint={perLeaf === null ? undefined : texts.budgetHint(formatTokens(perLeaf))}
+        min={Math.max(1, run.spent)}
+      />
+    </FormDialog>
   );
 }

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { Pause, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
-import { Badge, Button, Dialog, formatTokens, PageHead, Progress } from "@/design";
+import { Badge, Button, formatTokens, PageHead, Progress } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { needsUser, percentOf, toneOf } from "@/parts/run/state";
@@ -71,24 +71,18 @@ function Actions({ run }: { run: Run }) {
         </Button>
       )}
       {!isOpen && <DeleteButton run={run} />}
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={runTexts.cancelTitle}
-        text={runTexts.cancelText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{runTexts.keep}</Button>
-            <Button
-              look="danger"
-              busy={action.isPending}
-              onClick={() => action.mutate("cancel", { onSettled: () => setConfirming(false) })}
-            >
-              {runTexts.cancel}
-            </Button>
-          </>
-        }
-      />
+      {isConfirming && (
+        <ConfirmDialog
+          danger
+          title={runTexts.cancelTitle}
+          text={runTexts.cancelText}
+          action={runTexts.cancel}
+          keep={runTexts.keep}
+          busy={action.isPending}
+          onConfirm={() => action.mutate("cancel", { onSettled: () => setConfirming(false) })}
+          onClose={() => setConfirming(false)}
+        />
+      )}
     </>
   );
 }

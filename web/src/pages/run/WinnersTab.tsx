@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Download, Trophy } from "lucide-react";
 import { useRef } from "react";
-import { Button, Empty, Menu, MenuItem, Skeleton } from "@/design";
+import { Button, Empty, Menu, MenuItem } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { type SteadyUrls, steady } from "@/parts/steady-urls";
 import { runTexts, winnerTexts } from "@/texts/runs";
 import { type Candidate, exportUrl, type Run, winnersQuery } from "./queries";
@@ -26,10 +26,8 @@ export function WinnersTab({ run }: { run: Run }) {
           <MenuItem onSelect={() => download(exportUrl(run.id))}>{winnerTexts.exportAll}</MenuItem>
         </Menu>
       </div>
-      {winners.isError && !winners.data ? (
-        <ProblemPanel error={winners.error} onRetry={() => void winners.refetch()} />
-      ) : !winners.data ? (
-        <Skeleton className="h-64" />
+      {!winners.data ? (
+        <Pending query={winners} className="h-64" />
       ) : winners.data.length === 0 ? (
         <Empty icon={<Trophy size={20} />} title={winnerTexts.none} text={winnerTexts.noneText} />
       ) : (

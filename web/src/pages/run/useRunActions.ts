@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { formatTokens } from "@/design";
-import { notifyDone, notifyError } from "@/parts/notify";
-import { budgetTexts, gateTexts, moreTexts, runTexts } from "@/texts/runs";
+import { notifyDone } from "@/parts/notify";
+import { useAction, useSave } from "@/parts/useAction";
+import { gateTexts, runTexts } from "@/texts/runs";
+import type { Run } from "./queries";
 
 const PATHS = {
   pause: "/api/runs/{run_id}/pause",
@@ -14,14 +15,13 @@ const DONE = { pause: runTexts.paused, resume: runTexts.resumed, cancel: runText
 
 export function useRunAction(id: string) {
   const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: (action: keyof typeof PATHS) => data(api.POST(PATHS[action], { params: { path: { run_id: id } } })),
+    changes: [keys.allRuns],
     onSuccess: (run, action) => {
       client.setQueryData(keys.run(id), run);
       notifyDone(DONE[action]);
     },
-    onError: (error) => notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
   });
 }
 
@@ -39,43 +39,29 @@ export function useRunDeletion(id: string, onDone: () => void) {
   });
 }
 
-/** The caller shows the refusal at the field. */
-export function useBudget(id: string, onDone: () => void) {
+/**
+ * Changes the budget and the number of finished candidates. A completed run with a larger number continues. The dialog
+ * shows a refusal.
+ */
+export function useChangeRun(id: string, messageOf: (run: Run) => string, onDone: () => void) {
   const client = useQueryClient();
-  return useMutation({
-    mutationFn: (budget: number) =>
-      data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body: { budget } })),
-    onSuccess: (run) => {
-      client.setQueryData(keys.run(id), run);
-      notifyDone(budgetTexts.saved(formatTokens(run.budget)));
-      onDone();
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
-  });
-}
-
-/** Sets a larger number of finished candidates and the budget for them. A completed run then continues. */
-export function useMakeMore(id: string, onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (body: { target_leaves: number; budget: number }) =>
+  return useSave({
+    mutationFn: (body: { target_leaves?: number; budget: number }) =>
       data(api.PATCH("/api/runs/{run_id}", { params: { path: { run_id: id } }, body })),
+    changes: [keys.allRuns],
     onSuccess: (run) => {
       client.setQueryData(keys.run(id), run);
-      notifyDone(moreTexts.done(run.target_leaves));
+      notifyDone(messageOf(run));
       onDone();
     },
-    onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
   });
 }
 
 export function useApproval(id: string) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: ({ slug }: { slug: string; name: string }) =>
       data(api.POST("/api/runs/{run_id}/steps/{step}/approve", { params: { path: { run_id: id, step: slug } } })),
+    changes: [keys.allRuns],
     onSuccess: (_, { name }) => notifyDone(gateTexts.done(name)),
-    onError: (error) => notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.allRuns }),
   });
 }

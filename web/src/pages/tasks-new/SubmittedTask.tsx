@@ -3,12 +3,12 @@ import { Link } from "@tanstack/react-router";
 import { ArrowUpRight, MessageSquareText } from "lucide-react";
 import { jobQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
-import { Button, Empty, Progress, Skeleton, StatusBadge } from "@/design";
+import { Button, Empty, Progress, StatusBadge } from "@/design";
 import { DownloadButton } from "@/parts/DownloadButton";
 import { readableResult } from "@/parts/job/results";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { ResultView } from "@/parts/ResultView";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { taskTexts } from "@/texts/tasks";
@@ -24,8 +24,7 @@ export function SubmittedTask({ jobId }: { jobId: string | undefined }) {
       </div>
     );
   }
-  if (job.isError) return <ProblemPanel error={job.error} onRetry={() => void job.refetch()} />;
-  if (!job.data) return <Skeleton className="h-48 rounded-m!" />;
+  if (!job.data) return <Pending query={job} className="h-48 rounded-m!" />;
   const { status, progress, error } = job.data;
   const result = readableResult(job.data.result);
   const media = outputs.map((output) => mediaOf(output)).filter((each) => each !== null);

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { Check } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Input, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Badge, Checkbox, Input } from "@/design";
+import { Pending } from "@/parts/Pending";
+import { Refusal } from "@/parts/Refusal";
 import { assignableWorkflowsQuery } from "@/parts/workflow/queries";
 import { fleetsTexts as texts } from "@/texts/fleets";
 
@@ -42,10 +42,8 @@ export function WorkflowPicker({ value, onChange, error }: Props) {
           onChange={(event) => setWords(event.target.value)}
         />
       )}
-      {workflows.isError && all.length === 0 ? (
-        <ProblemPanel error={workflows.error} onRetry={() => void workflows.refetch()} />
-      ) : workflows.isPending ? (
-        <Skeleton className="h-24" />
+      {!workflows.data ? (
+        <Pending query={workflows} className="h-24" />
       ) : found.length === 0 ? (
         <p className="text-s text-muted">{all.length === 0 ? texts.noWorkflows : texts.noneFound}</p>
       ) : (
@@ -55,24 +53,14 @@ export function WorkflowPicker({ value, onChange, error }: Props) {
               key={each.slug}
               className="flex min-h-9 touch:min-h-11 cursor-pointer items-center gap-3 px-3 py-1.5 hover:bg-hover"
             >
-              <input
-                type="checkbox"
-                className="peer sr-only"
-                checked={chosen.has(each.slug)}
-                onChange={() => toggle(each.slug)}
-              />
-              <Tick />
+              <Checkbox checked={chosen.has(each.slug)} onChange={() => toggle(each.slug)} />
               <span className="min-w-0 grow [overflow-wrap:anywhere]">{each.slug}</span>
               {!each.is_active && <Badge>{texts.inactive}</Badge>}
             </label>
           ))}
         </div>
       )}
-      {error && (
-        <p role="alert" className="text-s text-bad">
-          {error}
-        </p>
-      )}
+      <Refusal error={error} />
     </fieldset>
   );
 }
@@ -81,15 +69,4 @@ function others(assigned: readonly string[], known: readonly Choice[]): Choice[]
   return assigned
     .filter((slug) => known.every((each) => each.slug !== slug))
     .map((slug) => ({ slug, name: slug, is_active: true }));
-}
-
-function Tick() {
-  return (
-    <span
-      aria-hidden
-      className="grid size-4.5 shrink-0 place-items-center rounded-[5px] border border-line-strong text-transparent peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
-    >
-      <Check size={13} strokeWidth={3} />
-    </span>
-  );
 }

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import { absoluteTime, Button, Dialog, Time } from "@/design";
+import { absoluteTime, Button, Time } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { shareTexts } from "@/texts/share";
 import { type ShareLink, useRevokeLink } from "./shares";
 
@@ -37,20 +38,18 @@ export function ShareLinks({ jobId, links }: { jobId: string; links: readonly Sh
           </li>
         ))}
       </ul>
-      <Dialog
-        open={confirming !== null}
-        onOpenChange={(open) => !open && setConfirming(null)}
-        title={shareTexts.revokeTitle}
-        text={shareTexts.revokeText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(null)}>{shareTexts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
-              {shareTexts.revoke}
-            </Button>
-          </>
-        }
-      />
+      {confirming && (
+        <ConfirmDialog
+          danger
+          title={shareTexts.revokeTitle}
+          text={shareTexts.revokeText}
+          action={shareTexts.revoke}
+          keep={shareTexts.keep}
+          busy={revoke.isPending}
+          onConfirm={() => revoke.mutate(confirming.id)}
+          onClose={() => setConfirming(null)}
+        />
+      )}
     </section>
   );
 }

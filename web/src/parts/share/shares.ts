@@ -1,8 +1,9 @@
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { notify, notifyError } from "@/parts/notify";
+import { notify } from "@/parts/notify";
+import { useAction, useSave } from "@/parts/useAction";
 import { shareTexts } from "@/texts/share";
 
 export type ShareLink = Schemas["ShareLink"];
@@ -23,24 +24,19 @@ export const shareLinksQuery = (jobId: string) =>
   });
 
 export function useCreateLink(jobId: string) {
-  const client = useQueryClient();
-  return useMutation({
+  return useSave({
     mutationFn: (body: Schemas["CreateShareLink"]) =>
       data(api.POST("/api/ai-jobs/{job_id}/shares", { params: { path: { job_id: jobId } }, body })),
-    onSuccess: () => client.invalidateQueries({ queryKey: keys.shares(jobId) }),
+    changes: [keys.shares(jobId)],
   });
 }
 
 export function useRevokeLink(jobId: string, onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: (shareId: string) =>
       api.DELETE("/api/ai-jobs/{job_id}/shares/{share_id}", { params: { path: { job_id: jobId, share_id: shareId } } }),
     onSuccess: () => notify(shareTexts.revoked),
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.shares(jobId) });
-      onDone();
-    },
+    changes: [keys.shares(jobId)],
+    onEnd: onDone,
   });
 }

@@ -1,7 +1,9 @@
-import { type FormEvent, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
+import * as fields from "@/api/fields";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Field, Input, Segments, Select } from "@/design";
+import { Button, Dialog, Field, Segments, Select } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { OneTimeText } from "@/parts/OneTimeText";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
@@ -18,71 +20,74 @@ interface Props {
   onClose: () => void;
 }
 
-export function AddUserDialog({ tenant, onClose }: Props) {
+export function AddUserDialog({ tenant: given, onClose }: Props) {
   const { me } = useRole();
-  const [way, setWay] = useState<Way>("invitation");
-  const [slug, setSlug] = useState(tenant ?? "");
-  const [email, setEmail] = useState("");
-  const [name, setName] = useState("");
-  const [role, setRole] = useState<Schemas["Role"]>("user");
-  const add = useAddUser();
   const own = me?.role === "tenant_admin" ? me.tenant : undefined;
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    add.mutate({ way, tenant: own ?? slug.trim(), email: email.trim(), name: name.trim(), role });
-  };
+  const add = useAddUser();
+  const form = useForm({
+    saved: {
+      way: "invitation" as Way,
+      tenant: given ?? "",
+      email: "",
+      name: "",
+      role: fields.CreateUserRequest.role.default as Schemas["Role"],
+    },
+    save: add,
+    body: ({ email, name, tenant, ...values }) => ({
+      ...values,
+      email: email.trim(),
+      name: name.trim(),
+      tenant: own ?? tenant.trim(),
+    }),
+  });
+  const { way, role } = form.values;
+  const tenant = own ?? form.values.tenant.trim();
   if (add.data) return <AddedDialog added={add.data} onClose={onClose} />;
-  const reasons = {
-    tenant: fieldReason(add.error, "tenant"),
-    email: fieldReason(add.error, "email"),
-    name: fieldReason(add.error, "name"),
-  };
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.title}>
-      <form onSubmit={submit} className="grid gap-4" noValidate>
-        <div className="grid gap-1.5">
-          <Segments
-            label={texts.how}
-            value={way}
-            choices={WAYS.map((value) => ({ value, label: texts.ways[value] }))}
-            onChange={setWay}
-            className="justify-self-start"
-          />
-          <p className="text-s text-muted">{texts.wayHints[way]}</p>
-        </div>
-        <Field label={texts.email} error={reasons.email}>
-          <Input
-            type="email"
-            autoComplete="off"
-            value={email}
-            maxLength={254}
-            autoFocus
-            onChange={(event) => setEmail(event.target.value)}
-          />
-        </Field>
-        {way === "password" && (
-          <Field label={texts.name} error={reasons.name}>
-            <Input value={name} autoComplete="off" maxLength={200} onChange={(event) => setName(event.target.value)} />
-          </Field>
-        )}
-        {!own && !tenant && <TenantField value={slug} onChange={setSlug} error={reasons.tenant} />}
-        <Field label={texts.role} hint={roleHints[role]}>
-          <Select
-            value={role}
-            choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))}
-            onChange={setRole}
-          />
-        </Field>
-        {add.error && !Object.values(reasons).some(Boolean) && (
-          <p role="alert" className="text-s text-bad">
-            {explain(add.error)}
-          </p>
-        )}
-        <Button type="submit" look="go" busy={add.isPending} disabled={!email.trim() || !(own ?? slug.trim())}>
-          {way === "invitation" ? texts.invite : texts.create}
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      form={form}
+      title={texts.title}
+      action={way === "invitation" ? texts.invite : texts.create}
+      disabled={!form.values.email.trim() || !tenant}
+      onClose={onClose}
+    >
+      <div className="grid gap-1.5">
+        <Segments
+          label={texts.how}
+          value={way}
+          choices={WAYS.map((value) => ({ value, label: texts.ways[value] }))}
+          onChange={(chosen) => form.set({ way: chosen })}
+          className="justify-self-start"
+        />
+        <p className="text-s text-muted">{texts.wayHints[way]}</p>
+      </div>
+      <FormField
+        form={form}
+        name="email"
+        label={texts.email}
+        type="email"
+        autoComplete="off"
+        maxLength={254}
+        autoFocus
+      />
+      {way === "password" && (
+        <FormField form={form} name="name" label={texts.name} autoComplete="off" maxLength={200} />
+      )}
+      {!own && !given && (
+        <TenantField
+          value={form.values.tenant}
+          onChange={(slug) => form.set({ tenant: slug })}
+          error={form.reasonOf("tenant")}
+        />
+      )}
+      <Field label={texts.role} hint={roleHints[role]} error={form.reasonOf("role")}>
+        <Select
+          value={role}
+          choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))}
+          onChange={(chosen) => form.set({ role: chosen })}
+        />
+      </Field>
+    </FormDialog>
   );
 }
 
@@ -94,13 +99,7 @@ function AddedDialog({ added, onClose }: { added: Added; onClose: () => void }) 
       ? [texts.linkTitle, texts.linkText(added.email)]
       : [texts.invited, texts.invitedText(added.email)];
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
-      title={title}
-      text={text}
-      actions={<Button onClick={onClose}>{commonTexts.done}</Button>}
-    >
+    <Dialog onClose={onClose} title={title} text={text} actions={<Button onClick={onClose}>{commonTexts.done}</Button>}>
       {added.password && <OneTimeText label={texts.password} text={added.password} />}
       {added.link && <OneTimeText label={texts.link} text={added.link} />}
     </Dialog>

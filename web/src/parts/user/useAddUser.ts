@@ -1,7 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
+import { useSave } from "@/parts/useAction";
 import { freshPassword } from "./passwords";
 
 export type Way = "invitation" | "password";
@@ -23,13 +23,9 @@ export interface Added {
 }
 
 export function useAddUser() {
-  const client = useQueryClient();
-  return useMutation({
+  return useSave({
     mutationFn: ({ way, ...user }: NewUser) => (way === "password" ? create(user) : invite(user)),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: keys.allUsers });
-      await client.invalidateQueries({ queryKey: keys.allTenants });
-    },
+    changes: [keys.allUsers, keys.allTenants],
     // The result contains a password or a link, so the cache drops it when the dialog closes.
     gcTime: 0,
   });

@@ -1,6 +1,6 @@
 import { useState } from "react";
-import { Field, Switch } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { BooleanField } from "@/parts/form/BooleanField";
 import { workersTexts as texts } from "@/texts/workers";
 import type { Worker } from "./state";
 import { useWorkerAction } from "./useWorkerActions";
@@ -50,11 +50,7 @@ export function WorkerQuestion({ question: { worker, action }, onClose, onRevoke
       onClose={onClose}
     >
       {worker.fleet_token_id != null && (
-        <Field label={texts.withToken} hint={texts.withTokenHint}>
-          <div className="flex min-h-9 items-center touch:min-h-11">
-            <Switch checked={withToken} onChange={setWithToken} />
-          </div>
-        </Field>
+        <BooleanField label={texts.withToken} hint={texts.withTokenHint} value={withToken} onChange={setWithToken} />
       )}
     </ConfirmDialog>
   );

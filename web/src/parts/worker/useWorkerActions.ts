@@ -1,7 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { useAction } from "@/parts/useAction";
 import { workersTexts } from "@/texts/workers";
 
 export type WorkerAction = "approve" | "drain" | "undrain" | "revoke" | "rotate-token";
@@ -28,14 +28,10 @@ function run({ id, action, withToken = false }: Change) {
 }
 
 export function useWorkerAction(onDone: () => void = () => undefined) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: run,
     onSuccess: (_, { id, action }) => notifyDone(workersTexts.done[action](id)),
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.allWorkers });
-      onDone();
-    },
+    changes: [keys.allWorkers],
+    onEnd: onDone,
   });
 }

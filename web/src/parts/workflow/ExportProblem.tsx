@@ -3,13 +3,12 @@ import { Button, Dialog } from "@/design";
 import { workflowsTexts } from "@/texts/workflows";
 
 /** The reason why a file cannot be imported, and the next step. */
-export function ExportProblem({ error, onClose }: { error: Error | null; onClose: () => void }) {
+export function ExportProblem({ error, onClose }: { error: Error; onClose: () => void }) {
   return (
     <Dialog
-      open={error !== null}
-      onOpenChange={(open) => !open && onClose()}
+      onClose={onClose}
       title={workflowsTexts.cannotImport}
-      text={error === null ? "" : explain(error)}
+      text={explain(error)}
       actions={<Button onClick={onClose}>{workflowsTexts.close}</Button>}
     />
   );

@@ -3,12 +3,12 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { hasStatus } from "@/api/problems";
 import { isActive, type Job } from "@/api/types";
-import { duration, Progress, Skeleton, StatusBadge } from "@/design";
+import { duration, Progress, StatusBadge } from "@/design";
 import { BeforeAfter } from "@/parts/BeforeAfter";
 import { adminJobQuery, watchedJobQuery } from "@/parts/job/queries";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf, ratioOf } from "@/parts/media";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { workflowsTexts } from "@/texts/workflows";
@@ -18,12 +18,7 @@ export function TestResult({ id, action }: { id: string; action?: (jobId: string
   const found = useQuery(watchedJobQuery(id));
   const job = found.data;
   if (hasStatus(found.error, 404)) return <p className="text-s text-muted">{workflowsTexts.resultGone}</p>;
-  if (job === undefined)
-    return found.isError ? (
-      <ProblemPanel error={found.error} onRetry={() => void found.refetch()} />
-    ) : (
-      <Skeleton className="h-40 rounded-m!" />
-    );
+  if (job === undefined) return <Pending query={found} className="h-40 rounded-m!" />;
   // The event for the end of a job arrives before the result is readable.
   const isWorking = isActive(job.status) || !job.completed_at;
   return (

@@ -269,16 +269,6 @@ export function keyOf(name: string): string {
   return /^[a-z]/.test(clean) ? clean : `value${clean ? `_${clean}` : ""}`;
 }
 
-/** A slug for the API. */
-export function slugOf(name: string): string {
-  return name
-    .toLowerCase()
-    .replace(/\.json$/, "")
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 60);
-}
-
 function titleOf(key: string): string {
   const words = key.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);

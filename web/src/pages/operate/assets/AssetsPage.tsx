@@ -1,8 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { ImagePlus, Upload } from "lucide-react";
 import { useRef, useState } from "react";
-import { Button, classes, Empty, PageHead, Progress, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, classes, Empty, PageHead, Progress } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -58,10 +58,8 @@ export function AssetsPage() {
           <Progress percent={upload.percent} label={assetsTexts.uploading(upload.variables.name, upload.percent)} />
         </div>
       )}
-      {query.isError && assets.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : assets.length === 0 ? (
         <Empty
           icon={<ImagePlus size={20} />}

@@ -1,5 +1,4 @@
-import { explain } from "@/api/problems";
-import { Button, Dialog } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { Asset } from "@/parts/workflow/queries";
 import { assetsTexts } from "@/texts/assets";
 import { UseLinks } from "./UseLinks";
@@ -9,29 +8,20 @@ import { useDeleteAsset } from "./useAssets";
 export function DeleteAssetDialog({ asset, onClose }: { asset: Asset; onClose: () => void }) {
   const remove = useDeleteAsset(onClose);
   const uses = asset.used_by ?? [];
+  const isUsed = uses.length > 0;
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
-      title={uses.length > 0 ? assetsTexts.inUseTitle(asset.name) : assetsTexts.deleteTitle(asset.name)}
-      text={uses.length > 0 ? assetsTexts.inUseText : assetsTexts.deleteText}
-      actions={
-        <>
-          <Button onClick={onClose}>{assetsTexts.keep}</Button>
-          {uses.length === 0 && (
-            <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate(asset)}>
-              {assetsTexts.deleteIt}
-            </Button>
-          )}
-        </>
-      }
+    <ConfirmDialog
+      danger
+      title={isUsed ? assetsTexts.inUseTitle(asset.name) : assetsTexts.deleteTitle(asset.name)}
+      text={isUsed ? assetsTexts.inUseText : assetsTexts.deleteText}
+      action={!isUsed && assetsTexts.deleteIt}
+      keep={assetsTexts.keep}
+      busy={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate(asset)}
+      onClose={onClose}
     >
-      {uses.length > 0 && <UseLinks uses={uses} />}
-      {remove.error !== null && (
-        <p role="alert" className="text-s text-bad">
-          {explain(remove.error)}
-        </p>
-      )}
-    </Dialog>
+      {isUsed && <UseLinks uses={uses} />}
+    </ConfirmDialog>
   );
 }

@@ -1,8 +1,8 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Ellipsis, ExternalLink, EyeOff, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { explain } from "@/api/problems";
-import { Button, Dialog, Menu, MenuItem, MenuLine } from "@/design";
+import { Button, Menu, MenuItem, MenuLine } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { PublishDialog } from "./PublishDialog";
@@ -17,10 +17,12 @@ interface Props {
 export function EffectActions({ effect, mayChange, isDirty }: Props) {
   const [dialog, setDialog] = useState<"publish" | "unpublish" | "delete" | null>(null);
   const navigate = useNavigate();
-  const close = () => setDialog(null);
+  const close = (action?: { reset: () => void }) => {
+    action?.reset();
+    setDialog(null);
+  };
   const unpublish = useChangeEffect(effect, (changed) => texts.unpublished(changed.name), close);
   const remove = useDeleteEffect(effect, () => void navigate({ to: "/operate/effects" }));
-  const problem = dialog === "unpublish" ? unpublish.error : dialog === "delete" ? remove.error : null;
   return (
     <>
       {effect.is_published && (
@@ -56,42 +58,32 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
         </Menu>
       )}
       {dialog === "publish" && <PublishDialog effect={effect} onClose={close} />}
-      <Dialog
-        open={dialog === "unpublish" || dialog === "delete"}
-        onOpenChange={(open) => {
-          if (open) return;
-          unpublish.reset();
-          remove.reset();
-          close();
-        }}
-        title={dialog === "delete" ? texts.deleteTitle(effect.name) : texts.unpublishTitle(effect.name)}
-        text={dialog === "delete" ? (effect.has_jobs ? texts.deleteHasJobs : texts.deleteText) : texts.unpublishText}
-        actions={
-          <>
-            <Button onClick={close}>{texts.keep}</Button>
-            {dialog === "delete" && !effect.has_jobs && (
-              <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
-                {texts.deleteIt}
-              </Button>
-            )}
-            {dialog === "unpublish" && (
-              <Button
-                look="danger"
-                busy={unpublish.isPending}
-                onClick={() => unpublish.mutate({ is_published: false })}
-              >
-                {texts.unpublishIt}
-              </Button>
-            )}
-          </>
-        }
-      >
-        {problem !== null && (
-          <p role="alert" className="text-s text-bad">
-            {explain(problem)}
-          </p>
-        )}
-      </Dialog>
+      {dialog === "unpublish" && (
+        <ConfirmDialog
+          danger
+          title={texts.unpublishTitle(effect.name)}
+          text={texts.unpublishText}
+          action={texts.unpublishIt}
+          keep={texts.keep}
+          busy={unpublish.isPending}
+          error={unpublish.error}
+          onConfirm={() => unpublish.mutate({ is_published: false })}
+          onClose={() => close(unpublish)}
+        />
+      )}
+      {dialog === "delete" && (
+        <ConfirmDialog
+          danger
+          title={texts.deleteTitle(effect.name)}
+          text={effect.has_jobs ? texts.deleteHasJobs : texts.deleteText}
+          action={!effect.has_jobs && texts.deleteIt}
+          keep={texts.keep}
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={remove.mutate}
+          onClose={() => close(remove)}
+        />
+      )}
     </>
   );
 }

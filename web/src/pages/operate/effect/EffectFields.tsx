@@ -1,63 +1,43 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useId } from "react";
-import { fieldReason } from "@/api/problems";
-import { Field, Input, Select, Textarea } from "@/design";
+import { Field, Textarea } from "@/design";
+import { FormField } from "@/parts/form/FormField";
 import { NumberInput } from "@/parts/workflow/NumberInput";
-import { effectRecordsQuery, workflowChoicesQuery } from "@/parts/workflow/queries";
+import { effectRecordsQuery } from "@/parts/workflow/queries";
+import { WorkflowSelect } from "@/parts/workflow/WorkflowSelect";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import type { EffectEditing } from "./useEffectDraft";
 
-export function EffectFields({
-  editing: { draft, set, save },
-  mayChange,
-}: {
-  editing: EffectEditing;
-  mayChange: boolean;
-}) {
-  const workflows = useQuery(workflowChoicesQuery);
+export function EffectFields({ editing, mayChange }: { editing: EffectEditing; mayChange: boolean }) {
+  const { values, set, reasonOf } = editing;
   const effects = useQuery(effectRecordsQuery());
   const known = useId();
   const categories = [...new Set((effects.data ?? []).map((each) => each.category).filter(Boolean))].sort();
-  const reason = (field: string) => fieldReason(save.error, field);
-  const names = (workflows.data ?? []).map((each) => ({
-    value: each.slug,
-    label: each.name === each.slug ? each.slug : `${each.name} (${each.slug})`,
-  }));
-  const choices = names.some((each) => each.value === draft.workflow)
-    ? names
-    : [{ value: draft.workflow, label: draft.workflow }, ...names];
+  const text = { form: editing, autoComplete: "off" };
   return (
     <fieldset disabled={!mayChange} className="panel grid min-w-0 gap-5 p-4 sm:p-5">
       <legend className="sr-only">{texts.details}</legend>
       <div className="grid items-start gap-5 sm:grid-cols-2">
-        <Field label={texts.name} required error={reason("name")}>
-          <Input
-            value={draft.name}
-            maxLength={200}
-            autoComplete="off"
-            onChange={(event) => set({ name: event.target.value })}
-          />
-        </Field>
-        <Field label={texts.category} hint={texts.categoryHint} error={reason("category")}>
-          <Input
-            value={draft.category}
-            maxLength={200}
-            list={known}
-            autoComplete="off"
-            onChange={(event) => set({ category: event.target.value })}
-          />
-        </Field>
+        <FormField {...text} name="name" label={texts.name} required maxLength={200} />
+        <FormField
+          {...text}
+          name="category"
+          label={texts.category}
+          hint={texts.categoryHint}
+          maxLength={200}
+          list={known}
+        />
       </div>
       <datalist id={known}>
         {categories.map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
-      <Field label={texts.description} error={reason("description")}>
+      <Field label={texts.description} error={reasonOf("description")}>
         <Textarea
           rows={2}
-          value={draft.description}
+          value={values.description}
           maxLength={2000}
           onChange={(event) => set({ description: event.target.value })}
         />
@@ -65,43 +45,24 @@ export function EffectFields({
       <div className="grid items-start gap-5 sm:grid-cols-2">
         <Field
           label={texts.workflow}
-          error={reason("workflow")}
+          error={reasonOf("workflow")}
           aside={
             <Link
               to="/operate/workflows/$slug"
-              params={{ slug: draft.workflow }}
+              params={{ slug: values.workflow }}
               className="hover:text-text hover:underline"
             >
               {texts.openWorkflow}
             </Link>
           }
         >
-          <Select
-            value={draft.workflow}
-            disabled={!mayChange}
-            choices={choices}
-            onChange={(workflow) => set({ workflow })}
-          />
+          <WorkflowSelect value={values.workflow} disabled={!mayChange} onChange={(workflow) => set({ workflow })} />
         </Field>
-        <Field label={texts.price} hint={texts.priceHint} error={reason("credits_cost")}>
-          <NumberInput value={draft.credits_cost} onChange={(value) => set({ credits_cost: Number(value ?? 0) })} />
+        <Field label={texts.price} hint={texts.priceHint} error={reasonOf("credits_cost")}>
+          <NumberInput value={values.credits_cost} onChange={(value) => set({ credits_cost: Number(value ?? 0) })} />
         </Field>
-        <Field label={texts.provider} error={reason("provider")}>
-          <Input
-            value={draft.provider}
-            autoComplete="off"
-            spellCheck={false}
-            onChange={(event) => set({ provider: event.target.value })}
-          />
-        </Field>
-        <Field label={texts.stage} error={reason("stage")}>
-          <Input
-            value={draft.stage}
-            autoComplete="off"
-            spellCheck={false}
-            onChange={(event) => set({ stage: event.target.value })}
-          />
-        </Field>
+        <FormField {...text} name="provider" label={texts.provider} spellCheck={false} />
+        <FormField {...text} name="stage" label={texts.stage} spellCheck={false} />
       </div>
     </fieldset>
   );

@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
-import { Badge, Button, Empty, PageHead, Skeleton } from "@/design";
+import { Badge, Button, Empty, PageHead } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { JobsLink } from "@/parts/JobsLink";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { priceOf } from "@/parts/workflow/price";
@@ -38,11 +38,7 @@ export function EffectRecordPage() {
     );
   }
   if (effect.data !== undefined) return <Editor key={slug} effect={effect.data} />;
-  return effect.isError ? (
-    <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} />
-  ) : (
-    <Skeleton className="h-96" />
-  );
+  return <Pending query={effect} className="h-96" />;
 }
 
 function Editor({ effect }: { effect: EffectRecord }) {
@@ -63,7 +59,7 @@ function Editor({ effect }: { effect: EffectRecord }) {
         actions={
           <>
             <JobsLink search={{ effect: effect.slug }} />
-            <EffectActions effect={effect} mayChange={mayChange} isDirty={editing.isDirty} />
+            <EffectActions effect={effect} mayChange={mayChange} isDirty={editing.isChanged} />
           </>
         }
       />
@@ -74,7 +70,7 @@ function Editor({ effect }: { effect: EffectRecord }) {
         </div>
         <PreviewPanel effect={effect} mayChange={mayChange} />
       </div>
-      {editing.isDirty && mayChange && <SaveEffectBar editing={editing} />}
+      {editing.isChanged && mayChange && <SaveEffectBar editing={editing} />}
     </>
   );
 }

@@ -1,6 +1,6 @@
-import { type FormEvent, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
-import { Button, Dialog, Field, formatTokens } from "@/design";
+import { Field, formatTokens } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { useForm } from "@/parts/form/useForm";
 import { NumberInput } from "@/parts/workflow/NumberInput";
 import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
@@ -8,45 +8,35 @@ import { useChangeEffect } from "./useEffectActions";
 
 /** Publishing asks for the price, because an effect without one must not become free by accident. */
 export function PublishDialog({ effect, onClose }: { effect: EffectRecord; onClose: () => void }) {
-  const [price, setPrice] = useState<number | null>(effect.credits_cost > 0 ? effect.credits_cost : null);
-  const publish = useChangeEffect(effect, (changed) => texts.publishedNow(changed.name), onClose);
-  const reason = fieldReason(publish.error, "credits_cost");
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (price !== null) publish.mutate({ is_published: true, credits_cost: price });
-  };
+  const form = useForm({
+    saved: { credits_cost: effect.credits_cost > 0 ? effect.credits_cost : null },
+    save: useChangeEffect(effect, (changed) => texts.publishedNow(changed.name), onClose),
+    body: ({ credits_cost }) => ({ is_published: true, credits_cost: credits_cost ?? undefined }),
+  });
+  const price = form.values.credits_cost;
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+    <FormDialog
+      form={form}
       title={texts.publishTitle(effect.name)}
       text={texts.publishText}
-      actions={
-        <>
-          <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button look="go" type="submit" form="publish" busy={publish.isPending} disabled={price === null}>
-            {texts.publishIt}
-          </Button>
-        </>
-      }
+      action={texts.publishIt}
+      cancel={texts.cancel}
+      disabled={price === null}
+      onClose={onClose}
     >
-      <form id="publish" onSubmit={submit} noValidate>
-        <Field
-          label={texts.price}
-          required
-          hint={
-            price === null ? texts.priceHint : price === 0 ? texts.publishFree : texts.publishPrice(formatTokens(price))
-          }
-          error={reason}
-        >
-          <NumberInput value={price} onChange={(value) => setPrice(value === null ? null : Number(value))} />
-        </Field>
-      </form>
-      {publish.error !== null && reason === null && (
-        <p role="alert" className="text-s text-bad">
-          {explain(publish.error)}
-        </p>
-      )}
-    </Dialog>
+      <Field
+        label={texts.price}
+        required
+        hint={
+          price === null ? texts.priceHint : price === 0 ? texts.publishFree : texts.publishPrice(formatTokens(price))
+        }
+        error={form.reasonOf("credits_cost")}
+      >
+        <NumberInput
+          value={price}
+          onChange={(value) => form.set({ credits_cost: value === null ? null : Number(value) })}
+        />
+      </Field>
+    </FormDialog>
   );
 }

@@ -12,7 +12,7 @@ import type { EffectEditing } from "./useEffectDraft";
 
 /** The values that this effect sets in its workflow: hidden from users, or as defaults. */
 export function ValuesPanel({
-  editing: { draft, set, save },
+  editing: { values: draft, set, error },
   mayChange,
 }: {
   editing: EffectEditing;
@@ -49,7 +49,7 @@ export function ValuesPanel({
                 key={property.key}
                 property={property}
                 value={overrides[property.key]}
-                error={reasonOf(save.error, property.key)}
+                error={reasonOf(error, property.key)}
                 mayChange={mayChange}
                 onChange={(value) => change(property.key, value)}
               />

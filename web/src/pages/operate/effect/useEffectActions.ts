@@ -3,6 +3,7 @@ import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { notifyDone, notifyError } from "@/parts/notify";
+import { useSave } from "@/parts/useAction";
 import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 
@@ -15,7 +16,7 @@ export function useChangeEffect(
   onDone: () => void = () => undefined,
 ) {
   const client = useQueryClient();
-  return useMutation({
+  return useSave({
     mutationFn: (change: EffectChange) =>
       data(
         api.PATCH("/api/admin/effects/{effect}", {
@@ -23,15 +24,9 @@ export function useChangeEffect(
           body: { ...change, version: effect.version },
         }),
       ),
+    changes: [keys.effectRecords(undefined).slice(0, 3), keys.effects(), keys.effect(effect.slug), keys.assets],
     onSuccess: (changed) => {
       client.setQueryData(keys.effectRecord(effect.slug), changed);
-      for (const queryKey of [
-        keys.effectRecords(undefined).slice(0, 3),
-        keys.effects(),
-        keys.effect(effect.slug),
-        keys.assets,
-      ])
-        void client.invalidateQueries({ queryKey });
       onDone();
       void notifyDone(messageOf(changed));
       for (const warning of changed.warnings ?? []) void notifyError(new Error(warning));
@@ -53,20 +48,15 @@ export function useDeleteEffect(effect: EffectRecord, onDone: () => void) {
 }
 
 /** Makes the preview from a job or from assets; null removes it. */
-export function useEffectPreview(slug: string, onDone: () => void = () => undefined) {
-  const client = useQueryClient();
-  return useMutation({
+export function useEffectPreview(slug: string) {
+  return useSave({
     mutationFn: async (source: Schemas["SetEffectPreview"] | null) => {
       const params = { path: { effect: slug } };
       if (source === null) await api.DELETE("/api/admin/effects/{effect}/preview", { params });
       else await api.PUT("/api/admin/effects/{effect}/preview", { params, body: source });
       return source !== null;
     },
-    onSuccess: async (isSet) => {
-      for (const queryKey of [keys.effects(), keys.effect(slug)]) void client.invalidateQueries({ queryKey });
-      await client.invalidateQueries({ queryKey: keys.allEffectRecords });
-      onDone();
-      void notifyDone(isSet ? texts.previewSet : texts.removed);
-    },
+    changes: [keys.effects(), keys.effect(slug), keys.allEffectRecords],
+    onDone: (isSet) => void notifyDone(isSet ? texts.previewSet : texts.removed),
   });
 }

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Images, Plus } from "lucide-react";
 import { useCallback } from "react";
-import { Button, Empty, PageHead, Segments, Select, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty, PageHead, Segments, Select } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { SearchField } from "@/parts/SearchField";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -67,10 +67,8 @@ export function EffectRecordsPage() {
         />
         <SearchField label={texts.search} value={q} onChange={search} className="w-full sm:w-64" />
       </div>
-      {effects.isError && effects.data === undefined ? (
-        <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />
-      ) : effects.data === undefined ? (
-        <Skeleton className="h-64" />
+      {!effects.data ? (
+        <Pending query={effects} className="h-64" />
       ) : found.length === 0 ? (
         <Empty
           icon={<Images size={20} />}

@@ -1,8 +1,10 @@
-import { type FormEvent, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
+import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Field, Input, Switch } from "@/design";
-import { changePlan, changesOf, wholeNumber } from "@/parts/fleet/fleet-changes";
+import { changePlan, changesOf, type FleetDraft, wholeNumber } from "@/parts/fleet/fleet-changes";
+import { BooleanField } from "@/parts/form/BooleanField";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { PlanText } from "@/parts/PlanText";
 import { fleetsTexts, fleetTexts as texts } from "@/texts/fleets";
 import { useUpdateFleet } from "./useFleetActions";
@@ -10,54 +12,48 @@ import { useUpdateFleet } from "./useFleetActions";
 export function EditFleetDialog({ fleet: given, onClose }: { fleet: Schemas["Fleet"]; onClose: () => void }) {
   // The fleet at the time when the dialog opened, because the page refetches it often.
   const [fleet] = useState(given);
-  const [name, setName] = useState(fleet.name);
-  const [isActive, setActive] = useState(fleet.is_active);
-  const [desired, setDesired] = useState(fleet.desired_workers == null ? "" : String(fleet.desired_workers));
-  const save = useUpdateFleet(fleet.id, onClose);
-  const wanted = wholeNumber(desired);
-  const draft = { name: name.trim(), is_active: isActive, desired_workers: wanted ?? null };
-  const isChanged = wanted !== undefined && Object.keys(changesOf(fleet, draft)).length > 0;
-  const reasons = {
-    name: fieldReason(save.error, "name"),
-    desired: wanted === undefined ? fleetsTexts.notWhole : fieldReason(save.error, "desired_workers"),
-  };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (isChanged) save.mutate(changesOf(fleet, draft));
-  };
+  const form = useForm({
+    saved: {
+      name: fleet.name,
+      is_active: fleet.is_active,
+      desired_workers: fleet.desired_workers == null ? "" : String(fleet.desired_workers),
+    },
+    save: useUpdateFleet(fleet.id, onClose),
+    body: (values) => changesOf(fleet, draftOf(values)),
+    check: ({ desired_workers }) => ({
+      desired_workers: wholeNumber(desired_workers) === undefined && fleetsTexts.notWhole,
+    }),
+  });
+  const draft = draftOf(form.values);
+  const isChanged = Object.keys(changesOf(fleet, draft)).length > 0;
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.editTitle(fleet.name)}>
-      <form onSubmit={submit} onChange={() => save.error && save.reset()} className="grid gap-4" noValidate>
-        <Field label={fleetsTexts.name} error={reasons.name}>
-          <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
-        </Field>
-        <Field label={texts.isActive} hint={texts.isActiveHint}>
-          <div className="flex min-h-9 items-center touch:min-h-11">
-            <Switch checked={isActive} onChange={setActive} />
-          </div>
-        </Field>
-        <Field
-          label={fleetsTexts.desired}
-          hint={fleet.scaling ? fleetsTexts.desiredScaled : fleetsTexts.desiredHint}
-          error={reasons.desired}
-        >
-          <Input
-            inputMode="numeric"
-            value={desired}
-            disabled={fleet.scaling != null}
-            onChange={(event) => setDesired(event.target.value)}
-          />
-        </Field>
-        {wanted !== undefined && <PlanText label={fleetsTexts.plan.label} sentences={changePlan(fleet, draft)} />}
-        {save.error && !Object.values(reasons).some(Boolean) && (
-          <p role="alert" className="text-s text-bad">
-            {explain(save.error)}
-          </p>
-        )}
-        <Button type="submit" look="go" busy={save.isPending} disabled={!isChanged || !draft.name}>
-          {texts.save}
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      form={form}
+      title={texts.editTitle(fleet.name)}
+      action={texts.save}
+      disabled={!isChanged || !form.isValid || !draft.name}
+      onClose={onClose}
+    >
+      <FormField form={form} name="name" label={fleetsTexts.name} maxLength={200} autoFocus />
+      <BooleanField
+        label={texts.isActive}
+        hint={texts.isActiveHint}
+        value={draft.is_active}
+        onChange={(is_active) => form.set({ is_active })}
+      />
+      <FormField
+        form={form}
+        name="desired_workers"
+        label={fleetsTexts.desired}
+        hint={fleet.scaling ? fleetsTexts.desiredScaled : fleetsTexts.desiredHint}
+        inputMode="numeric"
+        disabled={fleet.scaling != null}
+      />
+      {form.isValid && <PlanText label={fleetsTexts.plan.label} sentences={changePlan(fleet, draft)} />}
+    </FormDialog>
   );
+}
+
+function draftOf(values: { name: string; is_active: boolean; desired_workers: string }): FleetDraft {
+  return { ...values, name: values.name.trim(), desired_workers: wholeNumber(values.desired_workers) ?? null };
 }

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { duration, PageHead, Skeleton, Stat } from "@/design";
+import { duration, PageHead, Stat } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { FleetBadge } from "@/parts/fleet/FleetBadge";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { fleetsTexts, fleetTexts } from "@/texts/fleets";
@@ -20,8 +20,7 @@ export function FleetPage() {
   const { data: numbers } = useQuery(fleetNumbersQuery(id));
   const { mayOperate } = useRole();
   useTitle(fleet?.name ?? fleetTexts.title);
-  if (error && !fleet) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!fleet) return <Skeleton className="h-64" />;
+  if (!fleet) return <Pending query={{ error, refetch }} className="h-64" />;
   const scaling = fleet.scaling;
   return (
     <>

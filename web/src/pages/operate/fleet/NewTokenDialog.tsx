@@ -1,36 +1,20 @@
-import { type FormEvent, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
-import { Button, CopyButton, Dialog, Field, Input } from "@/design";
+import { Button, CopyButton, Dialog } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { fleetTexts } from "@/texts/fleets";
 import { useCreateToken } from "./useTokens";
 
 const texts = fleetTexts.tokens;
 
 export function NewTokenDialog({ fleetId, onClose }: { fleetId: number; onClose: () => void }) {
-  const [name, setName] = useState("");
   const create = useCreateToken(fleetId);
+  const form = useForm({ saved: { name: "" }, save: create, body: ({ name }) => name.trim() });
   if (create.data) return <ShownToken token={create.data.token} onClose={onClose} />;
-  const reason = fieldReason(create.error, "name");
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate(name.trim());
-  };
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.createTitle}>
-      <form onSubmit={submit} className="grid gap-4" noValidate>
-        <Field label={texts.name} hint={texts.nameHint} error={reason}>
-          <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
-        </Field>
-        {create.error && !reason && (
-          <p role="alert" className="text-s text-bad">
-            {explain(create.error)}
-          </p>
-        )}
-        <Button type="submit" look="go" busy={create.isPending}>
-          {texts.create}
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog form={form} title={texts.createTitle} action={texts.create} onClose={onClose}>
+      <FormField form={form} name="name" label={texts.name} hint={texts.nameHint} maxLength={200} autoFocus />
+    </FormDialog>
   );
 }
 
@@ -39,8 +23,7 @@ export function ShownToken({ token, onClose }: { token: string; onClose: () => v
   const command = `FLEET_SECRET=${token} callsheet worker --url ${window.location.origin}`;
   return (
     <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+      onClose={onClose}
       title={texts.shown}
       text={texts.shownText}
       wide

@@ -12,7 +12,7 @@ export function ScalingDialog({ fleet, onClose }: { fleet: Schemas["Fleet"]; onC
   const error = drivers.error ?? rules.error;
   const isKnown = drivers.data !== undefined && (fleet.scaling == null || rules.data !== undefined);
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={fleetTexts.scaling.dialogTitle(fleet.name)} wide>
+    <Dialog onClose={onClose} title={fleetTexts.scaling.dialogTitle(fleet.name)} wide>
       {isKnown ? (
         <ScalingForm
           fleet={fleet}

@@ -1,10 +1,13 @@
 import { ChevronRight } from "lucide-react";
-import { type FormEvent, useState } from "react";
-import { ApiError, explain, fieldReason } from "@/api/problems";
+import { useState } from "react";
+import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
-import { Button, Field, Input, Select } from "@/design";
+import { Button, Field, Select } from "@/design";
+import { FormField } from "@/parts/form/FormField";
 import { initialOf, payloadOf, type Schema, withValue } from "@/parts/form/schema";
+import { useForm } from "@/parts/form/useForm";
 import { PlanText } from "@/parts/PlanText";
+import { Refusal } from "@/parts/Refusal";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { fleetsTexts, fleetTexts } from "@/texts/fleets";
 import {
@@ -32,48 +35,39 @@ interface Props {
 export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
   // The rules at the time when the form opened.
   const [rules] = useState(given);
-  const [draft, setDraft] = useState(() =>
-    draftOf(rules, drivers[0]?.name ?? "", initialOf(schemaOf(drivers[0]), schemaOf(drivers[0]))),
-  );
+  const [saved] = useState(() => draftOf(rules, drivers[0]?.name ?? "", initialOptions(drivers[0])));
+  const driverOf = (name: string) => drivers.find((each) => each.name === name);
   const save = useSetScaling(fleet.id, onClose);
-  const driver = drivers.find((each) => each.name === draft.driver);
-  const schema = schemaOf(driver);
-  const problems = problemsIn(draft);
-  const plan = scalingPlan(draft, fleet, rules);
   const refused = optionReasons(save.error);
-  const reasonOf = (name: string) => problems[name as NumberRule] ?? fieldReason(save.error, name);
-  const shown = [
-    ...Object.values(refused),
-    ...["driver", "providers", ...Object.keys(draft.numbers)].map((name) => fieldReason(save.error, name)),
-  ].some(Boolean);
+  const form = useForm({
+    saved,
+    save,
+    body: (draft) => {
+      const schema = schemaOf(driverOf(draft.driver));
+      return requestOf(draft, payloadOf(schema, schema, draft.options));
+    },
+    check: problemsIn,
+    fields: Object.keys(refused).map((name) => `options.${name}`),
+  });
+  const draft = form.values;
+  const driver = driverOf(draft.driver);
+  const schema = schemaOf(driver);
+  const plan = scalingPlan(draft, fleet, rules);
   const change = (part: Partial<ScalingDraft>) => {
-    // The refusal belongs to the values that were sent.
-    save.reset();
-    setDraft({ ...draft, ...part });
+    form.forget();
+    form.set(part);
   };
-  const choose = (name: string) => {
-    const chosen = schemaOf(drivers.find((each) => each.name === name));
+  const choose = (name: string) =>
     change({
       driver: name,
-      options: rules?.driver === name ? (rules.options as typeof draft.options) : initialOf(chosen, chosen),
+      options: rules?.driver === name ? (rules.options as typeof draft.options) : initialOptions(driverOf(name)),
     });
-  };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (Object.keys(problems).length === 0) save.mutate(requestOf(draft, payloadOf(schema, schema, draft.options)));
-  };
   const number = (name: NumberRule, label: string, hint?: string) => (
-    <Field key={name} label={label} hint={hint} error={reasonOf(name)}>
-      <Input
-        inputMode="decimal"
-        value={draft.numbers[name]}
-        onChange={(event) => change({ numbers: { ...draft.numbers, [name]: event.target.value } })}
-      />
-    </Field>
+    <FormField key={name} form={{ ...form, set: change }} name={name} label={label} hint={hint} inputMode="decimal" />
   );
   return (
-    <form onSubmit={submit} className="grid gap-4" noValidate>
-      <Field label={texts.driver} hint={driver?.about} error={reasonOf("driver")}>
+    <form onSubmit={form.submit} className="grid gap-4" noValidate>
+      <Field label={texts.driver} hint={driver?.about} error={form.reasonOf("driver")}>
         <Select
           value={draft.driver}
           choices={drivers.map((each) => ({ value: each.name, label: each.name }))}
@@ -96,29 +90,25 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
           problems={refused}
         />
       </fieldset>
-      <details
-        className="group"
-        open={MORE_RULES.some((name) => reasonOf(name)) || Boolean(reasonOf("providers")) || undefined}
-      >
+      <details className="group" open={[...MORE_RULES, "providers"].some((name) => form.reasonOf(name)) || undefined}>
         <summary className="flex min-h-8 touch:min-h-11 list-none items-center gap-1 text-s text-muted hover:text-text">
           <ChevronRight size={14} aria-hidden className="transition-transform duration-100 group-open:rotate-90" />
           {texts.more}
         </summary>
         <div className="grid items-start gap-4 pt-2 sm:grid-cols-2">
           {MORE_RULES.map((name) => number(name, texts.fields[name]))}
-          <Field label={texts.fields.providers} hint={texts.providersHint} error={reasonOf("providers")}>
-            <Input value={draft.providers} onChange={(event) => change({ providers: event.target.value })} />
-          </Field>
+          <FormField
+            form={{ ...form, set: change }}
+            name="providers"
+            label={texts.fields.providers}
+            hint={texts.providersHint}
+          />
         </div>
       </details>
       {plan.length > 0 && <PlanText label={fleetsTexts.plan.label} sentences={plan} />}
       {rules && <p className="text-s text-muted">{texts.again}</p>}
-      {save.error && !shown && (
-        <p role="alert" className="text-s text-bad">
-          {explain(save.error)}
-        </p>
-      )}
-      <Button type="submit" look="go" busy={save.isPending} disabled={Object.keys(problems).length > 0}>
+      <Refusal error={form.refusal} />
+      <Button type="submit" look="go" busy={form.isBusy} disabled={!form.isValid}>
         {fleetTexts.save}
       </Button>
     </form>
@@ -127,6 +117,10 @@ export function ScalingForm({ fleet, rules: given, drivers, onClose }: Props) {
 
 function schemaOf(driver: Driver | undefined): Schema {
   return (driver?.options ?? {}) as Schema;
+}
+
+function initialOptions(driver: Driver | undefined) {
+  return initialOf(schemaOf(driver), schemaOf(driver));
 }
 
 /** Reasons of the API per option name, for the form of the options. */

@@ -2,7 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, type Column, Dialog, Table, Time } from "@/design";
+import { Badge, Button, type Column, Table, Time } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { Section } from "@/parts/Section";
 import { fleetTexts } from "@/texts/fleets";
 import { NewTokenDialog, ShownToken } from "./NewTokenDialog";
@@ -35,20 +36,18 @@ export function Tokens({ fleetId, mayChange }: { fleetId: number; mayChange: boo
       )}
       {isNew && <NewTokenDialog fleetId={fleetId} onClose={() => setNew(false)} />}
       {rotate.data && <ShownToken token={rotate.data.token} onClose={() => rotate.reset()} />}
-      <Dialog
-        open={confirming !== null}
-        onOpenChange={(open) => !open && setConfirming(null)}
-        title={texts.revokeTitle(confirming?.name ?? "")}
-        text={texts.revokeText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(null)}>{texts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
-              {texts.revoke}
-            </Button>
-          </>
-        }
-      />
+      {confirming && (
+        <ConfirmDialog
+          danger
+          title={texts.revokeTitle(confirming.name)}
+          text={texts.revokeText}
+          action={texts.revoke}
+          keep={texts.keep}
+          busy={revoke.isPending}
+          onConfirm={() => revoke.mutate(confirming.id)}
+          onClose={() => setConfirming(null)}
+        />
+      )}
     </Section>
   );
 }

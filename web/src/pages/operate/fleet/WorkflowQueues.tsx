@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, type Column, duration, Skeleton, Table } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Badge, Button, type Column, duration, Table } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { queuedText } from "@/parts/queued-jobs";
 import { Section } from "@/parts/Section";
 import { lackText } from "@/parts/workflow/lack";
@@ -64,11 +64,7 @@ export function WorkflowQueues({ fleet, mayChange }: { fleet: Schemas["Fleet"]; 
     <Section hasTable title={texts.title} actions={change}>
       <p className="-mt-2 mb-3 text-s text-muted">{texts.text(fleet.stage)}</p>
       {rows === undefined ? (
-        error ? (
-          <ProblemPanel error={error} onRetry={() => void refetch()} />
-        ) : (
-          <Skeleton className="h-24" />
-        )
+        <Pending query={{ error, refetch }} className="h-24" />
       ) : rows.length === 0 ? (
         <p className="text-muted">{texts.none}</p>
       ) : (

@@ -1,4 +1,5 @@
 // Draft of the scaling rules of a fleet: texts until they are saved. Pure.
+import { ScalingRequest as rulesOfApi } from "@/api/fields";
 import type { Schemas } from "@/api/types";
 import { duration } from "@/design/times";
 import type { Json } from "@/parts/form/schema";
@@ -16,40 +17,26 @@ export const MORE_RULES = [
   "on_demand_minimum",
   "spot_share",
 ] as const;
-const NUMBERS = [...MAIN_RULES, ...MORE_RULES];
+export const NUMBERS = [...MAIN_RULES, ...MORE_RULES];
 export type NumberRule = (typeof NUMBERS)[number];
 
-// Defaults of the API. The form shows them before the first save.
-const DEFAULTS: Record<NumberRule, number> = {
-  minimum: 0,
-  maximum: 1,
-  target_seconds: 120,
-  idle_seconds: 300,
-  warm_up_seconds: 180,
-  scale_out_cooldown_seconds: 30,
-  scale_in_cooldown_seconds: 300,
-  on_demand_minimum: 0,
-  spot_share: 1,
-};
-const PROVIDER = "self_hosted";
-
-export interface ScalingDraft {
+export interface ScalingDraft extends Record<NumberRule, string> {
   driver: string;
   options: Json;
-  numbers: Record<NumberRule, string>;
   providers: string;
 }
 
+function byRule<Value>(of: (name: NumberRule) => Value): Record<NumberRule, Value> {
+  return Object.fromEntries(NUMBERS.map((name) => [name, of(name)])) as Record<NumberRule, Value>;
+}
+
+/** Without rules, the draft has the defaults of the API. */
 export function draftOf(rules: Rules | null, driver: string, options: Json): ScalingDraft {
-  const numbers = Object.fromEntries(NUMBERS.map((name) => [name, String(rules?.[name] ?? DEFAULTS[name])])) as Record<
-    NumberRule,
-    string
-  >;
   return {
     driver: rules?.driver ?? driver,
     options: rules ? (rules.options as Json) : options,
-    numbers,
-    providers: (rules?.providers ?? [PROVIDER]).join(", "),
+    providers: (rules?.providers ?? rulesOfApi.providers.default).join(", "),
+    ...byRule((name) => String(rules?.[name] ?? rulesOfApi[name].default)),
   };
 }
 
@@ -61,25 +48,27 @@ export function numberIn(text: string): number | null {
 /** Fields whose text is not a number, by name. The API checks the rest. */
 export function problemsIn(draft: ScalingDraft): Partial<Record<NumberRule, string>> {
   return Object.fromEntries(
-    NUMBERS.filter((name) => numberIn(draft.numbers[name]) === null).map((name) => [name, texts.notANumber]),
+    NUMBERS.filter((name) => numberIn(draft[name]) === null).map((name) => [name, texts.notANumber]),
   );
 }
 
 export function requestOf(draft: ScalingDraft, options: { [name: string]: Json }): Schemas["ScalingRequest"] {
-  const numbers = Object.fromEntries(
-    NUMBERS.map((name) => [name, numberIn(draft.numbers[name]) ?? DEFAULTS[name]]),
-  ) as Record<NumberRule, number>;
   const providers = draft.providers
     .split(",")
     .map((each) => each.trim())
     .filter((each) => each !== "");
-  return { driver: draft.driver, options, providers: providers.length > 0 ? providers : [PROVIDER], ...numbers };
+  return {
+    driver: draft.driver,
+    options,
+    providers: providers.length > 0 ? providers : rulesOfApi.providers.default,
+    ...byRule((name) => numberIn(draft[name]) ?? rulesOfApi[name].default),
+  };
 }
 
 /** Sentences about what the autoscaler will do with these rules. Empty while a number is missing. */
 export function scalingPlan(draft: ScalingDraft, fleet: Fleet, saved: Rules | null): string[] {
   if (Object.keys(problemsIn(draft)).length > 0) return [];
-  const [least, most, target, idle] = MAIN_RULES.map((name) => numberIn(draft.numbers[name]) ?? 0) as [
+  const [least, most, target, idle] = MAIN_RULES.map((name) => numberIn(draft[name]) ?? 0) as [
     number,
     number,
     number,

@@ -4,19 +4,12 @@ import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import type { WorkflowChange } from "@/parts/fleet/fleet-changes";
 import { notifyDone } from "@/parts/notify";
+import { useSave } from "@/parts/useAction";
 import { fleetTexts } from "@/texts/fleets";
 
 /** The dialogs that call these actions show refusals. */
 function useFleetAction<Body>(run: (body: Body) => Promise<unknown>, done: string, onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: run,
-    onSuccess: async () => {
-      void notifyDone(done);
-      await client.invalidateQueries({ queryKey: keys.allFleets });
-      onDone();
-    },
-  });
+  return useSave({ mutationFn: run, changes: [keys.allFleets], onSuccess: () => notifyDone(done), onDone });
 }
 
 export function useUpdateFleet(id: number, onDone: () => void) {

@@ -1,95 +1,74 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
+import * as fields from "@/api/fields";
 import { keys } from "@/api/keys";
-import { explain, fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Field, Input } from "@/design";
 import { creationPlan, wholeNumber } from "@/parts/fleet/fleet-changes";
 import { WorkflowPicker } from "@/parts/fleet/WorkflowPicker";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { notifyDone } from "@/parts/notify";
 import { PlanText } from "@/parts/PlanText";
-import { slugOf } from "@/parts/slugs";
+import { slugIn } from "@/parts/slugs";
+import { useSave } from "@/parts/useAction";
 import { fleetsTexts as texts } from "@/texts/fleets";
 
-const STAGE = "production";
-
 export function CreateFleetDialog({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState("");
-  const [typedSlug, setSlug] = useState<string | null>(null);
-  const [stage, setStage] = useState(STAGE);
-  const [desired, setDesired] = useState("");
-  const [workflows, setWorkflows] = useState<string[]>([]);
-  const create = useCreateFleet();
-  const slug = typedSlug ?? slugOf(name);
-  const wanted = wholeNumber(desired);
-  const reasons = {
-    name: fieldReason(create.error, "name"),
-    slug: fieldReason(create.error, "slug"),
-    stage: fieldReason(create.error, "stage"),
-    desired: wanted === undefined ? texts.notWhole : fieldReason(create.error, "desired_workers"),
-    workflows: fieldReason(create.error, "workflow_slugs"),
-  };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (wanted !== undefined)
-      create.mutate({
-        name: name.trim() || null,
-        slug,
-        stage: stage.trim(),
-        workflow_slugs: workflows,
-        desired_workers: wanted,
-      });
-  };
-  return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.createTitle} wide>
-      <form onSubmit={submit} onChange={() => create.error && create.reset()} className="grid gap-4" noValidate>
-        <div className="grid items-start gap-4 sm:grid-cols-2">
-          <Field label={texts.name} error={reasons.name}>
-            <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
-          </Field>
-          <Field label={texts.slug} hint={texts.slugHint} error={reasons.slug}>
-            <Input value={slug} maxLength={63} onChange={(event) => setSlug(event.target.value)} />
-          </Field>
-          <Field label={texts.stage} hint={texts.stageHint} error={reasons.stage}>
-            <Input value={stage} maxLength={63} onChange={(event) => setStage(event.target.value)} />
-          </Field>
-          <Field label={texts.desired} hint={texts.desiredHint} error={reasons.desired}>
-            <Input inputMode="numeric" value={desired} onChange={(event) => setDesired(event.target.value)} />
-          </Field>
-        </div>
-        <WorkflowPicker value={workflows} onChange={setWorkflows} error={reasons.workflows} />
-        {slug && stage.trim() && (
-          <PlanText label={texts.plan.label} sentences={creationPlan(slug, stage.trim(), workflows.length)} />
-        )}
-        {create.error && !Object.values(reasons).some(Boolean) && (
-          <p role="alert" className="text-s text-bad">
-            {explain(create.error)}
-          </p>
-        )}
-        <Button
-          type="submit"
-          look="go"
-          busy={create.isPending}
-          disabled={!slug || !stage.trim() || wanted === undefined}
-        >
-          {texts.create}
-        </Button>
-      </form>
-    </Dialog>
-  );
-}
-
-function useCreateFleet() {
-  const client = useQueryClient();
   const navigate = useNavigate();
-  return useMutation({
-    mutationFn: (body: Schemas["CreateFleetRequest"]) => data(api.POST("/api/admin/fleets", { body })),
-    onSuccess: async (fleet) => {
-      void notifyDone(texts.created(fleet.name));
-      await client.invalidateQueries({ queryKey: keys.allFleets });
-      await navigate({ to: "/operate/fleets/$id", params: { id: String(fleet.id) } });
+  const form = useForm({
+    saved: {
+      name: "",
+      slug: null as string | null,
+      stage: fields.CreateFleetRequest.stage.default,
+      desired_workers: "",
+      workflow_slugs: [] as string[],
     },
+    save: useSave({
+      mutationFn: (body: Schemas["CreateFleetRequest"]) => data(api.POST("/api/admin/fleets", { body })),
+      changes: [keys.allFleets],
+      onSuccess: (fleet) => notifyDone(texts.created(fleet.name)),
+      onDone: (fleet) => navigate({ to: "/operate/fleets/$id", params: { id: String(fleet.id) } }),
+    }),
+    body: (values) => ({
+      name: values.name.trim() || null,
+      slug: slugIn(values),
+      stage: values.stage.trim(),
+      workflow_slugs: values.workflow_slugs,
+      desired_workers: wholeNumber(values.desired_workers),
+    }),
+    check: ({ desired_workers }) => ({ desired_workers: wholeNumber(desired_workers) === undefined && texts.notWhole }),
   });
+  const slug = slugIn(form.values);
+  const stage = form.values.stage.trim();
+  const workflows = form.values.workflow_slugs;
+  return (
+    <FormDialog
+      wide
+      form={form}
+      title={texts.createTitle}
+      action={texts.create}
+      disabled={!slug || !stage || !form.isValid}
+      onClose={onClose}
+    >
+      <div className="grid items-start gap-4 sm:grid-cols-2">
+        <FormField form={form} name="name" label={texts.name} maxLength={200} autoFocus />
+        <FormField form={form} name="slug" label={texts.slug} hint={texts.slugHint} maxLength={63} value={slug} />
+        <FormField form={form} name="stage" label={texts.stage} hint={texts.stageHint} maxLength={63} />
+        <FormField
+          form={form}
+          name="desired_workers"
+          label={texts.desired}
+          hint={texts.desiredHint}
+          inputMode="numeric"
+        />
+      </div>
+      <WorkflowPicker
+        value={workflows}
+        onChange={(workflow_slugs) => form.set({ workflow_slugs })}
+        error={form.reasonOf("workflow_slugs")}
+      />
+      {slug && stage && <PlanText label={texts.plan.label} sentences={creationPlan(slug, stage, workflows.length)} />}
+    </FormDialog>
+  );
 }

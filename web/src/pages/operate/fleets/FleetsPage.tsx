@@ -3,9 +3,9 @@ import { Link } from "@tanstack/react-router";
 import { Boxes, Plus } from "lucide-react";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Button, type Column, Empty, PageHead, Skeleton, Table } from "@/design";
+import { Button, type Column, Empty, PageHead, Table } from "@/design";
 import { FleetBadge } from "@/parts/fleet/FleetBadge";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { fleetsTexts } from "@/texts/fleets";
@@ -30,10 +30,8 @@ export function FleetsPage() {
     <>
       <PageHead title={fleetsTexts.title} text={fleetsTexts.text} actions={create} />
       {isNew && <CreateFleetDialog onClose={() => setNew(false)} />}
-      {query.isError && fleets.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : fleets.length === 0 ? (
         <Empty icon={<Boxes size={20} />} title={fleetsTexts.none} text={fleetsTexts.noneText} />
       ) : (

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
-import { Button, PageHead, Skeleton, Time } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, PageHead, Time } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { healthTexts as texts } from "@/texts/health";
@@ -25,10 +25,8 @@ export function HealthPage() {
           </Button>
         }
       />
-      {error && !health ? (
-        <ProblemPanel error={error} onRetry={() => void refetch()} />
-      ) : !health ? (
-        <Skeleton className="h-64" />
+      {!health ? (
+        <Pending query={{ error, refetch }} className="h-64" />
       ) : (
         <>
           <p role="status" className="mb-3">

@@ -3,7 +3,8 @@ import { RotateCcw } from "lucide-react";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
-import { Button, Dialog, formatTokens } from "@/design";
+import { Button, formatTokens } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { AdminJob } from "@/parts/job/queries";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { useOperatorAction } from "./useOperatorActions";
@@ -16,7 +17,6 @@ export function JobActions({ job }: { job: AdminJob }) {
   const retry = useOperatorAction(job.id, "retry", close);
   const cancel = useOperatorAction(job.id, "cancel", close);
   if (me?.role !== "operator") return null;
-  const isReplay = dialog === "retry";
   return (
     <>
       {(job.status === "failed" || job.status === "expired") && (
@@ -29,28 +29,29 @@ export function JobActions({ job }: { job: AdminJob }) {
           {texts.cancel}
         </Button>
       )}
-      <Dialog
-        open={dialog !== null}
-        onOpenChange={(open) => !open && close()}
-        title={isReplay ? texts.replayTitle : texts.cancelTitle}
-        text={
-          isReplay ? (job.cost > 0 ? texts.replayText(formatTokens(job.cost)) : texts.replayFree) : texts.cancelText
-        }
-        actions={
-          <>
-            <Button onClick={close}>{texts.keep}</Button>
-            {isReplay ? (
-              <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()}>
-                {texts.replayNow}
-              </Button>
-            ) : (
-              <Button look="danger" busy={cancel.isPending} onClick={() => cancel.mutate()}>
-                {texts.cancelNow}
-              </Button>
-            )}
-          </>
-        }
-      />
+      {dialog === "retry" && (
+        <ConfirmDialog
+          title={texts.replayTitle}
+          text={job.cost > 0 ? texts.replayText(formatTokens(job.cost)) : texts.replayFree}
+          action={texts.replayNow}
+          keep={texts.keep}
+          busy={retry.isPending}
+          onConfirm={retry.mutate}
+          onClose={close}
+        />
+      )}
+      {dialog === "cancel" && (
+        <ConfirmDialog
+          danger
+          title={texts.cancelTitle}
+          text={texts.cancelText}
+          action={texts.cancelNow}
+          keep={texts.keep}
+          busy={cancel.isPending}
+          onConfirm={cancel.mutate}
+          onClose={close}
+        />
+      )}
     </>
   );
 }

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ListChecks } from "lucide-react";
-import { Button, Empty, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { BulkActionProgress } from "./BulkActionProgress";
 import { searchOf, wordsOf } from "./filter-words";
@@ -10,8 +10,7 @@ import { bulkActionsQuery } from "./queries";
 
 export function BulkActionsView() {
   const query = useQuery(bulkActionsQuery);
-  if (query.isError && !query.data) return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
-  if (query.isPending) return <Skeleton className="h-64" />;
+  if (!query.data) return <Pending query={query} className="h-64" />;
   if (query.data.items.length === 0)
     return <Empty icon={<ListChecks size={20} />} title={allJobsTexts.noActions} text={allJobsTexts.noActionsText} />;
   return (

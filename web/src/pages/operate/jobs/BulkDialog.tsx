@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { Button, Dialog, Field, formatTokens, Input } from "@/design";
+import { Field, formatTokens, Input } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { Wanted } from "@/parts/job/all-jobs-filters";
-import { ProblemPanel } from "@/parts/ProblemPanel";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { ActionKind, Scope } from "./actions";
 import { useStartAction } from "./useBulkAction";
@@ -37,19 +37,17 @@ export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }:
     });
   };
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+    <ConfirmDialog
+      danger={kind === "cancel"}
       title={allJobsTexts.questions[kind](count)}
       text={allJobsTexts.effects[kind](tokens)}
-      actions={
-        <>
-          <Button onClick={onClose}>{allJobsTexts.keep}</Button>
-          <Button look={kind === "cancel" ? "danger" : "go"} busy={start.isPending} disabled={isWrong} onClick={submit}>
-            {allJobsTexts.actions[kind]}
-          </Button>
-        </>
-      }
+      action={allJobsTexts.actions[kind]}
+      keep={allJobsTexts.keep}
+      busy={start.isPending}
+      disabled={isWrong}
+      error={start.error}
+      onConfirm={submit}
+      onClose={onClose}
     >
       <div className="grid gap-4">
         {kind === "set_priority" && (
@@ -74,8 +72,7 @@ export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }:
           {hasRest && `${allJobsTexts.rest} `}
           {allJobsTexts.frozen}
         </p>
-        {start.isError && <ProblemPanel error={start.error} />}
       </div>
-    </Dialog>
+    </ConfirmDialog>
   );
 }

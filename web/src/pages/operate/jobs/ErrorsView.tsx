@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { CircleCheck } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { type Column, Empty, Select, Skeleton, Table, Time } from "@/design";
+import { type Column, Empty, Select, Table, Time } from "@/design";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { errorGroupsQuery } from "./queries";
 import { TimeRange } from "./TimeRange";
@@ -42,10 +42,8 @@ export function ErrorsView({ search }: { search: AllJobsSearch }) {
           onChange={(value) => change({ tenant: picked(value) })}
         />
       </div>
-      {query.isError && !query.data ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : query.data.items.length === 0 ? (
         <Empty icon={<CircleCheck size={20} />} title={allJobsTexts.noErrors} text={allJobsTexts.noErrorsText} />
       ) : (

@@ -1,10 +1,9 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { meQuery } from "@/api/queries";
-import { Skeleton } from "@/design";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { NewRowsButton } from "@/parts/NewRowsButton";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useSelection } from "@/parts/useSelection";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { AllJobsList } from "./AllJobsList";
@@ -29,10 +28,8 @@ export function JobsView({ search }: { search: AllJobsSearch }) {
       <RunningActions />
       <FilterBar search={search} />
       {search.error && <ErrorGroupPanel fingerprint={search.error} />}
-      {query.isError && jobs.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-96" />
+      {!query.data ? (
+        <Pending query={query} className="h-96" />
       ) : (
         <div className="relative">
           <NewRowsButton count={live.fresh} label={allJobsTexts.newJobs(live.fresh)} onShow={live.showFresh} />

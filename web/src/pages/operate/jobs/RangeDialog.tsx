@@ -22,7 +22,7 @@ export function RangeDialog({ from, until, onApply, onClose }: Props) {
     onClose();
   };
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.rangeTitle} text={texts.rangeText}>
+    <Dialog onClose={onClose} title={texts.rangeTitle} text={texts.rangeText}>
       <form onSubmit={submit} className="grid gap-4">
         <Field label={texts.from}>
           <Input type="datetime-local" value={start} onChange={(event) => setStart(event.target.value)} />

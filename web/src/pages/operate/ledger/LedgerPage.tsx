@@ -1,11 +1,13 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { Scale } from "lucide-react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { Pending } from "@/parts/Pending";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { ledgerTexts as texts } from "@/texts/ledger";
@@ -37,10 +39,8 @@ export function LedgerPage() {
           )
         }
       />
-      {query.isError && audits.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : audits[0] === undefined ? (
         <div className="panel">
           <Empty icon={<Scale size={20} />} title={texts.never} text={texts.neverText} />
@@ -70,11 +70,9 @@ function Audit({ id }: { id: number }) {
 }
 
 function useRun() {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: () => data(api.POST("/api/admin/ledger-audits")),
     onSuccess: () => notifyDone(texts.started),
-    onError: (error) => notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.ledgerAudits }),
+    changes: [keys.ledgerAudits],
   });
 }

@@ -1,9 +1,10 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
-import { Badge, Button, Dialog, duration, Time, type Tone } from "@/design";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { Badge, Button, duration, Time, type Tone } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { notifyDone } from "@/parts/notify";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { providersTexts as texts } from "@/texts/providers";
 import type { Provider } from "./queries";
@@ -63,20 +64,17 @@ export function ProviderCard({ provider }: { provider: Provider }) {
           {texts.reset}
         </Button>
       )}
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={texts.resetTitle(provider.name)}
-        text={texts.resetText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
-            <Button look="go" busy={reset.isPending} onClick={() => reset.mutate()}>
-              {texts.reset}
-            </Button>
-          </>
-        }
-      />
+      {isConfirming && (
+        <ConfirmDialog
+          title={texts.resetTitle(provider.name)}
+          text={texts.resetText}
+          action={texts.reset}
+          keep={texts.keep}
+          busy={reset.isPending}
+          onConfirm={() => reset.mutate()}
+          onClose={() => setConfirming(false)}
+        />
+      )}
     </section>
   );
 }
@@ -91,14 +89,10 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function useReset(name: string, onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: () => api.POST("/api/admin/providers/{provider}/reset", { params: { path: { provider: name } } }),
     onSuccess: () => notifyDone(texts.wasReset(name)),
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.operatedProviders });
-      onDone();
-    },
+    changes: [keys.operatedProviders],
+    onEnd: onDone,
   });
 }

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Plug } from "lucide-react";
-import { Empty, PageHead, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Empty, PageHead } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { providersTexts as texts } from "@/texts/providers";
 import { LimitList } from "./LimitList";
@@ -25,8 +25,7 @@ export function ProvidersPage() {
 
 function ProviderList() {
   const { data: providers, error, refetch } = useQuery(providersQuery);
-  if (error && !providers) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!providers) return <Skeleton className="h-40" />;
+  if (!providers) return <Pending query={{ error, refetch }} className="h-40" />;
   if (providers.length === 0) {
     return (
       <div className="panel">

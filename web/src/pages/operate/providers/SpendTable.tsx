@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ChartNoAxesColumn } from "lucide-react";
-import { type Column, Empty, Segments, Skeleton, Table } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { type Column, Empty, Segments, Table } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { spendTexts as texts } from "@/texts/providers";
 import { type ProviderSpend, spendQuery } from "./queries";
 import { type SpendWindow, WINDOWS } from "./route";
@@ -50,10 +50,8 @@ export function SpendTable() {
             <p className="mt-3 text-s text-warn">{texts.missing((spend.unavailable_pools ?? []).join(", "))}</p>
           )}
         </>
-      ) : error ? (
-        <ProblemPanel error={error} onRetry={() => void refetch()} />
       ) : (
-        <Skeleton className="h-32" />
+        <Pending query={{ error, refetch }} className="h-32" />
       )}
     </div>
   );

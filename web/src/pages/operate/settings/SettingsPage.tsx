@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { SlidersHorizontal } from "lucide-react";
 import { useCallback } from "react";
-import { Empty, PageHead, Segments, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Empty, PageHead, Segments } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
 import { settingsTexts as texts } from "@/texts/settings";
@@ -44,10 +44,8 @@ export function SettingsPage() {
           </span>
         )}
       </div>
-      {error && !settings ? (
-        <ProblemPanel error={error} onRetry={() => void refetch()} />
-      ) : !settings ? (
-        <Skeleton className="h-64" />
+      {!settings ? (
+        <Pending query={{ error, refetch }} className="h-64" />
       ) : shown.length === 0 ? (
         <Empty icon={<SlidersHorizontal size={20} />} title={texts.none} text={texts.noneText} />
       ) : (

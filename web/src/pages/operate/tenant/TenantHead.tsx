@@ -1,18 +1,23 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ScrollText } from "lucide-react";
 import { useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { Badge, Button, Dialog, PageHead, Time } from "@/design";
+import { Badge, Button, PageHead, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { JobsLink } from "@/parts/JobsLink";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { tenantsTexts, tenantTexts as texts } from "@/texts/tenants";
 
 type Tenant = Schemas["Tenant"];
+const PATHS = {
+  disable: "/api/admin/tenants/{tenant_id}/disable",
+  enable: "/api/admin/tenants/{tenant_id}/enable",
+} as const;
 
 export function TenantHead({ tenant }: { tenant: Tenant }) {
   const [isConfirming, setConfirming] = useState(false);
@@ -61,38 +66,28 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
           )
         }
       />
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={texts.disableTitle(tenant.name)}
-        text={texts.disableText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
-            <Button look="danger" busy={change.isPending} onClick={() => change.mutate("disable")}>
-              {texts.disable}
-            </Button>
-          </>
-        }
-      />
+      {isConfirming && (
+        <ConfirmDialog
+          danger
+          title={texts.disableTitle(tenant.name)}
+          text={texts.disableText}
+          action={texts.disable}
+          keep={texts.keep}
+          busy={change.isPending}
+          onConfirm={() => change.mutate("disable")}
+          onClose={() => setConfirming(false)}
+        />
+      )}
     </>
   );
 }
 
 function useSwitch(tenant: Tenant, onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (action: "disable" | "enable") =>
-      api.POST(
-        action === "disable" ? "/api/admin/tenants/{tenant_id}/disable" : "/api/admin/tenants/{tenant_id}/enable",
-        { params: { path: { tenant_id: tenant.id } } },
-      ),
+  return useAction({
+    mutationFn: (action: keyof typeof PATHS) => api.POST(PATHS[action], { params: { path: { tenant_id: tenant.id } } }),
     onSuccess: (_, action) =>
       notifyDone(action === "disable" ? texts.wasDisabled(tenant.name) : texts.wasEnabled(tenant.name)),
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.allTenants });
-      onDone();
-    },
+    changes: [keys.allTenants],
+    onEnd: onDone,
   });
 }

@@ -3,7 +3,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { Building2 } from "lucide-react";
 import { hasStatus } from "@/api/problems";
 import { Button, Empty, Skeleton, Tabs } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { tenantTexts as texts } from "@/texts/tenants";
 import { QuotaForm } from "./QuotaForm";
@@ -27,8 +27,7 @@ export function TenantPage() {
     );
     return <Empty isPage icon={<Building2 size={20} />} title={texts.notFound} action={back} />;
   }
-  if (error && !tenant) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!tenant) return <Skeleton className="h-64" />;
+  if (!tenant) return <Pending query={{ error, refetch }} className="h-64" />;
   return (
     <>
       <TenantHead tenant={tenant} />

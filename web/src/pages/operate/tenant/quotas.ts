@@ -13,6 +13,13 @@ export function shownQuota(name: QuotaName, value: number): string {
   return isBytes(name) ? formatBytes(value) : numbers.format(value);
 }
 
+/** An empty field means the default. */
+export function textsOf({ changed }: Schemas["TenantQuotas"]): Record<QuotaName, string> {
+  return Object.fromEntries(
+    QUOTAS.map((name) => [name, changed[name] === undefined ? "" : shownQuota(name, changed[name])]),
+  ) as Record<QuotaName, string>;
+}
+
 /** An empty field restores the default. */
 export function changesOf(
   quotas: Schemas["TenantQuotas"],
@@ -20,14 +27,14 @@ export function changesOf(
 ): { changes: Schemas["ChangeQuotas"]; problems: QuotaDraft } {
   const changes: Partial<Record<QuotaName, number | null>> = {};
   const problems: QuotaDraft = {};
+  const saved = textsOf(quotas);
   for (const [name, typed] of Object.entries(draft) as [QuotaName, string][]) {
     const text = typed.trim();
-    const own = quotas.changed[name];
     // The text is unchanged, so a size that was rounded for people is not a change.
-    if (text === (own === undefined ? "" : shownQuota(name, own))) continue;
+    if (text === saved[name]) continue;
     const value = text === "" ? null : isBytes(name) ? parseBytes(text) : wholeNumber(text);
     if (text !== "" && value === null) problems[name] = isBytes(name) ? texts.bytes : texts.wholeNumber;
-    else if (value !== (own ?? null)) changes[name] = value;
+    else if (value !== (quotas.changed[name] ?? null)) changes[name] = value;
   }
   return { changes, problems };
 }

@@ -1,33 +1,39 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { explain, fieldReason } from "@/api/problems";
-import { Button, Dialog, Field, Input, Select } from "@/design";
+import type { Schemas } from "@/api/types";
+import { Field, Select } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { notifyDone } from "@/parts/notify";
-import { slugOf } from "@/parts/slugs";
+import { slugIn } from "@/parts/slugs";
 import { poolsQuery } from "@/parts/tenant/queries";
+import { useSave } from "@/parts/useAction";
 import { tenantsTexts as texts } from "@/texts/tenants";
 
 const ANY = "*";
 
 export function CreateTenantDialog({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState("");
-  const [slug, setSlug] = useState<string | null>(null);
-  const [pool, setPool] = useState(ANY);
   const pools = useQuery(poolsQuery);
-  const create = useCreateTenant();
-  const chosenSlug = slug ?? slugOf(name);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate({ name: name.trim(), slug: chosenSlug, pool: pool === ANY ? null : pool });
-  };
-  const reasons = {
-    name: fieldReason(create.error, "name"),
-    slug: fieldReason(create.error, "slug"),
-    pool: fieldReason(create.error, "pool"),
-  };
+  const navigate = useNavigate();
+  const form = useForm({
+    saved: { name: "", slug: null as string | null, pool: ANY },
+    save: useSave({
+      mutationFn: (body: Schemas["CreateTenantRequest"]) => data(api.POST("/api/admin/tenants", { body })),
+      changes: [keys.allTenants],
+      onSuccess: (tenant) => notifyDone(texts.created(tenant.name)),
+      onDone: (tenant) => navigate({ to: "/operate/tenants/$id", params: { id: tenant.id } }),
+    }),
+    body: (values) => ({
+      name: values.name.trim(),
+      slug: slugIn(values),
+      pool: values.pool === ANY ? null : values.pool,
+    }),
+  });
+  const { name, pool } = form.values;
+  const slug = slugIn(form.values);
   const choices = [
     { value: ANY, label: texts.anyPool },
     ...(pools.data ?? []).map((each) => ({
@@ -36,40 +42,18 @@ export function CreateTenantDialog({ onClose }: { onClose: () => void }) {
     })),
   ];
   return (
-    <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.createTitle}>
-      <form onSubmit={submit} className="grid gap-4" noValidate>
-        <Field label={texts.name} hint={texts.nameHint} error={reasons.name}>
-          <Input value={name} maxLength={200} autoFocus onChange={(event) => setName(event.target.value)} />
-        </Field>
-        <Field label={texts.slug} hint={texts.slugHint} error={reasons.slug}>
-          <Input value={chosenSlug} maxLength={63} onChange={(event) => setSlug(event.target.value)} />
-        </Field>
-        <Field label={texts.pool} hint={texts.poolHint} error={reasons.pool}>
-          <Select value={pool} choices={choices} onChange={setPool} />
-        </Field>
-        {create.error && !Object.values(reasons).some(Boolean) && (
-          <p role="alert" className="text-s text-bad">
-            {explain(create.error)}
-          </p>
-        )}
-        <Button type="submit" look="go" busy={create.isPending} disabled={!name.trim() || !chosenSlug}>
-          {texts.create}
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      form={form}
+      title={texts.createTitle}
+      action={texts.create}
+      disabled={!name.trim() || !slug}
+      onClose={onClose}
+    >
+      <FormField form={form} name="name" label={texts.name} hint={texts.nameHint} maxLength={200} autoFocus />
+      <FormField form={form} name="slug" label={texts.slug} hint={texts.slugHint} maxLength={63} value={slug} />
+      <Field label={texts.pool} hint={texts.poolHint} error={form.reasonOf("pool")}>
+        <Select value={pool} choices={choices} onChange={(chosen) => form.set({ pool: chosen })} />
+      </Field>
+    </FormDialog>
   );
-}
-
-function useCreateTenant() {
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  return useMutation({
-    mutationFn: (body: { name: string; slug: string; pool: string | null }) =>
-      data(api.POST("/api/admin/tenants", { body })),
-    onSuccess: async (tenant) => {
-      void notifyDone(texts.created(tenant.name));
-      await client.invalidateQueries({ queryKey: keys.allTenants });
-      await navigate({ to: "/operate/tenants/$id", params: { id: tenant.id } });
-    },
-  });
 }

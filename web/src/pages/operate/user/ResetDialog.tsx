@@ -2,6 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import type { Schemas } from "@/api/types";
 import { Button, Dialog } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { notifyError } from "@/parts/notify";
 import { OneTimeText } from "@/parts/OneTimeText";
 import { commonTexts } from "@/texts/common";
@@ -18,8 +19,7 @@ export function ResetDialog({ user, onClose }: { user: Schemas["User"]; onClose:
   if (reset.data) {
     return (
       <Dialog
-        open
-        onOpenChange={(open) => !open && onClose()}
+        onClose={onClose}
         title={texts.resetDone}
         text={texts.resetDoneText(user.email)}
         actions={<Button onClick={onClose}>{commonTexts.done}</Button>}
@@ -29,19 +29,14 @@ export function ResetDialog({ user, onClose }: { user: Schemas["User"]; onClose:
     );
   }
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+    <ConfirmDialog
       title={texts.resetTitle}
       text={texts.resetText(user.email)}
-      actions={
-        <>
-          <Button onClick={onClose}>{texts.keep}</Button>
-          <Button look="go" busy={reset.isPending} onClick={() => reset.mutate()}>
-            {texts.resetIt}
-          </Button>
-        </>
-      }
+      action={texts.resetIt}
+      keep={texts.keep}
+      busy={reset.isPending}
+      onConfirm={() => reset.mutate()}
+      onClose={onClose}
     />
   );
 }

@@ -1,50 +1,46 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { explain } from "@/api/problems";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Field, Select } from "@/design";
+import { Field, Select } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { useForm } from "@/parts/form/useForm";
 import { notifyDone } from "@/parts/notify";
+import { useSave } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { rolesOf } from "@/parts/user/roles";
 import { roleHints, roleTexts, userTexts as texts } from "@/texts/users";
 
 export function RoleDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {
   const { me } = useRole();
-  const [role, setRole] = useState(user.role);
-  const client = useQueryClient();
-  const change = useMutation({
-    mutationFn: () =>
-      data(api.PUT("/api/admin/users/{user_id}/role", { params: { path: { user_id: user.id } }, body: { role } })),
-    onSuccess: async () => {
-      void notifyDone(texts.roleChanged(user.email, roleTexts[role]));
-      await client.invalidateQueries({ queryKey: keys.allUsers });
-      onClose();
-    },
+  const form = useForm({
+    saved: { role: user.role },
+    save: useSave({
+      mutationFn: (body: { role: Schemas["Role"] }) =>
+        data(api.PUT("/api/admin/users/{user_id}/role", { params: { path: { user_id: user.id } }, body })),
+      changes: [keys.allUsers],
+      onSuccess: (_, { role }) => notifyDone(texts.roleChanged(user.email, roleTexts[role])),
+      onDone: onClose,
+    }),
+    body: (values) => values,
   });
+  const { role } = form.values;
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+    <FormDialog
+      form={form}
       title={texts.roleTitle(user.email)}
       text={texts.roleText}
-      actions={
-        <>
-          <Button onClick={onClose}>{texts.keep}</Button>
-          <Button look="go" busy={change.isPending} disabled={role === user.role} onClick={() => change.mutate()}>
-            {texts.changeRole}
-          </Button>
-        </>
-      }
+      action={texts.changeRole}
+      cancel={texts.keep}
+      disabled={!form.isChanged}
+      onClose={onClose}
     >
-      <Field label={texts.newRole} hint={roleHints[role]} error={change.error ? explain(change.error) : null}>
+      <Field label={texts.newRole} hint={roleHints[role]} error={form.reasonOf("role")}>
         <Select
           value={role}
           choices={rolesOf(me?.role).map((value) => ({ value, label: roleTexts[value] }))}
-          onChange={setRole}
+          onChange={(chosen) => form.set({ role: chosen })}
         />
       </Field>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { UserRound } from "lucide-react";
 import { hasStatus } from "@/api/problems";
-import { Button, Empty, Skeleton, Tabs } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty, Tabs } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { userTexts as texts } from "@/texts/users";
 import { userQuery } from "./queries";
@@ -26,8 +26,7 @@ export function UserPage() {
     );
     return <Empty isPage icon={<UserRound size={20} />} title={texts.notFound} action={back} />;
   }
-  if (error && !user) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!user) return <Skeleton className="h-64" />;
+  if (!user) return <Pending query={{ error, refetch }} className="h-64" />;
   return (
     <div className="max-w-5xl">
       <UserHead user={user} />

@@ -1,24 +1,34 @@
 import { useQuery } from "@tanstack/react-query";
 import { MonitorSmartphone } from "lucide-react";
 import { useState } from "react";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, Empty, Skeleton, Time } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { notify } from "@/parts/notify";
+import { Pending } from "@/parts/Pending";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
+import { SessionList } from "@/parts/user/SessionList";
 import { securityTexts } from "@/texts/account";
 import { userSessionsTexts as texts } from "@/texts/users";
 import { userSessionsQuery } from "./queries";
-import { useEndSession, useEndSessions } from "./useEndSessions";
 
 export function UserSessions({ user }: { user: Schemas["User"] }) {
   const [isConfirming, setConfirming] = useState(false);
   const { mayManageUsers } = useRole();
-  const { data: sessions, error, refetch } = useQuery(userSessionsQuery(user.id));
-  const end = useEndSession(user.id);
-  const endAll = useEndSessions(user.id, () => setConfirming(false));
-  if (error && !sessions) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!sessions) return <Skeleton className="h-20" />;
-  if (sessions.length === 0) {
+  const query = useQuery(userSessionsQuery(user.id));
+  const path = { user_id: user.id };
+  const changes = keys.userSessions(user.id);
+  const endAll = useAction({
+    mutationFn: () => data(api.DELETE("/api/admin/users/{user_id}/sessions", { params: { path } })),
+    changes: [changes],
+    onSuccess: ({ ended }) => notify(securityTexts.endedOthers(ended)),
+    onEnd: () => setConfirming(false),
+  });
+  if (!query.data) return <Pending query={query} className="h-20" />;
+  if (query.data.length === 0) {
     return (
       <div className="panel">
         <Empty icon={<MonitorSmartphone size={20} />} title={texts.none} />
@@ -27,53 +37,32 @@ export function UserSessions({ user }: { user: Schemas["User"] }) {
   }
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-      <ul aria-label={texts.list} className="panel num divide-y">
-        {sessions.map((session) => (
-          <li key={session.id} className="flex items-center gap-4 px-5 py-3.5">
-            <div className="min-w-0 grow">
-              <span className="font-[550]">{session.device ?? securityTexts.unknown}</span>
-              <div className="flex flex-wrap gap-x-3 text-s text-muted">
-                <span>
-                  {securityTexts.since} <Time at={session.created_at} />{" "}
-                  {session.address && securityTexts.from(session.address)}
-                </span>
-                <span>
-                  {securityTexts.seen} <Time at={session.last_seen_at} />
-                </span>
-              </div>
-            </div>
-            {mayManageUsers && (
-              <Button
-                size="s"
-                aria-label={securityTexts.endOf(session.device ?? securityTexts.unknown)}
-                busy={end.isPending && end.variables === session.id}
-                onClick={() => end.mutate(session.id)}
-              >
-                {securityTexts.end}
-              </Button>
-            )}
-          </li>
-        ))}
-      </ul>
+      <SessionList
+        sessions={query.data}
+        mayEnd={mayManageUsers}
+        end={(id) =>
+          api.DELETE("/api/admin/users/{user_id}/sessions/{session_id}", {
+            params: { path: { ...path, session_id: id } },
+          })
+        }
+        changes={changes}
+      />
       {mayManageUsers && (
         <Button look="danger" className="justify-self-start" onClick={() => setConfirming(true)}>
           {texts.endAll}
         </Button>
       )}
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={texts.endAllTitle(user.email)}
-        text={texts.endAllText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{texts.keep}</Button>
-            <Button look="danger" busy={endAll.isPending} onClick={() => endAll.mutate()}>
-              {texts.endAll}
-            </Button>
-          </>
-        }
-      />
+      {isConfirming && (
+        <ConfirmDialog
+          danger
+          title={texts.endAllTitle(user.email)}
+          text={texts.endAllText}
+          action={texts.endAll}
+          busy={endAll.isPending}
+          onConfirm={endAll.mutate}
+          onClose={() => setConfirming(false)}
+        />
+      )}
     </div>
   );
 }

@@ -1,11 +1,13 @@
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { MailPlus } from "lucide-react";
 import { useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
-import { Badge, Button, type Column, Dialog, Empty, Time } from "@/design";
-import { notify, notifyError } from "@/parts/notify";
+import { Badge, Button, type Column, Empty, Time } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { notify } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { type Invitation, invitationsQuery } from "@/parts/user/queries";
 import { roleTexts, invitationTexts as texts } from "@/texts/users";
@@ -61,34 +63,28 @@ export function InvitationList() {
         label={texts.list}
         empty={<Empty icon={<MailPlus size={20} />} title={texts.none} text={texts.noneText} />}
       />
-      <Dialog
-        open={confirming !== null}
-        onOpenChange={(open) => !open && setConfirming(null)}
-        title={texts.revokeTitle(confirming?.email ?? "")}
-        text={texts.revokeText}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(null)}>{texts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => confirming && revoke.mutate(confirming.id)}>
-              {texts.revoke}
-            </Button>
-          </>
-        }
-      />
+      {confirming && (
+        <ConfirmDialog
+          danger
+          title={texts.revokeTitle(confirming.email)}
+          text={texts.revokeText}
+          action={texts.revoke}
+          keep={texts.keep}
+          busy={revoke.isPending}
+          onConfirm={() => revoke.mutate(confirming.id)}
+          onClose={() => setConfirming(null)}
+        />
+      )}
     </>
   );
 }
 
 function useRevoke(onDone: () => void) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: (id: string) =>
       api.DELETE("/api/admin/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
     onSuccess: () => notify(texts.revoked),
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.invitations });
-      onDone();
-    },
+    changes: [keys.invitations],
+    onEnd: onDone,
   });
 }

@@ -1,10 +1,11 @@
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { MailCheck } from "lucide-react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import { Badge, Button, type Column, Empty, Time } from "@/design";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
 import { PagedTable } from "@/parts/PagedTable";
+import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
 import { type Mail, mailsQuery } from "@/parts/user/queries";
 import { mailTexts as texts } from "@/texts/users";
@@ -82,12 +83,10 @@ function State({ mail }: { mail: Mail }) {
 }
 
 function useSend() {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: (id: number) =>
       data(api.POST("/api/admin/mails/{mail_id}/send", { params: { path: { mail_id: id } } })),
     onSuccess: (mail) => notifyDone(texts.sent(mail.email)),
-    onError: (error) => notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.mails }),
+    changes: [keys.mails],
   });
 }

@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
-import { Badge, PageHead, Skeleton, Time } from "@/design";
+import { Badge, PageHead, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { drainText, stateOf, TONES } from "@/parts/worker/state";
 import { WorkerMenu } from "@/parts/worker/WorkerMenu";
@@ -26,8 +26,7 @@ export function WorkerPage() {
   const [question, setQuestion] = useState<Question | null>(null);
   const navigate = useNavigate();
   useTitle(worker?.display_name || id);
-  if (error && !worker) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
-  if (!worker) return <Skeleton className="h-64" />;
+  if (!worker) return <Pending query={{ error, refetch }} className="h-64" />;
   return (
     <>
       <PageHead

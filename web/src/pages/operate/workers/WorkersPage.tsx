@@ -1,8 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Cpu, SearchX } from "lucide-react";
-import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty, PageHead, Segments } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
 import { workersQuery } from "@/parts/worker/queries";
@@ -39,10 +39,8 @@ export function WorkersPage() {
           }
         />
       </div>
-      {query.isError && workers.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : workers.length === 0 ? (
         <NoWorkers view={view} q={q} />
       ) : (

@@ -87,7 +87,7 @@ export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps
           />
         )}
       </section>
-      <ExportProblem error={read.error} onClose={read.reset} />
+      {read.error && <ExportProblem error={read.error} onClose={read.reset} />}
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]">
         <div className="grid min-w-0 gap-6">
           {chosen && (

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Images, Plus } from "lucide-react";
-import { Button, Empty, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { EffectGrid } from "@/parts/workflow/EffectGrid";
 import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
@@ -17,9 +17,7 @@ export function EffectsTab({ workflow, mayChange }: { workflow: WorkflowDetail; 
       </Link>
     </Button>
   );
-  if (effects.isError && effects.data === undefined)
-    return <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />;
-  if (effects.data === undefined) return <Skeleton className="h-48" />;
+  if (!effects.data) return <Pending query={effects} className="h-48" />;
   if (effects.data.length === 0)
     return (
       <Empty

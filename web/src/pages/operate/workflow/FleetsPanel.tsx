@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { Skeleton, Switch } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Switch } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { fleetChoicesQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import { useFleetSwitch } from "./useWorkflowActions";
@@ -13,10 +13,8 @@ export function FleetsPanel({ slug, mayChange }: { slug: string; mayChange: bool
     <section className="panel p-4 sm:p-5">
       <h2>{workflowsTexts.fleets}</h2>
       <p className="mt-0.5 mb-3 text-s text-muted">{workflowsTexts.fleetsText}</p>
-      {fleets.isError && fleets.data === undefined ? (
-        <ProblemPanel error={fleets.error} onRetry={() => void fleets.refetch()} />
-      ) : fleets.data === undefined ? (
-        <Skeleton className="h-16" />
+      {!fleets.data ? (
+        <Pending query={fleets} className="h-16" />
       ) : fleets.data.length === 0 ? (
         <p className="text-muted">{workflowsTexts.noFleets}</p>
       ) : (

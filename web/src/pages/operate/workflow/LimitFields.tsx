@@ -1,10 +1,10 @@
 import { useState } from "react";
 import { Field, Textarea } from "@/design";
+import { BooleanField } from "@/parts/form/BooleanField";
 import type { Property } from "@/parts/workflow/draft";
 import { ExactNumber, parseExact } from "@/parts/workflow/exact";
 import { NumberInput } from "@/parts/workflow/NumberInput";
 import { workflowsTexts } from "@/texts/workflows";
-import { Flag } from "./PropertyFields";
 
 const texts = workflowsTexts.property;
 const MEGABYTE = 1_000_000;
@@ -40,10 +40,10 @@ export function LimitFields({ property, problems, isReadOnly, onChange }: Props)
           {number("min", texts.min)}
           {number("max", texts.max)}
           {number("step", texts.step)}
-          <Flag
+          <BooleanField
             label={texts.integer}
             value={limits.integer ?? false}
-            isReadOnly={isReadOnly}
+            disabled={isReadOnly}
             onChange={(value) => onChange({ integer: value })}
           />
         </div>

@@ -1,4 +1,6 @@
-import { Field, Input, Select, Switch, Textarea } from "@/design";
+import { Field, Select, Textarea } from "@/design";
+import { BooleanField } from "@/parts/form/BooleanField";
+import { FormField } from "@/parts/form/FormField";
 import { isFileType } from "@/parts/media";
 import { type Property, type PropertyType, retyped } from "@/parts/workflow/draft";
 import { ValueControl } from "@/parts/workflow/ValueControl";
@@ -15,26 +17,13 @@ interface Props {
 }
 
 export function PropertyFields({ property, problems, change, isReadOnly }: Props) {
+  const form = { values: property, set: change, reasonOf: (name: string) => problems.get(name) ?? null };
+  const text = { form, autoComplete: "off" };
   return (
     <>
       <div className="grid items-start gap-4 sm:grid-cols-2">
-        <Field label={texts.label} error={problems.get("label")}>
-          <Input
-            value={property.label ?? ""}
-            maxLength={200}
-            autoComplete="off"
-            onChange={(event) => change({ label: event.target.value })}
-          />
-        </Field>
-        <Field label={texts.key} hint={texts.keyHint} error={problems.get("key")}>
-          <Input
-            value={property.key}
-            maxLength={63}
-            autoComplete="off"
-            spellCheck={false}
-            onChange={(event) => change({ key: event.target.value })}
-          />
-        </Field>
+        <FormField {...text} name="label" label={texts.label} maxLength={200} />
+        <FormField {...text} name="key" label={texts.key} hint={texts.keyHint} maxLength={63} spellCheck={false} />
         <Field label={texts.type} error={problems.get("type")}>
           <Select
             value={property.type}
@@ -64,29 +53,29 @@ export function PropertyFields({ property, problems, change, isReadOnly }: Props
       </Field>
       <div className="grid items-start gap-x-4 gap-y-3 sm:grid-cols-2">
         {isFileType(property.type) && (
-          <Flag
+          <BooleanField
             label={texts.primary}
             hint={texts.primaryHint}
             value={property.is_primary_input ?? false}
             error={problems.get("is_primary_input")}
-            isReadOnly={isReadOnly}
+            disabled={isReadOnly}
             onChange={(value) => change({ is_primary_input: value, ...(value ? { default: null } : {}) })}
           />
         )}
         {!property.is_primary_input && (
-          <Flag
+          <BooleanField
             label={texts.users}
             hint={texts.usersHint}
             value={property.user_configurable ?? false}
-            isReadOnly={isReadOnly}
+            disabled={isReadOnly}
             onChange={(value) => change({ user_configurable: value })}
           />
         )}
         {!property.is_primary_input && (
-          <Flag
+          <BooleanField
             label={texts.required}
             value={property.required ?? false}
-            isReadOnly={isReadOnly}
+            disabled={isReadOnly}
             onChange={(value) => change({ required: value })}
           />
         )}
@@ -109,23 +98,4 @@ function typesFor({ type, default: value }: Property): readonly PropertyType[] {
   if (typeof value === "boolean" || type === "boolean") return ["boolean"];
   const plain: PropertyType = type !== "choice" ? type : typeof value === "string" || value == null ? "text" : "number";
   return [plain, "choice"];
-}
-
-interface FlagProps {
-  label: string;
-  hint?: string;
-  error?: string;
-  value: boolean;
-  isReadOnly: boolean;
-  onChange: (value: boolean) => void;
-}
-
-export function Flag({ label, hint, error, value, isReadOnly, onChange }: FlagProps) {
-  return (
-    <Field label={label} hint={hint} error={error}>
-      <div className="flex min-h-9 items-center touch:min-h-11">
-        <Switch checked={value} disabled={isReadOnly} onChange={onChange} />
-      </div>
-    </Field>
-  );
 }

@@ -2,8 +2,8 @@ import { useState } from "react";
 import { fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Field, Input, Textarea } from "@/design";
+import { BooleanField } from "@/parts/form/BooleanField";
 import { requirementsTexts as texts } from "@/texts/requirements";
-import { Flag } from "./PropertyFields";
 import { RequiredModels } from "./RequiredModels";
 import { changesRequirements, namesIn, reasonBelow, shownText } from "./requirements";
 import { SavedRequirements } from "./SavedRequirements";
@@ -26,11 +26,11 @@ export function RequirementsTab({ workflow, editing: { draft, diff, change }, ma
           <h2>{texts.title}</h2>
           <p className="mt-0.5 text-s text-muted">{texts.text}</p>
         </div>
-        <Flag
+        <BooleanField
           label={texts.fromGraph}
           hint={texts.fromGraphHint}
           value={fromGraph}
-          isReadOnly={!mayChange}
+          disabled={!mayChange}
           onChange={(from_graph) => set({ from_graph })}
         />
         {fromGraph && (

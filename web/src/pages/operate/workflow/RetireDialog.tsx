@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { metricsQuery } from "@/api/queries";
-import { Button, Dialog, Skeleton } from "@/design";
+import { Skeleton } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { waitingText } from "@/parts/queued-jobs";
 import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
@@ -15,18 +16,13 @@ export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; 
   const published = effects.data?.filter((each) => each.is_published);
   const queue = metrics.data?.workflows.find((each) => each.workflow === workflow.slug);
   return (
-    <Dialog
-      open
-      onOpenChange={(open) => !open && onClose()}
+    <ConfirmDialog
+      danger
       title={workflowsTexts.retireTitle(workflow.name)}
-      actions={
-        <>
-          <Button onClick={onClose}>{workflowsTexts.cancel}</Button>
-          <Button look="danger" busy={retire.isPending} onClick={() => retire.mutate(false)}>
-            {workflowsTexts.retireIt}
-          </Button>
-        </>
-      }
+      action={workflowsTexts.retireIt}
+      busy={retire.isPending}
+      onConfirm={() => retire.mutate(false)}
+      onClose={onClose}
     >
       {published === undefined || metrics.data === undefined ? (
         <Skeleton className="h-16" />
@@ -56,6 +52,6 @@ export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; 
           </p>
         </>
       )}
-    </Dialog>
+    </ConfirmDialog>
   );
 }

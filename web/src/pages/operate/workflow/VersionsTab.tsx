@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { History } from "lucide-react";
-import { Empty, Skeleton } from "@/design";
+import { Empty } from "@/design";
 import { notifyDone } from "@/parts/notify";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { draftOf } from "@/parts/workflow/draft";
 import { workflowsTexts } from "@/texts/workflows";
 import { versionsQuery } from "./queries";
@@ -15,9 +15,7 @@ export function VersionsTab({ workflow, editing, mayChange }: EditorProps) {
   const { version, against } = useSearch({ from: "/framed/operator/operate/workflows/$slug" });
   const navigate = useNavigate({ from: "/operate/workflows/$slug" });
   const versions = useQuery(versionsQuery(workflow.slug));
-  if (versions.isError && versions.data === undefined)
-    return <ProblemPanel error={versions.error} onRetry={() => void versions.refetch()} />;
-  if (versions.data === undefined) return <Skeleton className="h-64" />;
+  if (!versions.data) return <Pending query={versions} className="h-64" />;
   const [newest] = versions.data;
   if (newest === undefined)
     return (

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { Badge, classes, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Badge, classes } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { lackText } from "@/parts/workflow/lack";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { workflowWorkersQuery } from "./queries";
@@ -55,10 +55,8 @@ export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: b
             </ul>
           </>
         )
-      ) : error ? (
-        <ProblemPanel error={error} onRetry={() => void refetch()} />
       ) : (
-        <Skeleton className="h-16" />
+        <Pending query={{ error, refetch }} className="h-16" />
       )}
     </section>
   );

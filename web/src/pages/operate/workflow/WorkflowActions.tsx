@@ -1,8 +1,8 @@
 import { useNavigate } from "@tanstack/react-router";
 import { Ellipsis, Power, PowerOff, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { explain } from "@/api/problems";
-import { Button, Dialog, Menu, MenuItem, MenuLine } from "@/design";
+import { Button, Menu, MenuItem, MenuLine } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import { RetireDialog } from "./RetireDialog";
@@ -33,30 +33,21 @@ export function WorkflowActions({ workflow }: { workflow: WorkflowDetail }) {
         </MenuItem>
       </Menu>
       {dialog === "retire" && <RetireDialog workflow={workflow} onClose={close} />}
-      <Dialog
-        open={dialog === "delete"}
-        onOpenChange={(open) => {
-          if (open) return;
-          remove.reset();
-          close();
-        }}
-        title={workflowsTexts.deleteTitle(workflow.name)}
-        text={workflowsTexts.deleteText}
-        actions={
-          <>
-            <Button onClick={close}>{workflowsTexts.cancel}</Button>
-            <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
-              {workflowsTexts.deleteIt}
-            </Button>
-          </>
-        }
-      >
-        {remove.error !== null && (
-          <p role="alert" className="text-s text-bad">
-            {explain(remove.error)}
-          </p>
-        )}
-      </Dialog>
+      {dialog === "delete" && (
+        <ConfirmDialog
+          danger
+          title={workflowsTexts.deleteTitle(workflow.name)}
+          text={workflowsTexts.deleteText}
+          action={workflowsTexts.deleteIt}
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={remove.mutate}
+          onClose={() => {
+            remove.reset();
+            close();
+          }}
+        />
+      )}
     </>
   );
 }

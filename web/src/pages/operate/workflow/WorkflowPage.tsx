@@ -6,12 +6,12 @@ import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { JobsLink } from "@/parts/JobsLink";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { type WorkflowDetail, workflowQuery } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
-import { SaveBar } from "./SaveBar";
+import { SaveWorkflowBar } from "./SaveWorkflowBar";
 import { useSaveWorkflow } from "./useWorkflowActions";
 import { useWorkflowDraft } from "./useWorkflowDraft";
 import { WorkflowActions } from "./WorkflowActions";
@@ -43,11 +43,7 @@ export function WorkflowPage() {
     );
   }
   if (workflow.data !== undefined) return <Editor key={slug} workflow={workflow.data} />;
-  return workflow.isError ? (
-    <ProblemPanel error={workflow.error} onRetry={() => void workflow.refetch()} />
-  ) : (
-    <Skeleton className="h-96" />
-  );
+  return <Pending query={workflow} className="h-96" />;
 }
 
 function Editor({ workflow }: { workflow: WorkflowDetail }) {
@@ -118,7 +114,7 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
           },
         ]}
       />
-      {editing.isDirty && mayChange && <SaveBar workflow={workflow} editing={editing} save={save} />}
+      {editing.isDirty && mayChange && <SaveWorkflowBar workflow={workflow} editing={editing} save={save} />}
     </>
   );
 }

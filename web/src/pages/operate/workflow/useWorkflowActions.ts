@@ -2,7 +2,8 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { useAction } from "@/parts/useAction";
 import { DRAFT_FIELDS, type Draft } from "@/parts/workflow/draft";
 import { same } from "@/parts/workflow/exact";
 import { exactly, type Fleet, type WorkflowDetail } from "@/parts/workflow/queries";
@@ -38,8 +39,7 @@ export function useSaveWorkflow(slug: string, onDone: () => void) {
 }
 
 export function useSwitchWorkflow(slug: string, onDone: () => void = () => undefined) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: (isActive: boolean) => {
       const path = isActive ? "/api/admin/workflows/{workflow}/activate" : "/api/admin/workflows/{workflow}/deactivate";
       return exactly<WorkflowDetail>(api.POST(path, { params: { path: { workflow: slug } }, parseAs: "text" }));
@@ -48,11 +48,8 @@ export function useSwitchWorkflow(slug: string, onDone: () => void = () => undef
       void notifyDone(
         workflow.is_active ? workflowsTexts.activated(workflow.name) : workflowsTexts.retired(workflow.name),
       ),
-    onError: (error) => void notifyError(error),
-    onSettled: async () => {
-      await client.invalidateQueries({ queryKey: keys.allWorkflows });
-      onDone();
-    },
+    changes: [keys.allWorkflows],
+    onEnd: onDone,
   });
 }
 
@@ -70,8 +67,7 @@ export function useDeleteWorkflow(name: string, slug: string, onDone: () => void
 }
 
 export function useFleetSwitch(slug: string) {
-  const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: ({ fleet, isOn }: { fleet: Fleet; isOn: boolean }) => {
       const params = { path: { fleet_id: fleet.id } };
       return api.PATCH("/api/admin/fleets/{fleet_id}/workflows", {
@@ -83,7 +79,6 @@ export function useFleetSwitch(slug: string) {
       void notifyDone(
         (isOn ? workflowsTexts.fleetAdded : workflowsTexts.fleetRemoved)(workflowsTexts.fleet(fleet.slug, fleet.stage)),
       ),
-    onError: (error) => void notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.fleetChoices }),
+    changes: [keys.fleetChoices],
   });
 }

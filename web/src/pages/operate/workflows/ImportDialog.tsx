@@ -1,56 +1,55 @@
 import { useNavigate } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
-import { type FormEvent, useState } from "react";
-import { fieldReason, hasStatus } from "@/api/problems";
-import { Badge, Button, Dialog, Field, Input } from "@/design";
+import { useState } from "react";
+import { hasStatus } from "@/api/problems";
+import { Badge, Button } from "@/design";
+import { FormDialog } from "@/parts/form/FormDialog";
+import { FormField } from "@/parts/form/FormField";
+import { useForm } from "@/parts/form/useForm";
 import { Graph } from "@/parts/graph/Graph";
 import { readGraph } from "@/parts/graph/graph";
-import { ProblemPanel } from "@/parts/ProblemPanel";
-import { slugOf } from "@/parts/workflow/draft";
+import { nameOfFile, slugOf } from "@/parts/slugs";
 import type { ReadExport } from "@/parts/workflow/useExport";
 import { workflowsTexts } from "@/texts/workflows";
 import { useCreateWorkflow, useOpenTaken } from "./useCreateWorkflow";
 
 /** Summary of an export, and the name of the new workflow. */
 export function ImportDialog({ read: { file, proposal }, onClose }: { read: ReadExport; onClose: () => void }) {
-  const [name, setName] = useState(file.name.replace(/\.json$/i, "").slice(0, 200));
-  const [slug, setSlug] = useState(slugOf(file.name));
   const navigate = useNavigate();
   const open = (made: string) => void navigate({ to: "/operate/workflows/$slug", params: { slug: made } });
   const create = useCreateWorkflow(open);
   const openTaken = useOpenTaken(open);
   const [graph] = useState(() => readGraph(proposal.graph));
   const output = proposal.outputs[0];
-  const isTaken = hasStatus(create.error, 409);
-  const isNamed = ["name", "slug"].some((field) => fieldReason(create.error, field) !== null);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate({ name, slug, proposal });
-  };
+  const fileName = nameOfFile(file.name);
+  const form = useForm({
+    saved: { name: fileName, slug: slugOf(fileName) },
+    save: create,
+    body: (values) => ({ ...values, proposal }),
+  });
+  const { name, slug } = form.values;
+  const text = { form, required: true, autoComplete: "off" };
   return (
-    <Dialog
+    <FormDialog
       wide
-      open
-      onOpenChange={(isOpen) => !isOpen && onClose()}
+      form={form}
       title={workflowsTexts.importTitle(file.name)}
       text={workflowsTexts.importText}
-      actions={
-        <>
-          <Button onClick={onClose}>{workflowsTexts.cancel}</Button>
-          {isTaken && (
-            <Button
-              busy={openTaken.isPending}
-              onClick={() => openTaken.mutate({ slug, proposal })}
-              title={workflowsTexts.openTakenText}
-            >
-              {workflowsTexts.openTaken}
-            </Button>
-          )}
-          <Button look="go" type="submit" form="import" busy={create.isPending} disabled={!name.trim() || !slug}>
-            {workflowsTexts.create}
+      action={workflowsTexts.create}
+      cancel={workflowsTexts.cancel}
+      disabled={!name.trim() || !slug}
+      other={
+        hasStatus(create.error, 409) && (
+          <Button
+            busy={openTaken.isPending}
+            onClick={() => openTaken.mutate({ slug, proposal })}
+            title={workflowsTexts.openTakenText}
+          >
+            {workflowsTexts.openTaken}
           </Button>
-        </>
+        )
       }
+      onClose={onClose}
     >
       {proposal.warnings.map((warning) => (
         <p
@@ -86,28 +85,16 @@ export function ImportDialog({ read: { file, proposal }, onClose }: { read: Read
             : workflowsTexts.allFiles}
         </dd>
       </dl>
-      <form id="import" onSubmit={submit} noValidate className="grid items-start gap-4 sm:grid-cols-2">
-        <Field label={workflowsTexts.name} required error={fieldReason(create.error, "name")}>
-          <Input value={name} maxLength={200} autoComplete="off" onChange={(event) => setName(event.target.value)} />
-        </Field>
-        <Field
+      <div className="grid items-start gap-4 sm:grid-cols-2">
+        <FormField {...text} name="name" label={workflowsTexts.name} maxLength={200} />
+        <FormField
+          {...text}
+          name="slug"
           label={workflowsTexts.slug}
-          required
           hint={workflowsTexts.slugHint}
-          error={fieldReason(create.error, "slug")}
-        >
-          <Input
-            value={slug}
-            autoComplete="off"
-            spellCheck={false}
-            onChange={(event) => {
-              create.reset();
-              setSlug(event.target.value);
-            }}
-          />
-        </Field>
-      </form>
-      {create.error !== null && !isNamed && <ProblemPanel error={create.error} />}
-    </Dialog>
+          spellCheck={false}
+        />
+      </div>
+    </FormDialog>
   );
 }

@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
 import { metricsQuery } from "@/api/queries";
-import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Button, Empty, PageHead, Segments } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -52,10 +52,8 @@ export function WorkflowsPage() {
         }
       />
       {mayChange && workflows.length > 0 && <DropHint isOver={isOver} />}
-      {query.isError && workflows.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-64" />
+      {!query.data ? (
+        <Pending query={query} className="h-64" />
       ) : workflows.length === 0 ? (
         <Empty
           icon={<Workflow size={20} />}
@@ -77,7 +75,7 @@ export function WorkflowsPage() {
           )}
         </div>
       )}
-      <ExportProblem error={read.error} onClose={read.reset} />
+      {read.error && <ExportProblem error={read.error} onClose={read.reset} />}
       {read.data && <ImportDialog key={read.submittedAt} read={read.data} onClose={read.reset} />}
     </>
   );

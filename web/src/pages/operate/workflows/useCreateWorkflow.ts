@@ -1,8 +1,9 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { useAction, useSave } from "@/parts/useAction";
 import { draftOf, UNKNOWN_FILE, withGraph } from "@/parts/workflow/draft";
 import { keepDraft } from "@/parts/workflow/drafts";
 import { type WorkflowProposal, workflowQuery } from "@/parts/workflow/queries";
@@ -16,8 +17,7 @@ interface CreateRequest {
 
 /** Creates a workflow from the proposal for an export. */
 export function useCreateWorkflow(onDone: (slug: string) => void) {
-  const client = useQueryClient();
-  return useMutation({
+  return useSave({
     mutationFn: ({ name, slug, proposal }: CreateRequest) => {
       const [output] = proposal.outputs;
       const { extension, mime_type } = output ?? UNKNOWN_FILE;
@@ -35,24 +35,21 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
       } as Schemas["CreateWorkflow"];
       return api.POST("/api/admin/workflows", { body });
     },
-    onSuccess: async (_, { name, slug }) => {
-      await client.invalidateQueries({ queryKey: keys.allWorkflows });
-      void notifyDone(workflowsTexts.created(name));
-      onDone(slug);
-    },
+    changes: [keys.allWorkflows],
+    onSuccess: (_, { name }) => notifyDone(workflowsTexts.created(name)),
+    onDone: (_, { slug }) => onDone(slug),
   });
 }
 
 /** The export becomes an unsaved change of an existing workflow. */
 export function useOpenTaken(onDone: (slug: string) => void) {
   const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: async ({ slug, proposal }: Omit<CreateRequest, "name">) => {
       const workflow = await client.fetchQuery({ ...workflowQuery(slug), staleTime: 0 });
       const base = draftOf(workflow);
       keepDraft(slug, { base, draft: withGraph(base, proposal), version: workflow.version ?? null });
     },
     onSuccess: (_, { slug }) => onDone(slug),
-    onError: (error) => void notifyError(error),
   });
 }

@@ -1,8 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { ImageIcon } from "lucide-react";
 import { useRef } from "react";
-import { Empty, Segments, Select, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Empty, Segments, Select } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { type SteadyUrls, steady } from "@/parts/steady-urls";
 import { galleryTexts } from "@/texts/runs";
 import { CandidatePanel } from "../panel/CandidatePanel";
@@ -46,10 +46,8 @@ export function GalleryTab({ run, search, onChange }: Props) {
           onChange={(value) => onChange({ status: value === "all" ? undefined : value })}
         />
       </div>
-      {query.isError && candidates.length === 0 ? (
-        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.isPending ? (
-        <Skeleton className="h-80" />
+      {!query.data ? (
+        <Pending query={query} className="h-80" />
       ) : candidates.length === 0 ? (
         <Empty icon={<ImageIcon size={20} />} title={galleryTexts.none} text={galleryTexts.noneText} />
       ) : (

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Schemas } from "@/api/types";
-import { Button, Dialog, formatTokens } from "@/design";
+import { Button, formatTokens } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { panelTexts, runTexts } from "@/texts/runs";
 import { branchQuery, type Candidate, type Run } from "../queries";
@@ -14,42 +15,35 @@ export function BranchButton({ run, candidate }: { run: Run; candidate: Candidat
   const preview = useQuery({ ...branchQuery(candidate.id), enabled: isConfirming });
   const isKill = candidate.status === "active";
   if (!isKill && candidate.rejection !== "killed") return null;
-  const apply = () => action.mutate({ id: candidate.id, isKill }, { onSettled: () => setConfirming(false) });
   return (
     <>
       <Button size="s" look={isKill ? "danger" : "plain"} onClick={() => setConfirming(true)}>
         {isKill ? panelTexts.kill : panelTexts.restore}
       </Button>
-      <Dialog
-        open={isConfirming}
-        onOpenChange={setConfirming}
-        title={isKill ? panelTexts.killTitle(candidate.number) : panelTexts.restoreTitle(candidate.number)}
-        actions={
-          <>
-            <Button onClick={() => setConfirming(false)}>{runTexts.keep}</Button>
-            <Button
-              look={isKill ? "danger" : "go"}
-              busy={action.isPending}
-              disabled={!preview.data || preview.isFetching}
-              onClick={apply}
-            >
-              {isKill ? panelTexts.killNow : panelTexts.restoreNow}
-            </Button>
-          </>
-        }
-      >
-        {preview.isError ? (
-          <ProblemPanel error={preview.error} onRetry={() => void preview.refetch()} />
-        ) : (
-          <div className="grid gap-2" role="status">
-            {preview.data && !preview.isFetching ? (
-              <What preview={preview.data} isKill={isKill} />
-            ) : (
-              <p className="text-muted">{panelTexts.asking}</p>
-            )}
-          </div>
-        )}
-      </Dialog>
+      {isConfirming && (
+        <ConfirmDialog
+          danger={isKill}
+          title={isKill ? panelTexts.killTitle(candidate.number) : panelTexts.restoreTitle(candidate.number)}
+          action={isKill ? panelTexts.killNow : panelTexts.restoreNow}
+          keep={runTexts.keep}
+          busy={action.isPending}
+          disabled={!preview.data || preview.isFetching}
+          onConfirm={() => action.mutate({ id: candidate.id, isKill }, { onSettled: () => setConfirming(false) })}
+          onClose={() => setConfirming(false)}
+        >
+          {preview.isError ? (
+            <ProblemPanel error={preview.error} onRetry={() => void preview.refetch()} />
+          ) : (
+            <div className="grid gap-2" role="status">
+              {preview.data && !preview.isFetching ? (
+                <What preview={preview.data} isKill={isKill} />
+              ) : (
+                <p className="text-muted">{panelTexts.asking}</p>
+              )}
+            </div>
+          )}
+        </ConfirmDialog>
+      )}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, formatTokens, Skeleton } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Pending } from "@/parts/Pending";
 import { panelTexts, runTexts } from "@/texts/runs";
 import { type Candidate, candidateQuery, lineageQuery, type Run } from "../queries";
 import { BranchButton } from "./BranchButton";
@@ -30,10 +30,8 @@ export function CandidatePanel({ run, id, onSelect }: Props) {
   }, []);
   return (
     <aside ref={panel} className="panel grid scroll-mt-20 scroll-mb-20 gap-4 p-5" aria-label={panelTexts.label}>
-      {candidate.isError ? (
-        <ProblemPanel error={candidate.error} onRetry={() => void candidate.refetch()} />
-      ) : !candidate.data ? (
-        <Skeleton className="h-64" />
+      {!candidate.data ? (
+        <Pending query={candidate} className="h-64" />
       ) : (
         <>
           <Head candidate={candidate.data} onClose={() => onSelect(undefined)} />

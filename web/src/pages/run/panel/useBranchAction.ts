@@ -1,7 +1,8 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { notifyDone, notifyError } from "@/parts/notify";
+import { notifyDone } from "@/parts/notify";
+import { useAction } from "@/parts/useAction";
 import { panelTexts } from "@/texts/runs";
 
 interface Action {
@@ -11,7 +12,7 @@ interface Action {
 
 export function useBranchAction(runId: string) {
   const client = useQueryClient();
-  return useMutation({
+  return useAction({
     mutationFn: async ({ id, isKill }: Action) => {
       const params = { params: { path: { candidate_id: id } } };
       if (!isKill) {
@@ -29,11 +30,6 @@ export function useBranchAction(runId: string) {
       client.setQueryData(keys.candidate(candidate.id), candidate);
       notifyDone(text);
     },
-    onError: (error) => notifyError(error),
-    onSettled: async () => {
-      for (const queryKey of [keys.run(runId), keys.runCandidates(runId), keys.runWinners(runId), keys.wallet])
-        void client.invalidateQueries({ queryKey });
-      await client.invalidateQueries({ queryKey: keys.runTree(runId) });
-    },
+    changes: [keys.run(runId), keys.runCandidates(runId), keys.runWinners(runId), keys.wallet, keys.runTree(runId)],
   });
 }

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { GitFork } from "lucide-react";
-import { Empty, Skeleton } from "@/design";
-import { ProblemPanel } from "@/parts/ProblemPanel";
+import { Empty } from "@/design";
+import { Pending } from "@/parts/Pending";
 import { runTexts, treeTexts } from "@/texts/runs";
 import { CandidatePanel } from "../panel/CandidatePanel";
 import { type Run, type TreeNode, treeQuery } from "../queries";
@@ -17,8 +17,7 @@ interface Props {
 
 export function TreeTab(props: Props) {
   const tree = useQuery(treeQuery(props.run.id));
-  if (tree.isError && !tree.data) return <ProblemPanel error={tree.error} onRetry={() => void tree.refetch()} />;
-  if (!tree.data) return <Skeleton className="h-[max(20rem,calc(100dvh-26rem))]" />;
+  if (!tree.data) return <Pending query={tree} className="h-[max(20rem,calc(100dvh-26rem))]" />;
   if (tree.data.length === 0 && props.run.steps.every((step) => step.in_flight === 0)) {
     return <Empty icon={<GitFork size={20} />} title={runTexts.empty} text={runTexts.emptyText} />;
   }

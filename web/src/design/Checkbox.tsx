@@ -1,0 +1,17 @@
+import { Check } from "lucide-react";
+import type { ComponentProps } from "react";
+
+/** A box to tick. It belongs into its label, or needs an `aria-label`. */
+export function Checkbox(props: Omit<ComponentProps<"input">, "type" | "className">) {
+  return (
+    <>
+      <input type="checkbox" className="peer sr-only" {...props} />
+      <span
+        aria-hidden
+        className="grid size-4.5 shrink-0 place-items-center rounded-[5px] border border-line-strong bg-panel text-transparent transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
+      >
+        <Check size={13} strokeWidth={3} />
+      </span>
+    </>
+  );
+}
