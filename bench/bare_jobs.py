@@ -16,7 +16,7 @@ from asyncpg.prepared_stmt import PreparedStatement
 
 from bench.installation import BenchInstallation
 from callsheet.dispatch.facts import NO_OWNER
-from callsheet.dispatch.leasing import SQL as DISPATCH
+from callsheet.dispatch.lease.leasing import SQL as DISPATCH
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transitions import statuses_of, steps_of
 from callsheet.plumbing.database.database import HOT

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.user_queues import Terms
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.user_queues import Terms
 from callsheet_simulation.trace import QueueTrace, TraceLane
 
 # Every worker of the fleet may run every job of the trace.

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from callsheet.dispatch.facts import NO_OWNER, Criteria
-from callsheet.dispatch.leasing import SQL as DISPATCH
+from callsheet.dispatch.lease.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import ANY_LEASE

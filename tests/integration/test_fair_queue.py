@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from callsheet.dispatch.facts import DispatchEnd, Lease
-from callsheet.dispatch.leasing import Round
+from callsheet.dispatch.lease.leasing import Round
+from callsheet.dispatch.order.queue_view import QueueView
 from callsheet.dispatch.queue_notifications import CHANNEL
-from callsheet.dispatch.queue_view import QueueView
 from callsheet.plumbing.database.databases import Databases
 from callsheet.wire.operate.tenant_weights import ChangeTenantWeight
 from tests.support.jobs.core import Core, Member, open_core

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from callsheet.dispatch.facts import NO_OWNER
-from callsheet.dispatch.leasing import SQL as QUEUE
+from callsheet.dispatch.lease.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Lease
+from callsheet.dispatch.order.affinity import AffinityLimits, Cold
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.lease.outcomes import StartedLease
 from tests.support.jobs.core import Core, Member, report

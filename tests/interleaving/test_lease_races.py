@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import DispatchEnd, Heartbeat, JobEnd, Lease, Requeue
-from callsheet.dispatch.leasing import SQL
+from callsheet.dispatch.lease.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost

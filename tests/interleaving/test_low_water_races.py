@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from callsheet.dispatch.facts import JobEnd, Requeue
-from callsheet.dispatch.leasing import SQL
+from callsheet.dispatch.lease.leasing import SQL
 from callsheet.plumbing.database.sql import Connection
 from tests.support.jobs.lease_statements import take_leases
 from tests.support.jobs.race import Race

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.dispatch.leasing import SQL
+from callsheet.dispatch.lease.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import WrongState

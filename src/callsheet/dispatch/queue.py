@@ -15,7 +15,6 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import (
     ClosedDispatch,
     Criteria,
@@ -35,11 +34,12 @@ from callsheet.dispatch.facts import (
     RequeuedDispatch,
     Workflow,
 )
-from callsheet.dispatch.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
+from callsheet.dispatch.lease.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
+from callsheet.dispatch.lease.warm_leasing import WarmChoice, WarmLeasing
+from callsheet.dispatch.order.affinity import AffinityLimits, Cold
+from callsheet.dispatch.order.user_queues import Terms
 from callsheet.dispatch.queue_notifications import Arrival
 from callsheet.dispatch.rows import EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow
-from callsheet.dispatch.user_queues import Terms
-from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import AsJson, Connection
 from callsheet.toolbox.batching import Batcher

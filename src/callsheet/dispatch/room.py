@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.dispatch.affinity import AffinityLimits
 from callsheet.dispatch.lane_keeper import LaneKeeper
+from callsheet.dispatch.operate.tenant_weights import TenantWeights
+from callsheet.dispatch.order.affinity import AffinityLimits
+from callsheet.dispatch.order.user_queues import Terms
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.queue_notifications import CHANNEL, announcer
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.dispatch.tenant_weights import TenantWeights
-from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.waiters import Waiters
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.notify import Listener, Notify

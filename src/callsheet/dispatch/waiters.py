@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from callsheet.dispatch.affinity import COLDEST, Cold
 from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.order.affinity import COLDEST, Cold
 from callsheet.dispatch.queue_notifications import Arrival
 
 # Two, because the first poller may have disconnected, or a poller of another process may be faster.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.dispatch.tenant_weight_routes import tenant_weight_router
+from callsheet.dispatch.operate.tenant_weight_routes import tenant_weight_router
 from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.operate.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router

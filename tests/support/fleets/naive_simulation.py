@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from callsheet.dispatch.fairness import Contender, Turn
+from callsheet.dispatch.order.fairness import Contender, Turn
 from callsheet.scaling.policy import History, Policy, PolicyWorker, Situation, decide
 from callsheet_simulation.conditions import Conditions
 from callsheet_simulation.simulated_fleet import turn_of

@@ -8,7 +8,7 @@ from uuid import uuid4
 import asyncpg
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.dispatch.leasing import SQL
+from callsheet.dispatch.lease.leasing import SQL
 from callsheet.plumbing.database.sql import Connection
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.catalog.engines.models_to_load import cold_fractions
-from callsheet.dispatch.affinity import AffinityLimits, Cold, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Contender, Ranking, Turn
-from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.user_queues import Terms, UserQueue
+from callsheet.dispatch.order.affinity import AffinityLimits, Cold, reachable, warm_workflows, warmest
+from callsheet.dispatch.order.fairness import Contender, Ranking, Turn
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.user_queues import Terms, UserQueue
 
 GPU = Criteria((1, 2, 3))
 # What a worker would have to load that ran workflow 1: all of it for 2, and half for 3.

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Contender, Ranking, Turn
-from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.turns import Turns
-from callsheet.dispatch.user_queues import Bound, Terms
+from callsheet.dispatch.order.fairness import Contender, Ranking, Turn
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.turns import Turns
+from callsheet.dispatch.order.user_queues import Bound, Terms
 
 DRAWS = 10_000
 GPU = Criteria((1, 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
-from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.order.affinity import Cold
 from callsheet.dispatch.queue_notifications import CHANNEL, Arrival, announcer
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
 from callsheet.jobs.lease.long_poll import LongPoll

@@ -51,9 +51,9 @@ def _parsed(name: str, value: str) -> float | int | None:
 
 
 async def _changed(slug: str, request: ChangeTenantWeight) -> TenantWeight:
+    from callsheet.dispatch.operate.tenant_weights import TenantWeights
+    from callsheet.dispatch.order.user_queues import Terms
     from callsheet.dispatch.queue import Queue
-    from callsheet.dispatch.tenant_weights import TenantWeights
-    from callsheet.dispatch.user_queues import Terms
     from callsheet.identity.access.passwords import Passwords
     from callsheet.identity.accounts.accounts import Accounts
     from callsheet.identity.accounts.managers import COMMAND_LINE

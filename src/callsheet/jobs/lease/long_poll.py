@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.order.affinity import Cold
 from callsheet.dispatch.waiters import Waiters
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate

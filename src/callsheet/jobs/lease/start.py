@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria, DispatchEnd, Lease, QueueEntry, Requeue
+from callsheet.dispatch.order.affinity import Cold
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.lease.leases import LeaseEnded, Leases, worker_actor

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 
 from callsheet.dispatch.facts import Criteria, Lane, Route
-from callsheet.dispatch.queue_view import QueueView
-from callsheet.dispatch.user_queues import TermsOf
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.user_queues import TermsOf
 
 
 class Turns:

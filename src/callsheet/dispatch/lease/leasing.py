@@ -13,10 +13,10 @@ from uuid import UUID
 from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
 
 from callsheet.dispatch.facts import NO_OWNER, Criteria, Lane, LaneKey, Lease, QueueEntry
-from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.turns import Turns
+from callsheet.dispatch.order.user_queues import Bound, Terms, UserQueue, bounds
 from callsheet.dispatch.rows import BoundUse, LaneHead, TakenRow, TenantTerms
-from callsheet.dispatch.turns import Turns
-from callsheet.dispatch.user_queues import Bound, Terms, UserQueue, bounds
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database
 from callsheet.plumbing.database.sql import Connection, statements
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Lane
-from callsheet.dispatch.fairness import Contender, Ranking, Turn
+from callsheet.dispatch.order.fairness import Contender, Ranking, Turn
 
 
 class Bound(NamedTuple):

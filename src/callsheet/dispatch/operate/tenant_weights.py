@@ -12,7 +12,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import NotFound
 from callsheet.wire.operate.tenant_weights import ChangeTenantWeight, TenantWeight
 
-SQL = statements("callsheet.dispatch", "tenant_weight_statements.sql")
+SQL = statements("callsheet.dispatch.operate", "tenant_weight_statements.sql")
 
 
 class StoredWeight(NamedTuple):

@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping
 from uuid import UUID
 
-from callsheet.dispatch.affinity import AffinityLimits, Cold, pass_over, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Order, Turn
-from callsheet.dispatch.user_queues import Bound, TenantInView, TenantQueue, TermsOf, UserQueue, WaitingTenants, bounds
+from callsheet.dispatch.order.affinity import AffinityLimits, Cold, pass_over, reachable, warm_workflows, warmest
+from callsheet.dispatch.order.fairness import Order, Turn
+from callsheet.dispatch.order.user_queues import (
+    Bound,
+    TenantInView,
+    TenantQueue,
+    TermsOf,
+    UserQueue,
+    WaitingTenants,
+    bounds,
+)
 
 
 class QueueView:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from callsheet.dispatch.affinity import AffinityLimits, Cold
 from callsheet.dispatch.facts import Criteria, Lane, Lease
-from callsheet.dispatch.leasing import (
+from callsheet.dispatch.lease.leasing import (
     SPARE_ROWS,
     SQL,
     Leasing,
@@ -19,9 +18,10 @@ from callsheet.dispatch.leasing import (
     new_tokens,
     undrawn_on_error,
 )
-from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.order.affinity import AffinityLimits, Cold
+from callsheet.dispatch.order.queue_view import QueueView
+from callsheet.dispatch.order.user_queues import UserQueue
 from callsheet.dispatch.rows import TakenRow
-from callsheet.dispatch.user_queues import UserQueue
 from callsheet.plumbing.database.database import Database
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from callsheet.dispatch.tenant_weights import TenantWeights
+from callsheet.dispatch.operate.tenant_weights import TenantWeights
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal

@@ -1,0 +1,1 @@
+"""Leases: which rows the next workers get, and the limits and lanes that they depend on."""
