@@ -50,7 +50,7 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
 async def newcomers(installation: BenchInstallation, flood: int, seconds: float) -> tuple[list[float], list[int]]:
     """How long each waited, and how many of the flood were taken meanwhile."""
     [(tenant, user), *others] = await installation.add_members(1 + max(4, round(seconds * 5)))
-    queue = installation.room.queue
+    queue = installation.room.dispatch.queue
     await put_in(queue, installation, [(tenant, user)] * flood)
     taken: list[Lease] = []
     # Of each newcomer: how many had been taken when its job was.

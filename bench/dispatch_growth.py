@@ -21,8 +21,8 @@ import asyncpg
 from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
 from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Lease, QueueEntry
-from callsheet.dispatch.lane_keeper import LaneKeeper
-from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.loops import LaneKeeper
+from callsheet.dispatch.operate.limits import ConcurrencyLimits
 from callsheet.dispatch.queue import Queue
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.migrate import migrate
@@ -170,7 +170,7 @@ async def crowd(installation: BenchInstallation, shape: Shape, database: str, ro
         workflows = await add_workflows(central, shape.workflows + shape.assigned)
         used, unused = workflows[: shape.workflows], workflows[shape.workflows :]
         criteria = Criteria(tuple(used[: shape.assigned]))
-        await Overview(central, queue).set_limit("saturated", SLOTS, "bench")
+        await ConcurrencyLimits(central, queue).set("saturated", SLOTS, "bench")
         await _fill(dsn, queue, criteria, tenant_id, shape, rows, used, unused)
         keeper = LaneKeeper(queue)
         keeper.start()

@@ -42,7 +42,7 @@ async def _statements_while_waiting(
 
 async def _statements_per_repoll(installation: BenchInstallation, count: Counter, pollers: int) -> float:
     """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
-    polling = LongPoll(installation.room.starter, installation.room.waiters)
+    polling = LongPoll(installation.room.starter, installation.room.dispatch.waiters)
     before = await count.statements()
     for _ in range(2):
         await asyncio.gather(*(polling.next_job(installation.criteria, f"worker-{n}", 0.05) for n in range(pollers)))

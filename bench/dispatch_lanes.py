@@ -18,7 +18,7 @@ from uuid import UUID
 from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
 from callsheet.dispatch.facts import Criteria, DispatchEnd, QueueEntry
-from callsheet.dispatch.lane_keeper import LaneKeeper
+from callsheet.dispatch.loops import LaneKeeper
 from callsheet.dispatch.queue import Queue
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.migrate import migrate

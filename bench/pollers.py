@@ -29,13 +29,13 @@ class Pollers:
     async def all_wait(self) -> None:
         """Waits until each poller has asked once, found nothing, and waits."""
         async with asyncio.timeout(180):
-            while len(self.installation.room.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
+            while len(self.installation.room.dispatch.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
                 await asyncio.sleep(0.002)
         # A poller is counted before its first question has a response; its questions go out one batch after the other.
-        await self.installation.room.queue.lease(self.installation.criteria, "last in line")
+        await self.installation.room.dispatch.queue.lease(self.installation.criteria, "last in line")
 
     async def run(self, worker: str) -> None:
-        polling = LongPoll(self.installation.room.starter, self.installation.room.waiters)
+        polling = LongPoll(self.installation.room.starter, self.installation.room.dispatch.waiters)
         while True:
             started = await polling.next_job(self.installation.criteria, worker, 3600)
             if started is not None:

@@ -59,7 +59,7 @@ class OurQueue:
         return sum(await asyncio.gather(*(self._call(f"worker-{number}") for number in range(self._callers))))
 
     async def _call(self, worker: str) -> int:
-        queue, criteria, done = self._ground.room.queue, self._ground.criteria, 0
+        queue, criteria, done = self._ground.room.dispatch.queue, self._ground.criteria, 0
         while (lease := await queue.lease(criteria, worker)) is not None:
             closed = await queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
             done += closed is not None

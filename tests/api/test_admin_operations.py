@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from callsheet.dispatch import overview as overview_module
+from callsheet.dispatch.operate import lists
 from callsheet.jobs.operate import operations as operations_module
 from callsheet.media.storage.owner import mark
 from callsheet.media.sweeper import MediaSweeper
@@ -115,7 +115,7 @@ async def test_a_filter_that_matches_few_rows_returns_short_pages_with_a_cursor(
 ) -> None:
     wanted = [await worker_harness.engine_job(ann)]
     wanted += [await worker_harness.engine_job(ann)]
-    monkeypatch.setattr(overview_module, "MAX_INSPECTED", 2)
+    monkeypatch.setattr(lists, "MAX_INSPECTED", 2)
     monkeypatch.setattr(operations_module, "MAX_INSPECTED", 2)
     bob = await worker_harness.jobs_api.person(tenant_of=ann, tokens=100)
     for _ in range(5):
@@ -448,7 +448,7 @@ async def test_alerts_say_what_is_wrong_and_what_to_do(worker_harness: WorkerHar
         UUID(job["id"]),
     )
     assert await raised() == {"long_wait"}
-    await worker_harness.jobs_api.core.room.overview.set_limit(f"paused-{worker_harness.jobs_api.workflow}", 0, "test")
+    await worker_harness.jobs_api.core.room.dispatch.limits.set(f"paused-{worker_harness.jobs_api.workflow}", 0, "test")
     assert await raised() == {"long_wait", "paused_limit"}
 
 
@@ -462,7 +462,7 @@ async def test_an_alert_names_a_workflow_that_crashes_engines_with_a_count(
     async def lose(kind: str) -> None:
         error = {"type": kind, "message": "gone", "retryable": True}
         assert (await worker.fail(await worker.job(), "gone", error=error)).status_code == 200
-        await worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+        await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
 
     slug = worker_harness.jobs_api.workflow
     worker = await worker_harness.worker()

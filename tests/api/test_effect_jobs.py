@@ -182,7 +182,7 @@ async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
     file_id = await catalog_api.file(ann)
     await catalog_api.submit(ann, effect, input_file_id=file_id)
     lease = (await leased(plane, effect)).lease
-    known = await plane.jobs.queue.find(lease.dispatch_id)
+    known = await plane.jobs.dispatch.queue.find(lease.dispatch_id)
     assert known is not None
     assert (lease.lease_seconds, known.max_attempts) == (60, 7)
     address = f"/api/admin/workflows/{made['slug']}"

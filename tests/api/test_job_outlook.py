@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.positions import Positions
 from tests.support.http.accounts import Person
 from tests.support.http.responses import assert_refused
 from tests.support.http.scripted_worker import described
@@ -94,7 +94,7 @@ async def test_a_job_with_a_delayed_retry_shows_when_it_runs(worker_harness: Wor
 async def test_a_job_waits_for_the_limit_of_its_provider(worker_harness: WorkerHarness, ann: Person) -> None:
     await worker_harness.worker()
     core = worker_harness.jobs_api.core
-    await core.room.overview.set_limit(f"limit-{worker_harness.jobs_api.workflow}", 1, "test")
+    await core.room.dispatch.limits.set(f"limit-{worker_harness.jobs_api.workflow}", 1, "test")
     limited = {"concurrency_identifier": f"limit-{worker_harness.jobs_api.workflow}", "workflow_id": core.workflow}
     pool = await worker_harness.plane.databases.pool(ann.tenant.pool)
     member = Member(ann.tenant.id, ann.user.id, pool)
@@ -159,7 +159,7 @@ async def test_an_ended_job_has_no_outlook_and_needs_no_query_to_central(
     async def asked(*_: object) -> None:
         raise AssertionError("central was asked")
 
-    monkeypatch.setattr(Overview, "positions", asked)
+    monkeypatch.setattr(Positions, "of_jobs", asked)
     shown = await worker_harness.shown(ann, job["id"])
     assert shown["status"] == ended
     assert all(shown[name] is None for name in (*OUTLOOK, "why_waiting", "progress"))

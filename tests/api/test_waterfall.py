@@ -58,7 +58,7 @@ async def test_each_attempt_is_shown_with_its_worker_its_parts_and_its_tokens(
     job = await first.job()
     response = await first.fail(job, "It broke.", error={"retryable": True}, trace={"phases": TRACE["phases"]})
     assert response.json()["status"] == "queued"
-    await worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+    await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
     await complete(second, await second.job(), trace=TRACE)
 
     shown = await waterfall(worker_harness, submitted["id"])

@@ -228,7 +228,7 @@ class TakeLease(Operation):
 
     async def run(self, core: Core, world: World) -> object:
         # As after a notification: what another control plane did may be known a moment later.
-        core.room.queue.received(None)
+        core.queue.received(None)
         started = await core.lease(f"worker-{self.worker}", self.criteria(world))
         if started is not None:
             world.leases.append(started)
@@ -478,7 +478,7 @@ class Promote(Operation):
     """Every delay is over."""
 
     async def run(self, core: Core, world: World) -> object:
-        return await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+        return await core.queue.promote(datetime.now(UTC) + timedelta(hours=1))
 
     def predict(self, state: State, world: World, response: object) -> None:
         for dispatch in state.dispatches.values():
@@ -489,7 +489,7 @@ class Promote(Operation):
 @dataclass(frozen=True)
 class RaiseLowWater(Operation):
     async def run(self, core: Core, world: World) -> object:
-        return await core.room.queue.raise_low_water()
+        return await core.queue.raise_low_water()
 
     def predict(self, state: State, world: World, response: object) -> None:
         """A mark changes nothing that the model sees."""
@@ -500,7 +500,7 @@ class SetLimit(Operation):
     max_concurrent: int
 
     async def run(self, core: Core, world: World) -> object:
-        return await core.room.overview.set_limit(IDENTIFIER, self.max_concurrent, "test")
+        return await core.room.dispatch.limits.set(IDENTIFIER, self.max_concurrent, "test")
 
     def predict(self, state: State, world: World, response: object) -> None:
         state.limits[IDENTIFIER] = self.max_concurrent

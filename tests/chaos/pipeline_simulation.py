@@ -158,7 +158,7 @@ class PipelineSimulation:
             await plane.core.enforce_deadlines()
         await plane.core.reap()
         await plane.core.relay()
-        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+        await plane.core.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
     async def vote(self, plane: PipelineHarness, random: Random) -> None:
         principal, run = principal_of(self.ann), random.choice(self.runs)

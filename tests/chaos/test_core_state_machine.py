@@ -140,7 +140,7 @@ class CoreMachine(RuleBasedStateMachine):
 
         async def leave() -> State:
             core = self.core_environment.plane()
-            await core.room.overview.set_limit(IDENTIFIER, 100, "test")
+            await core.room.dispatch.limits.set(IDENTIFIER, 100, "test")
             await core.drain()
             await core.check_drained()
             return await read_state(self.core_environment.databases)

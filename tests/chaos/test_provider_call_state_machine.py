@@ -120,7 +120,7 @@ class CallSimulation:
             return
         handed = self.handed.pop(random.randrange(len(self.handed)))
         lease = handed.started.lease
-        known = await plane.core.room.queue.find(lease.dispatch_id)
+        known = await plane.core.queue.find(lease.dispatch_id)
         if known is None or known.lease_token != lease.lease_token or known.finished:
             return
         callback = Callback(handed.callback.url, handed.callback.may_exist)
@@ -191,7 +191,7 @@ class CallSimulation:
         )
         await plane.room.breakers.refresh([NAME])
         await plane.core.reap()
-        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+        await plane.core.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
 
     async def go_down_or_up(self, plane: Plane, random: Random) -> None:
         self.memory_provider.is_down = not self.memory_provider.is_down
@@ -237,7 +237,7 @@ class CallSimulation:
         for row in await plane.core.rows(self.databases.central, leased):
             await plane.core.expire_lease(row["dispatch_id"])
         await plane.core.reap()
-        await plane.core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+        await plane.core.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
         await plane.core.rows(self.databases.central, "DELETE FROM provider_breakers")
         await plane.room.breakers.refresh([NAME])
 

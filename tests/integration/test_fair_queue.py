@@ -35,7 +35,7 @@ async def flooded(core: Core, jobs: int = FLOOD) -> Member:
 
 
 async def leased(core: Core, count: int = 1) -> list[Lease]:
-    return await core.room.queue.lease_many(core.criteria(), [f"w{number}" for number in range(count)])
+    return await core.queue.lease_many(core.criteria(), [f"w{number}" for number in range(count)])
 
 
 async def whose(core: Core, count: int) -> list[UUID]:
@@ -45,7 +45,7 @@ async def whose(core: Core, count: int) -> list[UUID]:
 
 async def ahead(core: Core, member: Member, job_id: UUID) -> int | None:
     key = (member.tenant_id, job_id, 1)
-    return (await core.room.overview.positions([key]))[key].ahead
+    return (await core.room.dispatch.positions.of_jobs([key]))[key].ahead
 
 
 async def test_the_first_job_of_a_new_tenant_is_next_however_many_jobs_wait(core: Core) -> None:
@@ -68,7 +68,7 @@ async def test_a_lease_skips_rows_that_another_statement_of_this_process_takes(
 ) -> None:
     await flooded(core, 40)
     await leased(core)
-    leasing = core.room.queue.leasing
+    leasing = core.queue.leasing
     view = leasing.turns.view(core.criteria())
     [(seat, _)] = view.draw(1)
     view.undo(seat, 1)
@@ -98,17 +98,17 @@ async def test_a_tenant_with_little_work_leaves_the_rest_to_others(core: Core) -
 async def test_a_poll_that_got_a_lease_does_not_wait_for_polls_that_got_none(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await core.room.queue.lease(core.criteria(), "first to ask") is None
+    assert await core.queue.lease(core.criteria(), "first to ask") is None
     job = await core.submit(await core.member())
-    original = core.room.queue.leasing._read_lanes
+    original = core.queue.leasing._read_lanes
     was_responded: list[bool] = []
 
     async def read_lanes(view: QueueView) -> None:
         was_responded.append(one.done())
         await original(view)
 
-    monkeypatch.setattr(core.room.queue.leasing, "_read_lanes", read_lanes)
-    one, two = (asyncio.create_task(core.room.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
+    monkeypatch.setattr(core.queue.leasing, "_read_lanes", read_lanes)
+    one, two = (asyncio.create_task(core.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
     lease, nothing = await asyncio.gather(one, two)
     assert lease is not None
     assert (lease.job_id, nothing, was_responded) == (job.id, None, [True])
@@ -141,7 +141,7 @@ async def test_a_finished_job_makes_room_for_its_tenant_again(core: Core) -> Non
     first = await leased(core, 6)
     for lease in first:
         if lease.tenant_id == one.tenant_id:
-            await core.room.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
+            await core.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
     assert await whose(core, 3) == [one.tenant_id] * 3
     assert Counter(await whose(core, 4)) == {one.tenant_id: 2, two.tenant_id: 2}
 
@@ -176,7 +176,7 @@ async def test_another_control_plane_is_notified_of_a_new_tenant(shared_database
     await core.submit(newcomer)
     for channel, payload in told:
         if channel == CHANNEL:
-            far.room.queue.received(payload)
+            far.queue.received(payload)
     assert await whose(far, 1) == [newcomer.tenant_id]
 
 
@@ -191,7 +191,7 @@ async def test_a_control_plane_that_missed_the_notification_finds_the_new_tenant
     newcomers = [await core.member() for _ in range(2)]
     for newcomer in newcomers:
         await core.submit(newcomer)
-    far.room.queue.received(None)
+    far.queue.received(None)
     assert (await leased(far))[0].tenant_id == newcomers[0].tenant_id
     assert len(await leased(far, 9)) == 3
 
@@ -208,7 +208,7 @@ async def test_queue_positions_match_the_order_of_leases(core: Core, seed: int) 
         job = await core.submit(member)
         jobs[job.id] = member
     keys = [(member.tenant_id, job_id, 1) for job_id, member in jobs.items()]
-    expected = {key[1]: standing.ahead for key, standing in (await core.room.overview.positions(keys)).items()}
+    expected = {key[1]: standing.ahead for key, standing in (await core.room.dispatch.positions.of_jobs(keys)).items()}
     order = [lease.job_id for _ in keys for lease in await leased(core)]
     # Exact except for jobs that are level after one user has run out of work.
     assert all(abs((expected[job_id] or 0) - place) <= 1 for place, job_id in enumerate(order))
@@ -221,7 +221,7 @@ async def test_a_tenant_runs_no_more_jobs_at_once_than_its_limit(core: Core) -> 
     assert Counter(lease.tenant_id for lease in leases) == {flood.tenant_id: 2, other.tenant_id: 3}
     assert await leased(core) == []
     [mine, _] = [lease for lease in leases if lease.tenant_id == flood.tenant_id]
-    await core.room.queue.close(DispatchEnd(mine.dispatch_id, "completed", mine.lease_token))
+    await core.queue.close(DispatchEnd(mine.dispatch_id, "completed", mine.lease_token))
     assert [lease.tenant_id for lease in await leased(core, 3)] == [flood.tenant_id]
     await core.room.dispatch.tenant_weights.change("operator", flood.tenant_id, ChangeTenantWeight(max_running=None))
     assert len(await leased(core, 5)) == 5
@@ -235,7 +235,7 @@ async def test_a_user_runs_no_more_jobs_at_once_than_the_setting(shared_database
     waits = [await core.submit(two) for _ in range(2)][1]
     assert len(await leased(core, 9)) == 1
     key = (two.tenant_id, waits.id, 1)
-    standing = (await core.room.overview.positions([key]))[key]
+    standing = (await core.room.dispatch.positions.of_jobs([key]))[key]
     assert (standing.max_running, standing.tenant_running) == (3, 3)
     assert (standing.max_running_per_user, standing.user_running) == (2, 1)
 
@@ -268,13 +268,13 @@ async def test_lanes_without_work_are_removed(core: Core) -> None:
     [before] = await core.rows(core.databases.central, count, core.workflow)
     assert before["lanes"] == 51
     # Not those that were opened a moment ago: their job is on its way.
-    assert await core.room.queue.leasing.sweep(3600) == 0
-    await core.room.queue.leasing.sweep(-1)
+    assert await core.queue.leasing.marks.sweep(3600) == 0
+    await core.queue.leasing.marks.sweep(-1)
     [after] = await core.rows(core.databases.central, count, core.workflow)
     # The first lane of the workflow stays, and the one that has work.
     assert (after["lanes"], after["busy"]) == (2, 1)
     assert [lease.job_id for lease in await leased(core, 3)] == [kept.id]
-    await core.room.queue.leasing.sweep(-1)
+    await core.queue.leasing.marks.sweep(-1)
     # What is in flight may come back to its lane.
     [held] = await core.rows(core.databases.central, count, core.workflow)
     assert (held["lanes"], held["busy"]) == (2, 0)

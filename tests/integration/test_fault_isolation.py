@@ -96,7 +96,7 @@ async def test_a_wait_for_the_callback_of_a_canceled_job_ends_with_the_next_reap
 
 async def test_a_delayed_row_frees_its_slot_and_wakes_a_poller(core: Core) -> None:
     ann = await core.member()
-    await core.room.overview.set_limit("gpu", 1, "test")
+    await core.room.dispatch.limits.set("gpu", 1, "test")
     for _ in range(2):
         await core.submit(ann, concurrency_identifier="gpu")
     started = await core.start()

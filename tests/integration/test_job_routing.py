@@ -64,7 +64,7 @@ async def leases(core: Core, criteria: Criteria) -> AsyncIterator[StartedLease]:
 async def test_a_worker_without_workflows_never_gets_a_job(core: Core, ann: Member) -> None:
     await core.submit(ann)
     assert await core.lease("worker-1", Criteria(())) is None
-    assert await core.room.queue.lease_many(Criteria(()), ["worker-1"]) == []
+    assert await core.queue.lease_many(Criteria(()), ["worker-1"]) == []
 
 
 async def test_the_highest_priority_comes_first_and_then_the_oldest(shared_databases: Databases) -> None:
@@ -85,12 +85,12 @@ async def test_a_requeued_job_keeps_its_place(shared_databases: Databases) -> No
     ann = await core.member("pool_1")
     jobs = [await core.submit(ann) for _ in range(6)]
     held = [await core.start() for _ in range(4)]
-    await core.room.queue.raise_low_water()
+    await core.queue.raise_low_water()
     await core.room.leases.requeue(report(held[1]), "spot")
-    await core.room.queue.raise_low_water()
+    await core.queue.raise_low_water()
     await core.fail(held[0], retryable=True)
-    await core.room.queue.raise_low_water()
-    await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+    await core.queue.raise_low_water()
+    await core.queue.promote(datetime.now(UTC) + timedelta(hours=1))
     order = [started.lease.job_id async for started in leases(core, core.criteria())]
     assert order == [jobs[0].id, jobs[1].id, jobs[4].id, jobs[5].id]
 
@@ -107,19 +107,19 @@ async def planes(shared_settings: Settings, shared_databases: Databases) -> Asyn
 
 
 async def test_a_raised_limit_wakes_workers_that_wait_for_it(core: Core, ann: Member) -> None:
-    await core.room.overview.set_limit("model-z", 0, "test")
+    await core.room.dispatch.limits.set("model-z", 0, "test")
     await core.submit(ann, concurrency_identifier="model-z")
     assert await core.lease() is None
     core.notifications.clear()
-    await core.room.overview.set_limit("model-z", 1, "test")
+    await core.room.dispatch.limits.set("model-z", 1, "test")
     assert ("dispatch", Arrival(core.workflow, "production", "self_hosted").write()) in core.notifications
     assert await core.lease() is not None
 
 
 async def test_a_queue_forgets_criteria_that_are_not_used_any_more(core: Core) -> None:
     for number in range(1, 50):
-        assert await core.room.queue.lease(Criteria((number,)), "worker-1") is None
-    assert core.room.queue._polls == core.room.queue._second_polls == {}
+        assert await core.queue.lease(Criteria((number,)), "worker-1") is None
+    assert core.queue._polls == core.queue._second_polls == {}
 
 
 LIVE = "SELECT count(*) FROM ai_job_dispatches WHERE concurrency_identifier = 'model-x' AND status <> 'queued'"
@@ -128,7 +128,7 @@ LIVE = "SELECT count(*) FROM ai_job_dispatches WHERE concurrency_identifier = 'm
 async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(planes: tuple[Core, Core]) -> None:
     core, _ = planes
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
-    await core.room.overview.set_limit("model-x", 3, "test")
+    await core.room.dispatch.limits.set("model-x", 3, "test")
     for number in range(20):
         # Two pools, two priorities, two identifiers: the limit is over all lanes of one.
         identifier = "" if number % 5 == 4 else "model-x"
@@ -157,7 +157,7 @@ async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(plane
 async def test_a_limit_counts_leased_and_waiting_jobs_and_each_slot_is_freed_once(planes: tuple[Core, Core]) -> None:
     core, other = planes
     ann = await core.member("pool_1")
-    await core.room.overview.set_limit("model-x", 2, "test")
+    await core.room.dispatch.limits.set("model-x", 2, "test")
     for _ in range(8):
         await core.submit(ann, concurrency_identifier="model-x")
     first, second = await core.start(), await other.start()
@@ -178,12 +178,12 @@ async def test_a_limit_counts_leased_and_waiting_jobs_and_each_slot_is_freed_onc
     await core.start()
     assert await core.lease() is None
     # Raised, lowered, shut: it holds from the next lease on.
-    await core.room.overview.set_limit("model-x", 3, "test")
+    await core.room.dispatch.limits.set("model-x", 3, "test")
     await core.start()
-    await core.room.overview.set_limit("model-x", 1, "test")
+    await core.room.dispatch.limits.set("model-x", 1, "test")
     await core.complete(fourth)
     assert await core.lease() is None
-    await core.room.overview.set_limit("model-x", 0, "test")
+    await core.room.dispatch.limits.set("model-x", 0, "test")
     assert await core.lease() is None
     # Another identifier, or none, does not wait for it.
     free = await core.submit(ann, concurrency_identifier="model-y", priority=-5)

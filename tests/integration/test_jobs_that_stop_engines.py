@@ -14,7 +14,7 @@ WEDGE = Failure(
 
 
 async def later(core: Core) -> None:
-    await core.room.queue.promote(datetime.now(UTC) + timedelta(days=1))
+    await core.queue.promote(datetime.now(UTC) + timedelta(days=1))
 
 
 async def test_a_job_that_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
@@ -42,7 +42,7 @@ async def test_a_job_that_stops_a_second_engine_fails_and_names_workflow_and_nod
     assert (await core.room.leases.fail(report(again), WEDGE)).status == "failed"
     row = await core.job(ann, job.id)
     assert row["error"]["type"] == "engine_stuck"
-    slug = await core.room.queue.workflow_slug(again.lease.workflow_id)
+    slug = await core.queue.workflow_slug(again.lease.workflow_id)
     assert f"workflow {slug}, node 3 (Broken)" in row["error"]["reported"]
     assert row["error"]["details"]["workflow"] == slug
     assert (await finished_dispatch(core, job))["attempts"] == 2

@@ -20,21 +20,21 @@ async def queued(core: Core) -> None:
 
 async def leased(core: Core) -> None:
     await queued(core)
-    assert len(await core.room.queue.lease_many(core.criteria(), ["w"])) == 1
+    assert len(await core.queue.lease_many(core.criteria(), ["w"])) == 1
 
 
 async def delayed(core: Core) -> None:
     await queued(core)
-    [lease] = await core.room.queue.lease_many(core.criteria(), ["w"])
+    [lease] = await core.queue.lease_many(core.criteria(), ["w"])
     back = Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=True, delay_seconds=3600)
-    assert len(await core.room.queue.requeue([back])) == 1
+    assert len(await core.queue.requeue([back])) == 1
 
 
 async def waiting_for_a_provider(core: Core) -> None:
     await queued(core)
-    [lease] = await core.room.queue.lease_many(core.criteria(), ["w"])
+    [lease] = await core.queue.lease_many(core.criteria(), ["w"])
     until = lease.lease_expires_at
-    assert await core.room.queue.wait_for_callback(lease.dispatch_id, lease.lease_token, "p", until) is not None
+    assert await core.queue.wait_for_callback(lease.dispatch_id, lease.lease_token, "p", until) is not None
 
 
 STATES = [queued, leased, delayed, waiting_for_a_provider]
@@ -54,7 +54,7 @@ async def test_a_lane_with_a_dispatch_is_neither_swept_nor_deleted(
     async with central.connection() as connection:
         with pytest.raises(asyncpg.ForeignKeyViolationError, match="cannot be removed: dispatches are in it"):
             await connection.execute("DELETE FROM dispatch_lanes WHERE lane_id = $1", before[0]["lane_id"])
-    await core.room.queue.leasing.sweep(-1)
+    await core.queue.leasing.marks.sweep(-1)
     still = "SELECT lane_id FROM dispatch_lanes JOIN ai_job_dispatches USING (lane_id)"
     assert await core.rows(central, still) == before
 

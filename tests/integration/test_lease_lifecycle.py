@@ -322,8 +322,8 @@ async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_aga
     assert await core.ledger(ann, job.id) == [RESERVED]
 
     assert await core.lease() is None
-    assert await core.room.queue.promote() == 0
-    assert await core.room.queue.promote(row["not_before"]) == 1
+    assert await core.queue.promote() == 0
+    assert await core.queue.promote(row["not_before"]) == 1
     again = await core.start("worker-2")
     assert (again.lease.job_id, again.lease.attempts, again.lease.lease_seq) == (job.id, 2, 2)
     await core.check()
@@ -337,7 +337,7 @@ async def test_the_delay_grows_with_the_attempts(core: Core, ann: Member) -> Non
         await core.fail(started, retryable=True)
         [row] = await core.rows(core.databases.central, "SELECT not_before FROM ai_job_dispatches")
         delays.append((row["not_before"] - now).total_seconds())
-        await core.room.queue.promote(row["not_before"])
+        await core.queue.promote(row["not_before"])
         started = await core.start()
     assert all(0 < delay <= 301 for delay in delays)
     assert delays[0] <= 11
@@ -354,7 +354,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_is_refunded(core: Core
             await core.reap()
         else:
             await core.fail(started, retryable=True)
-            await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+            await core.queue.promote(datetime.now(UTC) + timedelta(hours=1))
     row = await core.job(ann, job.id)
     assert row["status"] == "failed"
     assert row["error"]["type"] == ("lease_expired" if how == "lease ends" else "engine_error")
@@ -423,7 +423,7 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
         *("waiting", None),
         *(None, "prediction-9"),
     )
-    assert await core.room.queue.held_by("worker-1") == []
+    assert await core.queue.held_by("worker-1") == []
     assert await core.status(ann, job.id) == "processing"
     with pytest.raises(LeaseLost):
         await core.room.leases.heartbeat(report(started))
@@ -505,7 +505,7 @@ async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without
         DispatchEnd(returned, "failed"),
         DispatchEnd(other.lease.dispatch_id, "completed", other.lease.lease_token),
     ]
-    nothing, closed = await core.room.queue.close_many(endings)
+    nothing, closed = await core.queue.close_many(endings)
     assert nothing is None
     assert closed is not None
     assert closed.dispatch_id == other.lease.dispatch_id

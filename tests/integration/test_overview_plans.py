@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
+from callsheet.dispatch.loops import SQL as HISTORY_RETENTION
+from callsheet.dispatch.operate.lists import SQL as OPERATE
+from callsheet.dispatch.positions import SQL as POSITIONS
+from callsheet.dispatch.repair import SQL as REPAIR
 from callsheet.operate.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
@@ -94,20 +96,20 @@ def cases(rows: int) -> Mapping[str, Case]:
     running = [job_id(200 * number) for number in range(1, 6)]
     central = {
         # 1,001 rows of two lanes, and what their index has between them.
-        "place of the last": Case(OVERVIEW["outlook"], {**keys(rows), **OUTLOOK}, 3000, grows_to_its_limit=True),
-        "place of the first": Case(OVERVIEW["outlook"], {**keys(first_of_its_lane(rows)), **OUTLOOK}, 300),
+        "place of the last": Case(POSITIONS["outlook"], {**keys(rows), **OUTLOOK}, 3000, grows_to_its_limit=True),
+        "place of the first": Case(POSITIONS["outlook"], {**keys(first_of_its_lane(rows)), **OUTLOOK}, 300),
         "places of five": Case(
-            OVERVIEW["outlook"],
+            POSITIONS["outlook"],
             {**keys(*range(rows - 5, rows)), **OUTLOOK},
             15_000,
             grows_to_its_limit=True,
         ),
         "place of a saturated one": Case(
-            OVERVIEW["outlook"], {**keys(rows // 10), **OUTLOOK}, 3000, grows_to_its_limit=True
+            POSITIONS["outlook"], {**keys(rows // 10), **OUTLOOK}, 3000, grows_to_its_limit=True
         ),
-        "place of one that runs": Case(OVERVIEW["outlook"], {**keys(rows + 7), **OUTLOOK}, 30),
+        "place of one that runs": Case(POSITIONS["outlook"], {**keys(rows + 7), **OUTLOOK}, 30),
         "what a new job finds": Case(
-            OVERVIEW["route_loads"],
+            POSITIONS["route_loads"],
             {
                 "workflow_ids": [1, 2, 3],
                 "stages": ["production"] * 3,
@@ -120,32 +122,32 @@ def cases(rows: int) -> Mapping[str, Case]:
             2500,
             grows_to_its_limit=True,
         ),
-        "window_of_queue": Case(OVERVIEW["window_of_queue"], {"before": None, "max_rows": 1000}, 300),
-        "list_queue": Case(OVERVIEW["list_queue"], {**anything, "from_id": rows - 500}, 3000),
+        "window_of_queue": Case(OPERATE["window_of_queue"], {"before": None, "max_rows": 1000}, 300),
+        "list_queue": Case(OPERATE["list_queue"], {**anything, "from_id": rows - 500}, 3000),
         "list_queue, nothing matches": Case(
-            OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "from_id": rows - 500}, 3000
+            OPERATE["list_queue"], {**anything, "workflow": "no-such", "from_id": rows - 500}, 3000
         ),
         "list_queue of a tenant": Case(
-            OVERVIEW["list_queue"], {**anything, "tenant_id": TENANT, "status": "queued", "from_id": rows - 500}, 3000
+            OPERATE["list_queue"], {**anything, "tenant_id": TENANT, "status": "queued", "from_id": rows - 500}, 3000
         ),
-        "list_held": Case(OVERVIEW["list_held"], anything, HELD + 500, grows_to_its_limit=True),
-        "list_held_by_worker": Case(OVERVIEW["list_held_by_worker"], {**anything, "worker_id": "worker-7"}, 200),
-        "window_of_history": Case(OVERVIEW["window_of_history"], {"before": None, "max_rows": 1000}, 300),
-        "list_finished": Case(OVERVIEW["list_finished"], {**anything, "worker_id": None, "from_id": rows - 1000}, 3000),
-        "get_open": Case(OVERVIEW["get_open"], {"dispatch_id": 5}, 20),
-        "get_finished": Case(OVERVIEW["get_finished"], {"dispatch_id": 5}, 20),
+        "list_held": Case(OPERATE["list_held"], anything, HELD + 500, grows_to_its_limit=True),
+        "list_held_by_worker": Case(OPERATE["list_held_by_worker"], {**anything, "worker_id": "worker-7"}, 200),
+        "window_of_history": Case(OPERATE["window_of_history"], {"before": None, "max_rows": 1000}, 300),
+        "list_finished": Case(OPERATE["list_finished"], {**anything, "worker_id": None, "from_id": rows - 1000}, 3000),
+        "get_open": Case(OPERATE["get_open"], {"dispatch_id": 5}, 20),
+        "get_finished": Case(OPERATE["get_finished"], {"dispatch_id": 5}, 20),
         "dispatch_of_job": Case(
-            OVERVIEW["dispatch_of_job"], {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1}, 20
+            OPERATE["dispatch_of_job"], {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1}, 20
         ),
-        "change_priority": Case(OVERVIEW["change_priority"], {"dispatch_id": rows - 1, "priority": 2}, 100),
+        "change_priority": Case(OPERATE["change_priority"], {"dispatch_id": rows - 1, "priority": 2}, 100),
         "raise_lease_seq": Case(
-            OVERVIEW["raise_lease_seq"],
+            REPAIR["raise_lease_seq"],
             {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1, "lease_seq": 3},
             60,
         ),
-        "central_states": Case(OVERVIEW["central_states"], {**keys(*several), "settle_seconds": 60}, 7000),
-        "open_dispatches": Case(OVERVIEW["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
-        "list_limits": Case(OVERVIEW["list_limits"], {"after": None, "limit": 51}, 400),
+        "central_states": Case(REPAIR["central_states"], {**keys(*several), "settle_seconds": 60}, 7000),
+        "open_dispatches": Case(REPAIR["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
+        "list_limits": Case(OPERATE["list_limits"], {"after": None, "limit": 51}, 400),
         "queue_heads": Case(FLEET["queue_heads"], {}, 3000),
         "queue_depth": Case(FLEET["queue_depth"], {"max_rows": 1000}, 250_000, grows_to_its_limit=True),
         # The rows of held jobs; there are as many in a small and in a large queue.

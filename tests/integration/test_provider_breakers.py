@@ -229,7 +229,7 @@ class TestKnowing:
         job_id = await call_harness.submit()
         criteria = call_harness.core.criteria(providers=(PROVIDER,))
         poll = asyncio.create_task(call_harness.long_poll.next_job(criteria, "worker-1", 30))
-        while not len(call_harness.core.room.waiters):
+        while not len(call_harness.core.room.dispatch.waiters):
             await asyncio.sleep(0)
         await call_harness.pause_is_over()
         await call_harness.room.watch.tick(datetime.now(UTC))

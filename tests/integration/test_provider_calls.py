@@ -195,7 +195,7 @@ class TestIntent:
             job_id = await call_harness.submit()
             for status in ("queued", "queued", "failed"):
                 assert (await call_harness.fail(await call_harness.hand_over())).status == status
-                await core.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+                await core.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
             assert await call_harness.refunded(job_id)
             await core.check_drained()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from callsheet.dispatch.overview import MAX_AHEAD, QueuePosition
+from callsheet.dispatch.positions import MAX_AHEAD, QueuePosition
 from callsheet.plumbing.database.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
@@ -21,7 +21,7 @@ FROM ai_job_dispatches, generate_series(1, $2) WHERE tenant_job_id = $1
 
 async def position_of(core: Core, member: Member, job: Job) -> QueuePosition | None:
     key = (member.tenant_id, job.id, job.charge_cycle)
-    return (await core.room.overview.positions([key])).get(key)
+    return (await core.room.dispatch.positions.of_jobs([key])).get(key)
 
 
 async def ahead(core: Core, member: Member, job: Job) -> int | None:
@@ -69,8 +69,8 @@ async def test_running_and_delayed_jobs_are_not_ahead(shared_databases: Database
 
 
 async def test_positions_skip_a_lane_at_its_limit_as_a_lease_does(core: Core, ann: Member) -> None:
-    await core.room.overview.set_limit("narrow", 1, "test")
-    await core.room.overview.set_limit("wide", 9, "test")
+    await core.room.dispatch.limits.set("narrow", 1, "test")
+    await core.room.dispatch.limits.set("wide", 9, "test")
     first, second = [await core.submit(ann, concurrency_identifier="narrow") for _ in range(2)]
     wide = await core.submit(ann, concurrency_identifier="wide")
     plain = await core.submit(ann)
@@ -82,7 +82,7 @@ async def test_positions_skip_a_lane_at_its_limit_as_a_lease_does(core: Core, an
     assert found is not None
     assert (found.max_concurrent, found.in_use) == (1, 1)
     assert (await core.start()).lease.job_id == wide.id
-    page = await core.room.overview.limits(None, 10)
+    page = await core.room.dispatch.limits.page(None, 10)
     assert [(one.identifier, one.max_concurrent, one.in_use) for one in page.items] == [
         ("narrow", 1, 1),
         ("wide", 9, 1),
@@ -102,7 +102,7 @@ async def test_positions_are_counted_up_to_a_thousand(core: Core, ann: Member) -
 async def test_raised_low_water_marks_hide_no_job(core: Core, ann: Member) -> None:
     jobs = [await core.submit(ann) for _ in range(4)]
     started = [await core.start(), await core.start()]
-    await core.room.queue.raise_low_water()
+    await core.queue.raise_low_water()
     assert [await ahead(core, ann, job) for job in jobs[2:]] == [0, 1]
     await core.room.leases.requeue(report(started[0]), "spot")
     assert [await ahead(core, ann, job) for job in (jobs[0], *jobs[2:])] == [0, 1, 2]
@@ -117,11 +117,11 @@ async def test_a_job_of_another_tenant_with_the_same_id_has_its_own_position(cor
     assert await ahead(core, ann, mine) == 1
     assert await ahead(core, bob, theirs) == 0
     keys = [(ann.tenant_id, shared, 1), (bob.tenant_id, shared, 1), (ann.tenant_id, shared, 2)]
-    assert set(await core.room.overview.positions(keys)) == set(keys[:2])
+    assert set(await core.room.dispatch.positions.of_jobs(keys)) == set(keys[:2])
 
 
 async def test_a_finished_or_unknown_job_has_no_position(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     await core.complete(await core.start())
     assert await position_of(core, ann, job) is None
-    assert await core.room.overview.positions([]) == {}
+    assert await core.room.dispatch.positions.of_jobs([]) == {}

@@ -180,7 +180,7 @@ async def test_a_dispatch_of_an_unknown_charge_cycle_is_closed(core: Core, ann: 
 async def test_the_worker_of_a_dispatch_without_a_job_is_notified_once(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     stranger = await orphan(core, job)
-    leases = await core.room.queue.lease_many(core.criteria(), ["worker-1", "worker-1"])
+    leases = await core.queue.lease_many(core.criteria(), ["worker-1", "worker-1"])
     assert {lease.job_id for lease in leases} == {job.id, stranger}
     assert await reconcile(core, 4) == {"orphaned_dispatch": 1}
     row = await core.dispatch(stranger)
@@ -257,7 +257,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
 ) -> None:
     ann = await core.member(pool)
     job, started = await running_job(core, ann)
-    assert await core.room.queue.close(DispatchEnd(started.lease.dispatch_id, end, error="The engine stopped."))
+    assert await core.queue.close(DispatchEnd(started.lease.dispatch_id, end, error="The engine stopped."))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*STARTED, f"processing>{status}"]
     # Nothing was delivered, so nothing is charged, whatever the queue says.
@@ -276,7 +276,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
 @pytest.mark.parametrize(("end", "status"), [*ENDS[:2], ("expired", "failed"), ENDS[3]])
 async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: Member, end: Any, status: str) -> None:
     job = await core.submit(ann)
-    assert await core.room.queue.close(DispatchEnd((await active_dispatch(core, job))["dispatch_id"], end))
+    assert await core.queue.close(DispatchEnd((await active_dispatch(core, job))["dispatch_id"], end))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*ACCEPTED, f"queued>{status}"]
     assert await core.balance(ann) == 1000
@@ -327,7 +327,7 @@ async def test_a_crash_between_queue_and_job_leaves_the_order_to_the_queue(core:
     job = await core.submit(ann)
     room = core.room
     operations = DispatchOperations(
-        room.queue, room.overview, room.leases, room.cancellation, room.transitions, AuditLog(core.databases)
+        room.dispatch, room.leases, room.cancellation, room.transitions, AuditLog(core.databases)
     )
     work = operations.change_priority((await active_dispatch(core, job))["dispatch_id"], 4, "admin:x")
     await crashed(Failpoint.PRIORITY_BEFORE_POOL, work)
@@ -361,7 +361,7 @@ async def test_a_recent_difference_is_left_to_the_process_that_works_on_it(core:
     lost, held, ended = await core.submit(ann), await core.submit(ann, priority=1), await core.submit(ann, priority=2)
     await lose_dispatch(core, lost)
     await orphan(core, held)
-    await core.room.queue.close(DispatchEnd((await active_dispatch(core, ended))["dispatch_id"], "failed"))
+    await core.queue.close(DispatchEnd((await active_dispatch(core, ended))["dispatch_id"], "failed"))
     core.room.reconciler.confirm_seconds = 0
     for _ in range(3):
         await core.room.reconciler.tick(datetime.now(UTC))

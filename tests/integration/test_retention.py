@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.dispatch.retention import SQL as HISTORY
-from callsheet.dispatch.retention import HistoryRetention
+from callsheet.dispatch.loops import SQL as HISTORY
+from callsheet.dispatch.loops import HistoryRetention
 from callsheet.fleet.registry.sweeper import AuditRetention
 from callsheet.identity.access.sessions import SessionSweeper
 from callsheet.jobs.repair.retention import EventRetention

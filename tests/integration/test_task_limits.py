@@ -16,7 +16,7 @@ async def limit_of(core: Core, identifier: str) -> int | None:
 
 
 async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) -> None:
-    limits = TaskLimits(core.room.overview)
+    limits = TaskLimits(core.room.dispatch.limits)
     await limits.declare("gpu", 2)
     await core.rows(core.databases.central, "DELETE FROM concurrency_limits")
     await limits.declare("gpu", 2)
@@ -26,9 +26,9 @@ async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) 
 
 
 async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = TaskLimits(core.room.overview)
+    limits = TaskLimits(core.room.dispatch.limits)
     await limits.declare("gpu", 2)
-    await core.room.overview.set_limit("gpu", None, "admin")
+    await core.room.dispatch.limits.set("gpu", None, "admin")
     monkeypatch.setattr(limits_module, "FRESH_SECONDS", -1.0)
     await limits.declare("gpu", 2)
     assert await limit_of(core, "gpu") == 2
@@ -36,7 +36,7 @@ async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monke
 
 async def test_the_number_of_remembered_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits_module, "MAX_REMEMBERED", 3)
-    limits = TaskLimits(core.room.overview)
+    limits = TaskLimits(core.room.dispatch.limits)
     for number in range(7):
         await limits.declare(f"identifier-{number}", 1)
     assert len(limits._declared) <= 3
@@ -45,10 +45,10 @@ async def test_the_number_of_remembered_limits_is_bounded(core: Core, monkeypatc
 
 async def test_raising_a_limit_wakes_workers_that_wait_for_a_slot(core: Core) -> None:
     ann = await core.member()
-    await core.room.overview.declare_limit("gpu", 0)
+    await core.room.dispatch.limits.declare("gpu", 0)
     await core.submit(ann, concurrency_identifier="gpu")
     assert await core.lease() is None
     before = len(core.notifications)
-    await core.room.overview.declare_limit("gpu", 1)
+    await core.room.dispatch.limits.declare("gpu", 1)
     assert len(core.notifications) > before
     assert await core.lease() is not None

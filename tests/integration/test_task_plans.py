@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.lease.leasing import SQL as QUEUE
-from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.dispatch.operate.limits import SQL as LIMITS
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
@@ -82,7 +82,7 @@ POOL_CASES: dict[str, Case] = {
 CENTRAL_CASES: dict[str, Case] = {
     # A third of it is the catalog, read by the first call of drained_workers on a connection.
     "enqueue_leased": (QUEUE["enqueue_leased"], {"entries": [{**ENTRY, "concurrency_identifier": ""}]}, set(), 120),
-    "declare_limit": (OVERVIEW["declare_limit"], {"identifier": "limited", "max_concurrent": 7}, set(), 30),
+    "declare_limit": (LIMITS["declare_limit"], {"identifier": "limited", "max_concurrent": 7}, set(), 30),
 }
 NAMES = [*POOL_CASES, *CENTRAL_CASES]
 

@@ -168,7 +168,7 @@ async def test_a_lease_can_be_returned_to_its_worker_again_while_it_is_held(core
 
 async def test_a_lease_whose_start_was_cut_off_is_started_when_it_is_asked_for_again(core: Core, ann: Member) -> None:
     job, _ = await core.submit_video(ann)
-    lease = await core.room.queue.lease(core.criteria(), "worker-1", "poll-1")
+    lease = await core.queue.lease(core.criteria(), "worker-1", "poll-1")
     assert lease is not None
     assert await core.status(ann, job.id) == "queued"
     again = await core.room.starter.repeat(lease.dispatch_id, lease.lease_token, "worker-1")

@@ -39,7 +39,7 @@ async def test_jobs_of_one_user_with_loaded_models_go_first_up_to_a_limit(core: 
         await core.room.leases.complete(report(started), {})
         await core.submit(ann)
     assert given == [False, False, False, False, True, False]
-    assert core.room.queue.warm.preferred >= 4
+    assert core.queue.warm.preferred >= 4
     await core.check()
 
 
@@ -47,7 +47,7 @@ async def test_a_worker_that_reports_no_models_is_served_in_turn(core: Core, ann
     first = await core.submit(ann, workflow_id=other)
     await core.submit(ann)
     assert (await take(core, other, {})).lease.job_id == first.id
-    assert core.room.queue.warm.preferred == 0
+    assert core.queue.warm.preferred == 0
 
 
 async def test_a_setting_turns_warm_leases_off(core: Core, ann: Member, other: int) -> None:
@@ -66,12 +66,12 @@ async def test_the_next_job_is_leased_if_another_worker_took_the_warm_job(core: 
     """What is known of lanes may be behind what another control plane has taken."""
     cold = await core.submit(ann, workflow_id=other)
     await core.submit(ann)
-    await core.room.queue.leasing.fresh_view(core.criteria(core.workflow, other))
+    await core.queue.leasing.fresh_view(core.criteria(core.workflow, other))
     elsewhere = Queue(core.databases.central)
     taken = await elsewhere.lease(core.criteria(), "gpu-2")
     assert taken is not None
     assert (await take(core, other)).lease.job_id == cold.id
-    assert core.room.queue.warm.preferred == 0
+    assert core.queue.warm.preferred == 0
 
 
 async def test_two_workers_that_want_the_same_warm_job_both_get_one(core: Core, ann: Member, other: int) -> None:
@@ -86,7 +86,7 @@ async def test_a_poll_that_leaves_while_its_warm_job_is_taken_gives_it_back(
 ) -> None:
     await core.submit(ann, workflow_id=other)
     warm = await core.submit(ann)
-    queue, reached, go_on = core.room.queue, asyncio.Event(), asyncio.Event()
+    queue, reached, go_on = core.queue, asyncio.Event(), asyncio.Event()
     lease_of = queue.warm.lease
 
     async def slow(*values: object) -> Lease | None:
@@ -115,7 +115,7 @@ async def test_a_drained_worker_gets_no_warm_job_either(core: Core, ann: Member,
         core.databases.central, "INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')"
     )
     criteria = core.criteria(core.workflow, other)
-    assert await core.room.queue.lease(criteria, "gpu-1", cold={core.workflow: 0.0, other: 1.0}) is None
+    assert await core.queue.lease(criteria, "gpu-1", cold={core.workflow: 0.0, other: 1.0}) is None
     for _ in range(2):
         await take(core, other, worker="gpu-2")
     await core.check()

@@ -56,10 +56,10 @@ async def test_a_lease_that_started_before_the_drain_was_committed_returns_no_jo
     """Its statement has looked at the queue as it was before; the drain is committed before it leases."""
     await race.submit()
     async with draining(race):
-        [leasing] = await start_blocked(race.central, race.one.room.queue.lease(race.one.criteria(), WORKER))
+        [leasing] = await start_blocked(race.central, race.one.queue.lease(race.one.criteria(), WORKER))
     assert await leasing is None
     assert await dispatches(race) == [("queued", None, 0, 0)], "never handed out, so there is nothing to requeue"
-    other = await race.one.room.queue.lease(race.one.criteria(), "gpu-2")
+    other = await race.one.queue.lease(race.one.criteria(), "gpu-2")
     assert other is not None
 
 
@@ -92,7 +92,7 @@ async def test_only_the_drained_worker_of_polls_in_one_statement_gets_no_job(rac
         await race.submit()
     async with draining(race):
         pass
-    queue: Queue = race.one.room.queue
+    queue: Queue = race.one.queue
     names = ["a", WORKER, "b", WORKER, "c"]
     leases = await asyncio.gather(*[queue.lease(race.one.criteria(), name) for name in names])
     assert [lease and lease.worker_id for lease in leases] == ["a", None, "b", None, "c"]
@@ -109,7 +109,7 @@ async def test_a_drained_worker_among_locked_heads_does_not_stop_the_search(race
     first = [row["dispatch_id"] for row in rows[:11]]
     lock = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE"
     async with open_transaction(race.central, lock, first):
-        leases = await race.one.room.queue.lease_many(race.one.criteria(), [WORKER, "a"])
+        leases = await race.one.queue.lease_many(race.one.criteria(), [WORKER, "a"])
     assert [(lease.worker_id, lease.dispatch_id) for lease in leases] == [("a", rows[11]["dispatch_id"])]
 
 
@@ -118,9 +118,9 @@ async def test_a_synchronous_job_for_a_drained_worker_must_be_queued(race: Race,
     job = await race.submit()
     entry = await race.entry(job, charge_cycle=2, concurrency_identifier=identifier)
     async with draining(race):
-        [placing] = await start_blocked(race.central, race.one.room.queue.enqueue_leased(entry, WORKER))
+        [placing] = await start_blocked(race.central, race.one.queue.enqueue_leased(entry, WORKER))
     assert await placing is None
-    assert await race.one.room.queue.enqueue([entry]) == 1
+    assert await race.one.queue.enqueue([entry]) == 1
 
 
 async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race, room: FleetRoom) -> None:

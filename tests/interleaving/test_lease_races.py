@@ -12,7 +12,7 @@ import pytest
 
 from callsheet.dispatch.facts import DispatchEnd, Heartbeat, JobEnd, Lease, Requeue
 from callsheet.dispatch.lease.leasing import SQL
-from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
+from callsheet.dispatch.operate.limits import SQL as LIMIT_SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost
 from tests.support.jobs.core import Core, report
@@ -45,7 +45,7 @@ async def leasing(race: Race, worker: str = "slow", undo: bool = False) -> Async
 
 
 async def lease(core: Core, worker: str) -> Lease | None:
-    return await core.room.queue.lease(core.criteria(), worker)
+    return await core.queue.lease(core.criteria(), worker)
 
 
 async def test_a_locked_head_gives_the_other_poller_the_next_row(race: Race) -> None:
@@ -79,7 +79,7 @@ async def test_pollers_that_ask_together_all_get_jobs_behind_locked_rows(race: R
         await race.submit()
     ids = await dispatch_ids(race)
     async with open_transaction(race.central, LOCK, ids[:9]):
-        leases = await race.one.room.queue.lease_many(race.one.criteria(), list("abcdefg"))
+        leases = await race.one.queue.lease_many(race.one.criteria(), list("abcdefg"))
     assert [found.dispatch_id for found in leases] == ids[9:]
     assert [found.worker_id for found in leases] == list("abcdefg")
 
@@ -243,7 +243,7 @@ async def test_a_heartbeat_that_waits_for_a_requeue_or_a_close_finds_its_lease_g
         assert found is not None
         async with change(race, found):
             [beat] = await start_blocked(
-                race.central, race.one.room.queue.heartbeat(Heartbeat(found.dispatch_id, found.lease_token))
+                race.central, race.one.queue.heartbeat(Heartbeat(found.dispatch_id, found.lease_token))
             )
         assert await beat is None
 
@@ -254,7 +254,7 @@ async def test_a_requeue_that_waits_for_a_close_requeues_nothing(race: Race) -> 
     assert found is not None
     async with closing(race, found):
         back = Requeue(found.dispatch_id, found.lease_token, attempt_counts=False)
-        [returning] = await start_blocked(race.central, race.one.room.queue.requeue([back]))
+        [returning] = await start_blocked(race.central, race.one.queue.requeue([back]))
     assert await returning == []
     assert await dispatch_ids(race) == []
 
@@ -266,7 +266,7 @@ async def test_a_close_that_waits_for_a_requeue_closes_only_without_a_token(race
     assert found is not None
     async with putting_back(race, found):
         ending = DispatchEnd(found.dispatch_id, "canceled", found.lease_token if with_token else None)
-        [closed] = await start_blocked(race.central, race.one.room.queue.close(ending))
+        [closed] = await start_blocked(race.central, race.one.queue.close(ending))
     assert await closed is not with_token
     assert await dispatch_ids(race) == ([found.dispatch_id] if with_token else [])
 
@@ -277,7 +277,7 @@ async def test_two_concurrent_requeues_of_one_lease_requeue_it_once(race: Race) 
     assert found is not None
     back = Requeue(found.dispatch_id, found.lease_token, attempt_counts=False, counts_as_requeue=True)
     async with open_transaction(race.central, LOCK, [found.dispatch_id]):
-        works = [core.room.queue.requeue([back]) for core in (race.one, race.two)]
+        works = [core.queue.requeue([back]) for core in (race.one, race.two)]
         tasks = await start_blocked(race.central, *works)
     assert sorted([len(await task) for task in tasks]) == [0, 1]
     [row] = await race.one.rows(
@@ -290,9 +290,9 @@ async def test_an_end_that_waits_for_a_lease_marks_it_instead_of_closing_it(race
     job = await race.submit()
     end = JobEnd(race.ann.tenant_id, job.id, 1, "canceled")
     async with leasing(race, "w") as leased:
-        [ending] = await start_blocked(race.central, race.one.room.queue.end_for_jobs([end]))
+        [ending] = await start_blocked(race.central, race.one.queue.end_for_jobs([end]))
     await ending
-    beat = await race.one.room.queue.heartbeat(Heartbeat(leased["dispatch_id"], leased["lease_token"]))
+    beat = await race.one.queue.heartbeat(Heartbeat(leased["dispatch_id"], leased["lease_token"]))
     assert beat is not None
     assert beat.cancel_requested
 
@@ -349,7 +349,7 @@ async def test_two_reapers_reap_a_lease_once(race: Race, attempts: int) -> None:
 @pytest.mark.parametrize("kind", ["heartbeat", "requeue", "end_for_jobs", "close"])
 async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kind: str) -> None:
     """Otherwise a batch of closings and a batch of heartbeats of the same workers lock each other out."""
-    queue = race.one.room.queue
+    queue = race.one.queue
     jobs = [await race.submit() for _ in range(3)]
     leases = await queue.lease_many(race.one.criteria(), ["a", "b", "c"])
     first, *others = sorted(found.dispatch_id for found in leases)
@@ -380,7 +380,7 @@ async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kin
 
 
 async def limited(race: Race, limit: int, jobs: int = 6) -> None:
-    await race.one.room.overview.set_limit("gpu", limit, "test")
+    await race.one.room.dispatch.limits.set("gpu", limit, "test")
     for _ in range(jobs):
         await race.submit(concurrency_identifier="gpu")
 
@@ -391,7 +391,7 @@ LOCK_LIMIT = "SELECT 1 FROM concurrency_limits WHERE identifier = 'gpu' FOR UPDA
 async def test_a_limit_holds_over_two_control_planes_that_count_at_the_same_moment(race: Race) -> None:
     await limited(race, 2)
     async with open_transaction(race.central, LOCK_LIMIT):
-        polls = [core.room.queue.lease_many(core.criteria(), [core_name] * 2) for core, core_name in _both(race)]
+        polls = [core.queue.lease_many(core.criteria(), [core_name] * 2) for core, core_name in _both(race)]
         tasks = await start_blocked(race.central, *polls)
     assert [len(await task) for task in tasks] == [2, 0]
     await race.one.check()
@@ -406,9 +406,9 @@ async def test_a_slot_freed_while_a_poller_waits_for_the_limit_is_seen(race: Rac
     first = await lease(race.one, "first")
     assert first is not None
     async with open_transaction(race.central, LOCK_LIMIT):
-        polls = race.one.room.queue.lease_many(race.one.criteria(), ["a", "b", "c"])
+        polls = race.one.queue.lease_many(race.one.criteria(), ["a", "b", "c"])
         [polling] = await start_blocked(race.central, polls)
-        assert await race.two.room.queue.close(DispatchEnd(first.dispatch_id, "completed", first.lease_token))
+        assert await race.two.queue.close(DispatchEnd(first.dispatch_id, "completed", first.lease_token))
     assert len(await polling) == 2
 
 
@@ -416,24 +416,24 @@ async def test_a_limit_lowered_during_a_lease_applies_from_its_commit_on(race: R
     await limited(race, 3)
     async with race.central.transaction() as connection:
         await lock_limits(connection, "gpu")
-        [lowering] = await start_blocked(race.central, race.one.room.overview.set_limit("gpu", 1, "test"))
+        [lowering] = await start_blocked(race.central, race.one.room.dispatch.limits.set("gpu", 1, "test"))
         rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] is not None
     await lowering
     assert await lease(race.one, "late") is None
     async with race.central.transaction() as connection:
-        await OVERVIEW_SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
-        await race.two.room.queue.close_many([DispatchEnd(rows[0]["dispatch_id"], "completed")])
+        await LIMIT_SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
+        await race.two.queue.close_many([DispatchEnd(rows[0]["dispatch_id"], "completed")])
         [polling] = await start_blocked(race.central, lease(race.one, "later"))
     assert await polling is None
 
 
 async def test_a_lane_opened_while_a_lease_waits_for_its_limits_is_left_to_the_next_lease(race: Race) -> None:
-    await race.one.room.overview.set_limit("gpu", 1, "test")
-    await race.one.room.overview.set_limit("tpu", 1, "test")
+    await race.one.room.dispatch.limits.set("gpu", 1, "test")
+    await race.one.room.dispatch.limits.set("tpu", 1, "test")
     await race.submit(concurrency_identifier="tpu", priority=-1)
     async with open_transaction(race.central, "SELECT 1 FROM concurrency_limits WHERE identifier = 'tpu' FOR UPDATE"):
-        [polling] = await start_blocked(race.central, race.one.room.queue.lease_many(race.one.criteria(), ["a"]))
+        [polling] = await start_blocked(race.central, race.one.queue.lease_many(race.one.criteria(), ["a"]))
         # Its limit is not locked, so it must not be counted now.
         await race.submit(concurrency_identifier="gpu", priority=9)
     assert [lease.lease_seq for lease in await polling] == [1]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from callsheet.dispatch.lease.leasing import SQL
-from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.dispatch.operate.priorities import SQL as PRIORITIES
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.errors import WrongState
 from tests.support.jobs.core import Core, report
@@ -37,7 +37,7 @@ async def follow(race: Race) -> None:
 
 async def everything_is_leased(race: Race, count: int) -> None:
     assert await race.one.rows(race.central, BELOW) == []
-    leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * (count + 3))
+    leases = await race.one.queue.lease_many(race.one.criteria(), ["w"] * (count + 3))
     assert len({lease.dispatch_id for lease in leases}) == len(leases) == count
     await follow(race)
     await race.one.check()
@@ -54,13 +54,13 @@ async def two_lanes(race: Race) -> int:
     job = await race.submit()
     await race.submit(priority=5)
     await race.one.start()
-    await race.one.room.queue.raise_low_water()
+    await race.one.queue.raise_low_water()
     return await dispatch_id(race, job.id)
 
 
 async def test_a_row_that_joins_a_lane_lowers_its_mark(race: Race) -> None:
     moved = await two_lanes(race)
-    await race.one.room.overview.change_priority(moved, 5, ADMIN)
+    await race.one.room.dispatch.priorities.change(moved, 5, ADMIN)
     await everything_is_leased(race, 1)
 
 
@@ -68,7 +68,7 @@ async def test_a_mark_that_is_being_raised_is_waited_for_and_lowered(race: Race)
     moved = await two_lanes(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [changing] = await start_blocked(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+        [changing] = await start_blocked(race.central, race.one.room.dispatch.priorities.change(moved, 5, ADMIN))
     await changing
     await everything_is_leased(race, 1)
 
@@ -76,8 +76,8 @@ async def test_a_mark_that_is_being_raised_is_waited_for_and_lowered(race: Race)
 async def test_raising_marks_skips_a_lane_that_a_row_is_joining(race: Race) -> None:
     moved = await two_lanes(race)
     async with race.central.transaction() as connection:
-        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
-        await race.one.room.queue.raise_low_water()
+        assert await PRIORITIES["change_priority"].row(connection, dispatch_id=moved, priority=5)
+        await race.one.queue.raise_low_water()
     await everything_is_leased(race, 1)
 
 
@@ -87,7 +87,7 @@ async def test_a_lease_that_commits_first_wins_over_a_priority_change(race: Race
     async with race.central.transaction() as connection:
         rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] == moved
-        [changing] = await start_blocked(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+        [changing] = await start_blocked(race.central, race.one.room.dispatch.priorities.change(moved, 5, ADMIN))
     with pytest.raises(WrongState, match="The dispatch is leased"):
         await changing
     [row] = await race.one.rows(race.central, "SELECT priority FROM ai_job_dispatches WHERE dispatch_id = $1", moved)
@@ -110,15 +110,15 @@ async def test_a_lease_passes_over_a_row_that_is_being_moved_and_the_next_one_ta
             tenant_ids=[race.ann.tenant_id],
             user_ids=[race.ann.user_id],
         )
-        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
-        assert await race.one.room.queue.lease_many(race.one.criteria(), ["w"]) == []
+        assert await PRIORITIES["change_priority"].row(connection, dispatch_id=moved, priority=5)
+        assert await race.one.queue.lease_many(race.one.criteria(), ["w"]) == []
     await everything_is_leased(race, 1)
 
 
 async def test_a_rolled_back_priority_change_leaves_the_row_in_its_lane(race: Race) -> None:
     moved = await two_lanes(race)
     async with rolled_back_transaction(race.central) as connection:
-        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
+        assert await PRIORITIES["change_priority"].row(connection, dispatch_id=moved, priority=5)
     await everything_is_leased(race, 1)
 
 
@@ -126,7 +126,7 @@ async def test_two_changes_at_once_leave_one_row_in_one_lane(race: Race) -> None
     job = await race.submit()
     moved = await dispatch_id(race, job.id)
     works = [
-        core.room.overview.change_priority(moved, number, ADMIN)
+        core.room.dispatch.priorities.change(moved, number, ADMIN)
         for number in (1, 2, 3)
         for core in (race.one, race.two)
     ]
@@ -142,15 +142,15 @@ async def test_changes_leases_and_marks_all_at_once_lose_nothing_and_lease_nothi
     async def change(number: int, core: Core) -> None:
         for step in range(4):
             try:
-                await core.room.overview.change_priority(ids[number], (number + step) % 4, ADMIN)
+                await core.room.dispatch.priorities.change(ids[number], (number + step) % 4, ADMIN)
             except WrongState:
                 return
 
     async def lease(core: Core) -> None:
         for _ in range(6):
-            found = await core.room.queue.lease_many(core.criteria(), ["w"])
+            found = await core.queue.lease_many(core.criteria(), ["w"])
             leased.extend(lease.dispatch_id for lease in found)
-            await core.room.queue.raise_low_water()
+            await core.queue.raise_low_water()
 
     planes = (race.one, race.two)
     async with asyncio.timeout(60):
@@ -166,12 +166,12 @@ async def test_the_priority_of_a_leased_row_changes_only_after_its_requeue(race:
     job, started = await race.started()
     moved = await dispatch_id(race, job.id)
     with pytest.raises(WrongState):
-        await race.two.room.overview.change_priority(moved, 5, ADMIN)
+        await race.two.room.dispatch.priorities.change(moved, 5, ADMIN)
     async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
         requeue = race.one.room.leases.requeue(report(started), "spot")
         [requeuing] = await start_blocked(race.central, requeue)
     await requeuing
-    await race.two.room.overview.change_priority(moved, 5, ADMIN)
+    await race.two.room.dispatch.priorities.change(moved, 5, ADMIN)
     await everything_is_leased(race, 1)
 
 
@@ -181,16 +181,16 @@ async def test_a_delayed_row_that_is_moved_while_it_becomes_due_waits_for_the_ne
     moved = started.lease.dispatch_id
     await race.submit(priority=5)
     await race.one.start()
-    await race.one.room.queue.raise_low_water()
+    await race.one.queue.raise_low_water()
     lanes = "SELECT 1 FROM dispatch_lanes WHERE priority = 0 FOR UPDATE"
     async with open_transaction(race.central, lanes):
         # It has seen the row in its old lane, and waits to lower that lane's mark.
         [promoting] = await start_blocked(
-            race.central, race.one.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+            race.central, race.one.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
         )
-        await race.two.room.overview.change_priority(moved, 5, ADMIN)
-        await race.two.room.queue.raise_low_water()
+        await race.two.room.dispatch.priorities.change(moved, 5, ADMIN)
+        await race.two.queue.raise_low_water()
     assert await promoting == 0
     assert await race.one.rows(race.central, BELOW) == []
-    assert await race.one.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE) == 1
+    assert await race.one.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE) == 1
     await everything_is_leased(race, 1)

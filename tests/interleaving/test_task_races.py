@@ -37,7 +37,7 @@ async def submit_at_once(core: Core, race: Race, **changes: Any) -> StartedLease
 
 async def test_twenty_loops_that_poll_together_fill_a_limit_exactly(race: Race) -> None:
     """Never over, never stuck below, whatever ended the tasks before."""
-    await race.one.room.overview.declare_limit("gpu", LIMIT)
+    await race.one.room.dispatch.limits.declare("gpu", LIMIT)
     for _ in range(30):
         await race.one.submit(race.ann, concurrency_identifier="gpu", cost=1, max_attempts=9)
     random, left = Random(6), 30
@@ -59,7 +59,7 @@ async def test_twenty_loops_that_poll_together_fill_a_limit_exactly(race: Race) 
 
 async def test_twenty_loops_never_exceed_the_limit_and_finish_every_job(race: Race) -> None:
     """Free running: queued tasks, synchronous ones born beside them, leases that are lost on the way."""
-    await race.one.room.overview.declare_limit("gpu", LIMIT)
+    await race.one.room.dispatch.limits.declare("gpu", LIMIT)
     for _ in range(TASKS):
         await race.one.submit(race.ann, concurrency_identifier="gpu", cost=1, max_attempts=99)
     random, out, peak, done = Random(6), 0, 0, 0
@@ -96,7 +96,7 @@ async def test_twenty_loops_never_exceed_the_limit_and_finish_every_job(race: Ra
 
 
 async def test_a_synchronous_job_waits_for_the_limit_it_counts_in_and_is_queued_where_it_is_reached(race: Race) -> None:
-    await race.one.room.overview.declare_limit("gpu", 2)
+    await race.one.room.dispatch.limits.declare("gpu", 2)
     async with open_transaction(race.central, LOCK_LIMIT):
         births = [submit_at_once(core, race, concurrency_identifier="gpu") for core in (race.one, race.two, race.one)]
         tasks = await start_blocked(race.central, *births)
@@ -157,25 +157,25 @@ async def test_a_synchronous_job_canceled_before_its_start_is_not_run(race: Race
 
 
 async def test_a_provider_has_its_declared_limit_until_an_admin_sets_another(race: Race) -> None:
-    overview = race.one.room.overview
+    limits = race.one.room.dispatch.limits
 
     async def limit() -> int | None:
         rows = await race.one.rows(race.central, "SELECT max_concurrent FROM concurrency_limits")
         return rows[0]["max_concurrent"] if rows else None
 
-    await overview.declare_limit("gpu", 2)
-    await race.two.room.overview.declare_limit("gpu", 5)
+    await limits.declare("gpu", 2)
+    await race.two.room.dispatch.limits.declare("gpu", 5)
     assert await limit() == 5
-    await overview.set_limit("gpu", 1, "admin")
-    await race.two.room.overview.declare_limit("gpu", 5)
+    await limits.set("gpu", 1, "admin")
+    await race.two.room.dispatch.limits.declare("gpu", 5)
     assert await limit() == 1
     # An admin who takes it away gives it back to the provider.
-    await overview.set_limit("gpu", None, "admin")
-    await overview.declare_limit("gpu", 4)
+    await limits.set("gpu", None, "admin")
+    await limits.declare("gpu", 4)
     assert await limit() == 4
     # A declared one and an admin's at the same moment: the admin's stays.
     async with open_transaction(race.central, "UPDATE concurrency_limits SET max_concurrent = 9, is_declared = false"):
-        [declaring] = await start_blocked(race.two.databases.central, overview.declare_limit("gpu", 7))
+        [declaring] = await start_blocked(race.two.databases.central, limits.declare("gpu", 7))
     await declaring
     assert await limit() == 9
 

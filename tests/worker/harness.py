@@ -97,7 +97,7 @@ class AgentHarness:
 
         async def is_there() -> bool:
             if hurry:
-                await self.worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+                await self.worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
             shown = await self.worker_harness.shown(person, job_id)
             assert shown["status"] not in {"completed", "failed", "canceled", "expired"} - {status}, shown
             return bool(shown["status"] == status)
@@ -132,7 +132,10 @@ class AgentHarness:
 
     async def polls(self, number: int = 1) -> None:
         """Waits until that many polls of workers of this harness wait. A poll of the test before may still be there."""
-        waiting, workflow = self.worker_harness.plane.jobs.waiters._waiting, self.worker_harness.jobs_api.core.workflow
+        waiting, workflow = (
+            self.worker_harness.plane.jobs.dispatch.waiters._waiting,
+            self.worker_harness.jobs_api.core.workflow,
+        )
 
         def own() -> int:
             return sum(len(polls) for criteria, polls in waiting.items() if workflow in criteria.workflow_ids)

@@ -75,4 +75,4 @@ async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
             "SELECT tenant_job_id FROM dispatch_history ORDER BY last_leased_at DESC LIMIT 3"
         )
         assert [str(row["tenant_job_id"]) for row in reversed(started)] == [warm, *colds]
-        assert plane.jobs.queue.warm.preferred >= 1
+        assert plane.jobs.dispatch.queue.warm.preferred >= 1

@@ -116,7 +116,7 @@ async def running_control_plane(
             if plane.task_runner is not None:
                 await plane.task_runner.stop(settings.server.shutdown_seconds)
             plane.jobs.feeds.close()
-            plane.jobs.waiters.close()
+            plane.jobs.dispatch.waiters.close()
             await server.stop()
             log.info("control_plane.stopped")
 

@@ -27,6 +27,15 @@ class JobCycle(NamedTuple):
     charge_cycle: int
 
 
+def columns_of(jobs: Sequence[JobCycle]) -> dict[str, object]:
+    """The arrays that statements about several jobs take."""
+    return {
+        "tenant_ids": [tenant_id for tenant_id, _, _ in jobs],
+        "job_ids": [job_id for _, job_id, _ in jobs],
+        "cycles": [charge_cycle for _, _, charge_cycle in jobs],
+    }
+
+
 class QueueEntry(NamedTuple):
     """A job to run, with the fields that the queue needs."""
 

@@ -34,12 +34,14 @@ from callsheet.dispatch.facts import (
     RequeuedDispatch,
     Workflow,
 )
-from callsheet.dispatch.lease.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
+from callsheet.dispatch.lease.leasing import SQL, Leasing, PollResult
+from callsheet.dispatch.lease.taking import Poller, unless_all_none
 from callsheet.dispatch.lease.warm_leasing import WarmChoice, WarmLeasing
 from callsheet.dispatch.order.affinity import AffinityLimits, Cold
 from callsheet.dispatch.order.user_queues import Terms
+from callsheet.dispatch.placing import LeasedEntry, Placed, Placing, open_lanes
 from callsheet.dispatch.queue_notifications import Arrival
-from callsheet.dispatch.rows import EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow
+from callsheet.dispatch.rows import EndedDispatch, LaneHead
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import AsJson, Connection
 from callsheet.toolbox.batching import Batcher
@@ -51,11 +53,6 @@ Announce = Callable[[int, str, str, Lane | None], None]
 # leases of the first, which takes as long as the statement. With only one, the database and Python would wait for each
 # other.
 LEASES_AT_ONCE = 2
-# A job that is leased at creation, and the id of its worker.
-LeasedEntry = tuple[QueueEntry, str]
-# A lane, and the id of a dispatch in it.
-Placed = tuple[Lane, int]
-_entry_as_json = AsJson(QueueEntry)
 _requeue_as_json = AsJson(Requeue)
 
 
@@ -73,6 +70,7 @@ class Queue:
         # Called after each commit that put work into a lane, to notify the other control planes.
         self._announce = announce or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
+        self.placing = Placing(self.leasing.slots, is_fair=fair)
         self.warm = WarmLeasing(central, self.leasing, affinity or AffinityLimits())
         self._polls: dict[Criteria, Batcher[Poller, PollResult]] = {}
         # Pollers that got no lease from a shared statement because other pollers got all of its leases.
@@ -91,31 +89,19 @@ class Queue:
         if not entries:
             return 0
         async with self._central.connection() as connection:
-            placed = await self.place(connection, entries)
+            placed = await self.placing.place(connection, entries)
         self.announce_arrivals(placed)
         return len(placed)
-
-    async def place(self, connection: Connection, entries: Sequence[QueueEntry]) -> list[Placed]:
-        """Creates dispatches within the caller's transaction. The caller calls `announce_arrivals` after its commit."""
-        rows = await self._insert(connection, entries)
-        without_lane = rows[0].without_lane
-        # There is more than one round only if a lane was removed in between.
-        while without_lane:
-            await self._open_lanes_of(connection, entries)
-            more = await self._insert(connection, entries)
-            without_lane = more[0].without_lane
-            rows += more
-        return [(row.lane, row.dispatch_id) for row in rows if row.lane is not None and row.dispatch_id is not None]
 
     async def enqueue_leased(self, entry: QueueEntry, worker_id: str) -> Lease | None:
         """Creates a dispatch that is leased to this worker at once. None if a dispatch exists or existed, a limit is
         reached or the worker is drained; the caller then has to queue the job."""
-        if not self.leasing.is_bounded(entry):
+        if not self.leasing.slots.is_bounded(entry):
             return await self._leased_entries((entry, worker_id))
         async with self._central.transaction() as connection:
-            if not await self.leasing.has_free_slot(connection, entry):
+            if not await self.leasing.slots.has_free(connection, entry):
                 return None
-            return (await self._insert_leased(connection, [(entry, worker_id)]))[0]
+            return (await self._started(connection, [(entry, worker_id)]))[0]
 
     async def workflow(self, slug: str) -> Workflow:
         """The active workflow of that name."""
@@ -281,7 +267,7 @@ class Queue:
 
     async def raise_low_water(self) -> None:
         """Raises the marks of all lanes."""
-        await self.leasing.raise_low_water()
+        await self.leasing.marks.raise_low_water()
 
     async def maintain(self) -> None:
         """Keeps leases fast and their order fair. A loop calls this."""
@@ -302,43 +288,19 @@ class Queue:
         async with self._central.connection() as connection:
             return await SQL["held_by_worker"].rows(connection, HeldLease, worker_id=worker_id)
 
-    async def _insert(self, connection: Connection, entries: Sequence[QueueEntry]) -> list[EnqueuedRow]:
-        payload = [
-            self._as_json(entry)
-            # All processes use the same order: two processes that relay the same jobs wait for each other's rows.
-            for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
-        ]
-        return await SQL["enqueue"].rows(connection, EnqueuedRow, entries=payload)
-
     async def _place_leased(self, entries: Sequence[LeasedEntry]) -> list[Lease | None]:
         async with self._central.connection() as connection:
-            return await self._insert_leased(connection, entries)
+            return await self._started(connection, entries)
 
-    async def _insert_leased(self, connection: Connection, entries: Sequence[LeasedEntry]) -> list[Lease | None]:
-        ordered = sorted(entries, key=lambda entry: (entry[0].job_id, entry[0].charge_cycle))
-        payload = [
-            {**self._as_json(entry), "worker_id": worker_id, "token": str(token)}
-            for (entry, worker_id), token in zip(ordered, new_tokens(len(ordered)), strict=True)
-        ]
-        rows = await SQL["enqueue_leased"].rows(connection, NewLeaseRow, entries=payload)
-        without_lane = rows[0].without_lane
-        while without_lane:
-            await self._open_lanes_of(connection, [entry for entry, _ in entries])
-            more = await SQL["enqueue_leased"].rows(connection, NewLeaseRow, entries=payload)
-            without_lane = more[0].without_lane
-            rows += more
-        placed = {row.lease.cycle: (row.lease, row.lane_id) for row in rows if row.lease is not None}
-        for entry, _ in entries:
-            if entry.cycle in placed:
-                lease, lane_id = placed[entry.cycle]
-                self.leasing.turns.start(lease.dispatch_id, Lane(lane_id, *self.leasing.lane_key(entry)))
-        return [placed[entry.cycle][0] if entry.cycle in placed else None for entry, _ in entries]
+    async def _started(self, connection: Connection, entries: Sequence[LeasedEntry]) -> list[Lease | None]:
+        placed = await self.placing.place_leased(connection, entries)
+        for lease, lane in placed.values():
+            self.leasing.turns.start(lease.dispatch_id, lane)
+        found = [placed.get(entry.cycle) for entry, _ in entries]
+        return [None if each is None else each[0] for each in found]
 
     async def _return_new_lease(self, entry: LeasedEntry, lease: Lease | None) -> None:
         await self._return_lease((entry[1], None), lease)
-
-    async def _open_lanes_of(self, connection: Connection, entries: Sequence[QueueEntry]) -> None:
-        await open_lanes(connection, [self.leasing.lane_key(entry) for entry in entries])
 
     async def _return_polled_lease(self, poller: Poller, result: PollResult) -> None:
         await self._return_lease(poller, result[0])
@@ -403,25 +365,6 @@ class Queue:
         for lane, dispatch_id in placed:
             self.leasing.turns.arrive(lane, dispatch_id)
             self._announce(lane.workflow_id, lane.stage, lane.provider, lane)
-
-    def _as_json(self, entry: QueueEntry) -> dict[str, object]:
-        tenant_id, user_id = self.leasing.lane_owner(entry)
-        return _entry_as_json(entry) | {"lane_tenant_id": str(tenant_id), "lane_user_id": str(user_id)}
-
-
-async def open_lanes(connection: Connection, keys: Sequence[LaneKey]) -> None:
-    """Creates the lanes that do not exist yet."""
-    workflow_ids, stages, providers, identifiers, priorities, tenant_ids, user_ids = map(list, zip(*keys, strict=True))
-    await SQL["open_lanes"].run(
-        connection,
-        workflow_ids=workflow_ids,
-        stages=stages,
-        providers=providers,
-        identifiers=identifiers,
-        priorities=priorities,
-        tenant_ids=tenant_ids,
-        user_ids=user_ids,
-    )
 
 
 async def _close_rows(

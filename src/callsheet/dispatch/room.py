@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.dispatch.lane_keeper import LaneKeeper
+from callsheet.dispatch.loops import HistoryRetention, LaneKeeper
+from callsheet.dispatch.operate.limits import ConcurrencyLimits
+from callsheet.dispatch.operate.lists import DispatchLists
+from callsheet.dispatch.operate.priorities import DispatchPriorities
 from callsheet.dispatch.operate.tenant_weights import TenantWeights
 from callsheet.dispatch.order.affinity import AffinityLimits
 from callsheet.dispatch.order.user_queues import Terms
-from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.positions import Positions
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.queue_notifications import CHANNEL, announcer
-from callsheet.dispatch.retention import HistoryRetention
+from callsheet.dispatch.repair import DispatchRepair
 from callsheet.dispatch.waiters import Waiters
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.notify import Listener, Notify
@@ -22,7 +25,11 @@ from callsheet.toolbox.loops import Loop
 @dataclass(frozen=True, slots=True)
 class DispatchRoom:
     queue: Queue
-    overview: Overview
+    positions: Positions
+    lists: DispatchLists
+    priorities: DispatchPriorities
+    limits: ConcurrencyLimits
+    repair: DispatchRepair
     tenant_weights: TenantWeights
     waiters: Waiters
     lane_keeper: LaneKeeper
@@ -47,10 +54,15 @@ def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> D
         terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
         affinity=AffinityLimits(settings.warm_look_ahead, settings.warm_max_passed),
     )
+    lists = DispatchLists(central)
     days = settings.history_days
     return DispatchRoom(
         queue=queue,
-        overview=Overview(central, queue),
+        positions=Positions(central, queue.leasing),
+        lists=lists,
+        priorities=DispatchPriorities(central, queue, lists),
+        limits=ConcurrencyLimits(central, queue),
+        repair=DispatchRepair(central, queue),
         tenant_weights=TenantWeights(central, queue),
         waiters=Waiters(),
         lane_keeper=LaneKeeper(queue),

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from callsheet.dispatch.overview import Overview
-from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
-from callsheet.dispatch.waiters import Waiters
 from callsheet.identity.access.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
@@ -64,18 +61,6 @@ class JobsRoom:
             *(self.progress_sweeper, self.retention),
         )
 
-    @property
-    def queue(self) -> Queue:
-        return self.dispatch.queue
-
-    @property
-    def overview(self) -> Overview:
-        return self.dispatch.overview
-
-    @property
-    def waiters(self) -> Waiters:
-        return self.dispatch.waiters
-
     def listen(self, listener: Listener) -> None:
         """Lets events of jobs wake the readers of streams."""
         listener.subscribe(CHANNEL, self.feeds.received)
@@ -110,7 +95,7 @@ def open_jobs(
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
     leases = Leases(queue, transitions, stored, settings.free_requeues)
     starter = Starter(queue, routing, transitions, leases)
-    next_ends = NextEnds(dispatch.overview)
+    next_ends = NextEnds(dispatch.positions)
     submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)
     return JobsRoom(
         dispatch=dispatch,
@@ -126,7 +111,7 @@ def open_jobs(
         retries=Retries(routing, transitions, relay, journal, limits, next_ends, require_space),
         reaper=Reaper(queue, transitions, reaped),
         deadlines=Deadlines(lambda: databases.pools, transitions, relay),
-        reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, routing, transitions),
+        reconciler=Reconciler(lambda: databases.pools, queue, dispatch.repair, routing, transitions),
         feeds=Feeds(),
         progress=JobProgressWriter(routing, notify),
         progress_sweeper=ProgressSweeper(lambda: databases.pools),

@@ -49,9 +49,9 @@ def open_jobs_api(
     reader = JobReader(databases)
     return JobsApi(
         reader=reader,
-        presenter=Presenter(jobs.routing, jobs.overview, media.files, capacity_of, gate),
+        presenter=Presenter(jobs.routing, jobs.dispatch.positions, media.files, capacity_of, gate),
         streams=Streams(jobs.feeds, reader, identity.authentication, settings.streams_per_user),
-        waits=ExpectedWaits(jobs.overview, capacity_of, gate),
+        waits=ExpectedWaits(jobs.dispatch.positions, capacity_of, gate),
     )
 
 
@@ -71,14 +71,18 @@ def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: I
 def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[Router]:
     audit, authentication = identity.audit, identity.authentication
     of_jobs = JobOperations(
-        lambda: databases.pools, jobs.routing, jobs.overview, jobs.cancellation, jobs.retries, api.presenter, audit
+        lambda: databases.pools,
+        jobs.routing,
+        jobs.dispatch.lists,
+        jobs.cancellation,
+        jobs.retries,
+        api.presenter,
+        audit,
     )
-    of_dispatches = DispatchOperations(
-        jobs.queue, jobs.overview, jobs.leases, jobs.cancellation, jobs.transitions, audit
-    )
+    of_dispatches = DispatchOperations(jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, audit)
     return [
         admin_job_router(of_jobs, identity.accounts, authentication),
         job_by_id_router(of_jobs, authentication),
         waterfall_router(JobHistory(databases.central, jobs.routing, api.presenter), of_jobs, authentication),
-        dispatch_router(of_dispatches, jobs.overview, authentication),
+        dispatch_router(of_dispatches, jobs.dispatch, authentication),
     ]

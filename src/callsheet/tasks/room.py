@@ -43,7 +43,7 @@ def open_tasks(
     process.
     """
     actors = Actors(databases, providers.actors, providers.media, settings)
-    plans = Plans(actors, effects, TaskLimits(jobs.overview), settings)
+    plans = Plans(actors, effects, TaskLimits(jobs.dispatch.limits), settings)
     products = Products(databases)
     synchronous = SynchronousTasks(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)
     return TasksRoom(

@@ -73,7 +73,7 @@ def open_webhooks(
     chosen = settings.webhooks
     urls = CallbackUrls(secret, settings.public_url)
     metrics = CallMetrics()
-    breakers = Breakers(databases, chosen, notify, metrics, jobs.waiters.provider_resumed)
+    breakers = Breakers(databases, chosen, notify, metrics, jobs.dispatch.waiters.provider_resumed)
     worklist = Worklist(databases)
     client = GuardedClient(
         allow_networks=settings.outgoing.allow_networks,

@@ -134,7 +134,7 @@ def registry(databases: Databases, leases: Leases, **settings: Any) -> FleetRoom
 
 def recording_reaped(core: Core) -> JobsRoom:
     """The room of jobs of `core`, with a reaper that records expired leases in the workers' logs."""
-    reaper = Reaper(core.room.queue, core.room.transitions, ExpiredLeases(core.databases).record)
+    reaper = Reaper(core.queue, core.room.transitions, ExpiredLeases(core.databases).record)
     return replace(core.room, reaper=reaper)
 
 

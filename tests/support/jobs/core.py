@@ -21,6 +21,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.queue import Queue
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome, StartedLease
 from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.jobs.room import JobsRoom, open_jobs
@@ -58,6 +59,10 @@ class Core:
     # What would have been sent by NOTIFY: (channel, payload).
     notifications: list[tuple[str, str]]
     workflow: int = 0
+
+    @property
+    def queue(self) -> Queue:
+        return self.room.dispatch.queue
 
     async def prepare(self) -> Core:
         self.workflow = await self.add_workflow()
@@ -239,7 +244,7 @@ class Core:
             ):
                 await self.expire_lease(row["dispatch_id"])
             await self.reap()
-            await self.room.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
+            await self.room.dispatch.queue.promote(datetime.now(UTC) + AFTER_EVERY_DEADLINE)
             worked = False
             while (started := await self.lease("drain", criteria)) is not None:
                 await self.complete(started)

@@ -71,7 +71,7 @@ class CallHarness:
 
     @property
     def long_poll(self) -> LongPoll:
-        return LongPoll(self.core.room.starter, self.core.room.waiters, self.room.gate)
+        return LongPoll(self.core.room.starter, self.core.room.dispatch.waiters, self.room.gate)
 
     @property
     def provider(self) -> WebhookProvider:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import RFC_4122, UUID
 
-from callsheet.dispatch.lease.leasing import new_tokens
+from callsheet.dispatch.lease.taking import new_tokens
 
 
 def test_no_two_tokens_are_alike_and_each_is_a_random_id() -> None:

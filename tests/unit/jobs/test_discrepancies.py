@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
-from callsheet.dispatch.overview import CentralState
+from callsheet.dispatch.repair import CentralState
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, compare, ending_of
 from callsheet.wire.job_errors import sentence_of

@@ -10,18 +10,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from callsheet.dispatch.facts import Criteria, Lane, Lease
-from callsheet.dispatch.lease.leasing import (
-    SPARE_ROWS,
-    SQL,
-    Leasing,
-    Poller,
-    new_tokens,
-    undrawn_on_error,
-)
+from callsheet.dispatch.lease.leasing import SPARE_ROWS, Leasing
+from callsheet.dispatch.lease.taking import Poller, take, undrawn_on_error
 from callsheet.dispatch.order.affinity import AffinityLimits, Cold
 from callsheet.dispatch.order.queue_view import QueueView
 from callsheet.dispatch.order.user_queues import UserQueue
-from callsheet.dispatch.rows import TakenRow
 from callsheet.plumbing.database.database import Database
 
 
@@ -70,20 +63,8 @@ class WarmLeasing:
 
     async def _take(self, view: QueueView, lanes: Mapping[int, Lane], poller: Poller) -> tuple[Lease | None, int]:
         """The lease, and how many rows were seen in the lanes."""
-        worker_id, poll_id = poller
         async with self._central.connection() as connection:
-            [row] = await SQL["take"].rows(
-                connection,
-                TakenRow,
-                lane_ids=list(lanes),
-                user_queues=[0] * len(lanes),
-                wanted=[1] * len(lanes),
-                workers=[worker_id],
-                poll_ids=[poll_id] if poll_id is not None else [],
-                tokens=new_tokens(1),
-                spare=SPARE_ROWS,
-                now=None,
-            )
+            [row] = await take(connection, [(lanes, 1)], [poller], SPARE_ROWS)
         rows_seen = sum(row.found_counts or ())
         if row.lease is not None:
             self._leasing.started(row.lease.dispatch_id, lanes[row.lane_id], view)

@@ -12,7 +12,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import NotFound
 from callsheet.wire.operate.tenant_weights import ChangeTenantWeight, TenantWeight
 
-SQL = statements("callsheet.dispatch.operate", "tenant_weight_statements.sql")
+SQL = statements("callsheet.dispatch.operate")
 
 
 class StoredWeight(NamedTuple):
@@ -29,7 +29,7 @@ class TenantWeights:
         self._queue = queue
 
     async def get(self, tenant_id: UUID) -> TenantWeight:
-        default = self._queue.leasing.default_terms
+        default = self._queue.leasing.slots.default_terms
         async with self._central.ordinary() as connection:
             weight = await SQL["weight_of_tenant"].row(
                 connection,

@@ -79,7 +79,7 @@ class WorkerPolls:
         self._warmth = warmth
         self._reports = reports
         self._gate = gate or EveryProvider()
-        self._long_poll = LongPoll(room.starter, room.waiters, self._gate)
+        self._long_poll = LongPoll(room.starter, room.dispatch.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
         self._open_polls: dict[str | None, list[_OpenPoll]] = {}
 
@@ -124,7 +124,7 @@ class WorkerPolls:
     def _outdate(self, open_poll: _OpenPoll) -> None:
         open_poll.is_outdated = True
         if open_poll.criteria is not None:
-            self._room.waiters.wake_all(open_poll.criteria)
+            self._room.dispatch.waiters.wake_all(open_poll.criteria)
 
     async def _response(
         self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
@@ -172,7 +172,7 @@ class WorkerPolls:
     ) -> PollResponse:
         if not open_poll.is_outdated:
             return _response(worker, "empty")
-        self._room.waiters.wake_instead(criteria_of(worker, request))
+        self._room.dispatch.waiters.wake_instead(criteria_of(worker, request))
         worker = await self._authentication.of(header, for_poll=True)
         return _response(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
 

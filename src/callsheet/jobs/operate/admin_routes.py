@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import Path, Query, Response
 
-from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.room import DispatchRoom
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -62,7 +62,7 @@ def ready_job_router(
         owner = await accounts.owner_of(body.user_id)
         if owner is None:
             raise InvalidRequest.field("user_id", NO_USER)
-        workflow = await room.queue.workflow(body.workflow)
+        workflow = await room.dispatch.queue.workflow(body.workflow)
         actor = actor_of(principal)
         new = NewJob(
             tenant_id=owner.tenant_id,
@@ -196,7 +196,7 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
     return router
 
 
-def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> Router:
+def dispatch_router(operations: DispatchOperations, dispatch: DispatchRoom, authentication: Authentication) -> Router:
     see = authentication.may(Permission.SEE_QUEUE)
     manage = authentication.may(Permission.MANAGE_QUEUE)
     router = Router(prefix="/api/admin", tags=["admin"])
@@ -218,12 +218,12 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
     ) -> Page[Dispatch]:
         """The queue, or its history, newest first. A filtered page may be short and still have a next one."""
         ended = finished if status is None else status in FINISHED
-        return await overview.list(DispatchFilter(ended, status, workflow, worker_id, tenant_id), cursor, limit)
+        return await dispatch.lists.list(DispatchFilter(ended, status, workflow, worker_id, tenant_id), cursor, limit)
 
     @router.get("/dispatches/{dispatch_id}")
     async def get_dispatch(dispatch_id: DispatchId, principal: Principal = see) -> Dispatch:
         """One dispatch, open or finished."""
-        return await overview.get(dispatch_id)
+        return await dispatch.lists.get(dispatch_id)
 
     @router.post("/dispatches/{dispatch_id}/requeue")
     async def requeue_dispatch(
@@ -257,11 +257,11 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
         principal: Principal = see,
     ) -> Page[ConcurrencyLimit]:
         """Every concurrency identifier: its limit, and how much of it is in use."""
-        return await overview.limits(cursor, limit)
+        return await dispatch.limits.page(cursor, limit)
 
     @router.put("/concurrency-limits", status_code=204)
     async def set_concurrency_limit(body: SetConcurrencyLimit, principal: Principal = manage) -> None:
         """Sets how many jobs of an identifier may run at once."""
-        await overview.set_limit(body.identifier, body.max_concurrent, actor_of(principal))
+        await dispatch.limits.set(body.identifier, body.max_concurrent, actor_of(principal))
 
     return router

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.dispatch.overview import Overview
-from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.operate.lists import DispatchLists
+from callsheet.dispatch.room import DispatchRoom
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.change.cancel import Cancellation
@@ -39,30 +39,28 @@ MAX_INSPECTED = 2000
 class DispatchOperations:
     def __init__(
         self,
-        queue: Queue,
-        overview: Overview,
-        reports: Leases,
+        dispatch: DispatchRoom,
+        leases: Leases,
         cancellation: Cancellation,
         transitions: Transitions,
         audit: AuditLog,
     ):
-        self._queue = queue
-        self._overview = overview
-        self._reports = reports
+        self._dispatch = dispatch
+        self._leases = leases
         self._cancellation = cancellation
         self._transitions = transitions
         self._audit = audit
 
     async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
         """Takes a leased dispatch from its worker and puts it back into the queue; the attempt does not count."""
-        dispatch = await self._queue.find(dispatch_id)
+        dispatch = await self._dispatch.queue.find(dispatch_id)
         if dispatch is None:
             raise NotFound("There is no such dispatch.")
         if dispatch.finished or dispatch.lease_token is None or dispatch.worker_id is None:
             raise WrongState(f"The dispatch is {dispatch.status}. Only a dispatch that a worker holds can be requeued.")
         report = LeaseReport(dispatch_id, dispatch.lease_token, dispatch.worker_id)
         try:
-            await self._reports.requeue(report, reason or "by an admin", actor=actor)
+            await self._leases.requeue(report, reason or "by an admin", actor=actor)
         except LeaseLost:
             raise WrongState("The dispatch changed at this moment. Read it again.") from None
         await self._audit.add(
@@ -75,11 +73,11 @@ class DispatchOperations:
             worker_id=dispatch.worker_id,
             reason=reason,
         )
-        return await self._overview.get(dispatch_id)
+        return await self._dispatch.lists.get(dispatch_id)
 
     async def cancel(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
         """Cancels the job and refunds its tokens. Its worker gets the cancellation with its next heartbeat."""
-        dispatch = await self._queue.find(dispatch_id)
+        dispatch = await self._dispatch.queue.find(dispatch_id)
         if dispatch is None:
             raise NotFound("There is no such dispatch.")
         if dispatch.finished:
@@ -88,20 +86,20 @@ class DispatchOperations:
         await self._audit.add(
             actor, "dispatch.cancel", "dispatch", dispatch_id, dispatch.tenant_id, job_id=dispatch.job_id, reason=reason
         )
-        return await self._overview.get(dispatch_id)
+        return await self._dispatch.lists.get(dispatch_id)
 
     async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Dispatch:
         """Changes the priority in central first, as every change of the queue's order does, then in the job, so that
         a retry uses the same lane.
         """
-        moved = await self._overview.change_priority(dispatch_id, priority, actor)
+        moved = await self._dispatch.priorities.change(dispatch_id, priority, actor)
         await hit(Failpoint.PRIORITY_BEFORE_POOL)
         await self._transitions.set_priority(JobCycle(moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
-        return await self._overview.get(dispatch_id)
+        return await self._dispatch.lists.get(dispatch_id)
 
     async def change_priority_of_job(self, job: JobCycle, priority: int, actor: str) -> None:
         """Changes the priority of a queued job, in this charge cycle."""
-        dispatch = await self._overview.of_job(job)
+        dispatch = await self._dispatch.lists.of_job(job)
         if dispatch is None:
             raise WrongState("The job is not in the queue.")
         await self.change_priority(dispatch.dispatch_id, priority, actor)
@@ -112,7 +110,7 @@ class JobOperations:
         self,
         pools: Callable[[], Sequence[Database]],
         routing: TenantRouting,
-        overview: Overview,
+        dispatches: DispatchLists,
         cancellation: Cancellation,
         retries: Retries,
         presenter: Presenter,
@@ -120,7 +118,7 @@ class JobOperations:
     ):
         self._pools = pools
         self._routing = routing
-        self._overview = overview
+        self._dispatches = dispatches
         self._cancellation = cancellation
         self._retries = retries
         self._presenter = presenter
@@ -202,7 +200,7 @@ class JobOperations:
             stored = await LEASE_SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "The rows of jobs are never deleted."
         job = await self._presenter.one(tenant_id, admin_job_view(row, OutcomeRow(row.result, row.error)))
-        dispatch = await self._overview.of_job(JobCycle(tenant_id, job_id, job.charge_cycle))
+        dispatch = await self._dispatches.of_job(JobCycle(tenant_id, job_id, job.charge_cycle))
         return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:

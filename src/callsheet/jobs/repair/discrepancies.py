@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from callsheet.dispatch.facts import JobCycle, QueueEntry
-from callsheet.dispatch.overview import CentralState
+from callsheet.dispatch.repair import CentralState
 from callsheet.jobs.machine.cycles import cycle_has_ended
 from callsheet.jobs.machine.states import Transition
 from callsheet.wire.job_errors import job_error, sentence_of

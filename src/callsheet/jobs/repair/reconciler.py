@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
-from callsheet.dispatch.overview import CentralState, OpenDispatch, Overview
 from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.repair import CentralState, DispatchRepair, OpenDispatch
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.states import Transition
@@ -60,14 +60,14 @@ class Reconciler(Loop):
         self,
         pools: Callable[[], Sequence[Database]],
         queue: Queue,
-        overview: Overview,
+        repair: DispatchRepair,
         routing: TenantRouting,
         transitions: Transitions,
     ):
         super().__init__()
         self._pools = pools
         self._queue = queue
-        self._overview = overview
+        self._repair = repair
         self._routing = routing
         self._transitions = transitions
         self._after_deadline: dict[str, datetime | None] = {}
@@ -98,14 +98,14 @@ class Reconciler(Loop):
         jobs = await self._job_sides(pool, [(row.tenant_id, row.job_id) for row in page])
         live = {job.entry.cycle: job for job in jobs.values()}
         if live:
-            states = await self._overview.central_states(list(live), self.settle_seconds)
+            states = await self._repair.central_states(list(live), self.settle_seconds)
             self._suspect(
                 compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])
             )
 
     async def _check_central(self) -> None:
         """Checks open dispatches: their job may have ended, be in another cycle, or be missing."""
-        page = await self._overview.page(self._after_dispatch, self.batch, self.settle_seconds)
+        page = await self._repair.page(self._after_dispatch, self.batch, self.settle_seconds)
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
         by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
         for dispatch in page:
@@ -139,7 +139,7 @@ class Reconciler(Loop):
         tenant_id, job_id, _ = suspicion.job
         pool = await self._routing.pool_of_tenant(tenant_id)
         job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
-        central = (await self._overview.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
+        central = (await self._repair.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
         if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):
             self.healed[suspicion.kind.value] += 1
             log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
@@ -160,7 +160,7 @@ class Reconciler(Loop):
                 reason = error["message"] if error else "The dispatch was canceled."
                 return await self._change(transition, suspicion, reason=reason, error=error)
             case Discrepancy.LEASES_OF_DISPATCH:
-                return await self._overview.raise_lease_seq(suspicion.job, job.lease_seq)
+                return await self._repair.raise_lease_seq(suspicion.job, job.lease_seq)
             case Discrepancy.STATUS_OF_JOB:
                 return await self._change(into_the_queue(job), suspicion, reason="The job waits in the queue.")
             case _:
@@ -168,7 +168,7 @@ class Reconciler(Loop):
                 return await self._transitions.set_priority(suspicion.job, central.priority)
 
     async def _dispatch_again(self, job: JobSide) -> bool:
-        if not await self._overview.recreate(job.entry, job.lease_seq):
+        if not await self._repair.recreate(job.entry, job.lease_seq):
             return False
         await hit(Failpoint.RECONCILE_BEFORE_POOL)
         cycle = job.entry.cycle

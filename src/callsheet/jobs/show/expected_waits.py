@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from callsheet.dispatch.overview import MAX_COUNTED, Overview, RouteLoad
+from callsheet.dispatch.positions import MAX_COUNTED, Positions, RouteLoad
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, CapacitySource, Facts, Outlook, Route, outlook
@@ -15,8 +15,8 @@ from callsheet.wire.plurals import choose, counted
 
 
 class ExpectedWaits:
-    def __init__(self, overview: Overview, capacity_of: CapacityOf, gate: ProviderGate):
-        self._overview = overview
+    def __init__(self, positions: Positions, capacity_of: CapacityOf, gate: ProviderGate):
+        self._positions = positions
         self._capacity_of = capacity_of
         self._gate = gate
 
@@ -25,7 +25,7 @@ class ExpectedWaits:
         if not wanted:
             return {}
         capacity = await self._capacity_of(wanted)
-        loads = await self._overview.loads(wanted, principal.tenant_id, principal.user_id)
+        loads = await self._positions.of_new_job(wanted, principal.tenant_id, principal.user_id)
         found = {}
         for route in wanted:
             load, crew = loads[route], capacity.get(route, NO_WORKERS)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.dispatch.overview import Overview, QueuePosition
+from callsheet.dispatch.positions import Positions, QueuePosition
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.lease.progress import progress_of
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
@@ -38,13 +38,13 @@ class Presenter:
     def __init__(
         self,
         routing: TenantRouting,
-        overview: Overview,
+        positions: Positions,
         files: Files,
         capacity_of: CapacityOf,
         gate: ProviderGate | None = None,
     ):
         self._routing = routing
-        self._overview = overview
+        self._positions = positions
         self._files = files
         self._capacity_of = capacity_of
         self._gate = gate or EveryProvider()
@@ -94,7 +94,7 @@ class Presenter:
         self, cycles: Sequence[JobCycle], progress: Mapping[UUID, JobProgress] | None = None
     ) -> dict[JobCycle, Outlook]:
         """The outlook of each job that is in the queue or runs."""
-        positions = await self._overview.positions(cycles) if cycles else {}
+        positions = await self._positions.of_jobs(cycles) if cycles else {}
         routes = {_route(position) for position in positions.values() if position.status == "queued"}
         capacity = await self._capacity_of(sorted(routes)) if routes else {}
         found = {}

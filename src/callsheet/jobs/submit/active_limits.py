@@ -12,7 +12,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.positions import Positions
 from callsheet.jobs.lease.progress import progress_of
 from callsheet.jobs.show.outlook import outlook
 from callsheet.jobs.show.presenter import facts_in_queue
@@ -79,8 +79,8 @@ class NextEnds:
     # A user may have hundreds of running jobs. These are enough for an estimate.
     maximum = 20
 
-    def __init__(self, overview: Overview):
-        self._overview = overview
+    def __init__(self, positions: Positions):
+        self._positions = positions
 
     async def seconds(self, pool: Database, tenant_id: UUID, user_id: UUID, counted: CountedAs) -> int | None:
         """At least one second. None if none of the jobs runs, or if the run time of none of them is known."""
@@ -94,7 +94,7 @@ class NextEnds:
                 limit=self.maximum,
             )
             progress = await progress_of(connection, tenant_id, [cycle.job_id for cycle in running])
-        positions = await self._overview.positions(running)
+        positions = await self._positions.of_jobs(running)
         expected = [
             outlook(facts_in_queue(position, progress.get(cycle.job_id))).eta_seconds
             for cycle, position in positions.items()

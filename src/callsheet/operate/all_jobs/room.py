@@ -33,7 +33,7 @@ class AllJobsRoom:
 def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> AllJobsRoom:
     names = Names(databases, effects)
     dispatches = DispatchOperations(
-        jobs.queue, jobs.overview, jobs.leases, jobs.cancellation, jobs.transitions, AuditLog(databases)
+        jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, AuditLog(databases)
     )
     loop = BulkActionLoop(databases, names, jobs.retries, jobs.cancellation, dispatches)
     return AllJobsRoom(
