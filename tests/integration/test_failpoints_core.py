@@ -122,7 +122,7 @@ async def relayed_after_an_unseen_cancel(twin_jobs: TwinJobs) -> bool:
     await twin_jobs.cancel()
     # As the relay does that had read its row before the cancel: the dispatch comes when everything is over.
     job = await require_job(twin_jobs.ann.pool, twin_jobs.ann.tenant_id, row["job_id"])
-    operation = twin_jobs.core.room.relay.dispatch_now(job.entry)
+    operation = twin_jobs.core.room.relay.dispatch_now(job.row.entry)
     return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, operation)
 
 
@@ -151,7 +151,7 @@ async def created_as_leased_after_an_unseen_cancel(twin_jobs: TwinJobs) -> bool:
     await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, twin_jobs.submit_at_once())
     job = await require_job(twin_jobs.ann.pool, twin_jobs.ann.tenant_id, twin_jobs.job_id)
     await twin_jobs.cancel()
-    operation = twin_jobs.core.room.starter.start_synchronous(job.entry, "plane")
+    operation = twin_jobs.core.room.starter.start_synchronous(job.row.entry, "plane")
     return await crashed_at(Failpoint.START_BEFORE_CLOSE, operation)
 
 

@@ -132,7 +132,7 @@ async def test_a_synchronous_job_that_the_relay_queued_first_is_leased_once(race
 async def test_two_control_planes_that_start_the_same_synchronous_job_start_it_once(race: Race) -> None:
     assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, submit_at_once(race.one, race))
     [row] = await race.one.outbox(race.ann.pool)
-    entry = (await require_job(race.ann.pool, race.ann.tenant_id, row["job_id"])).entry
+    entry = (await require_job(race.ann.pool, race.ann.tenant_id, row["job_id"])).row.entry
     births = await asyncio.gather(
         *(core.room.starter.start_synchronous(entry, core_name) for core, core_name in _both(race))
     )

@@ -45,7 +45,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """One of your jobs: its outputs, its progress, or why it waits and for how long."""
-        job = await presenter.one(principal.tenant_id, job_view(await reader.row(principal, job_id)))
+        job = await presenter.one(principal.tenant_id, job_view(await reader.job(principal, job_id)))
         return await reader.described(principal, job)
 
     @router.get("/{job_id}/events")
@@ -56,7 +56,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
         principal: Principal = Depends(authentication.user),
     ) -> Page[JobEvent]:
         """A job's history, oldest first."""
-        await reader.row(principal, job_id)
+        await reader.job(principal, job_id)
         pool = await reader.pool(principal)
         async with pool.connection() as connection:
             rows = await SQL["events_of_job"].rows(
@@ -68,14 +68,14 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.post("/{job_id}/cancel")
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Cancels the job and refunds its tokens."""
-        await reader.row(principal, job_id)
+        await reader.job(principal, job_id)
         job = await room.cancellation.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)
 
     @router.post("/{job_id}/retry")
     async def retry_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Retries a failed or expired job. Its cost is reserved again."""
-        await reader.row(principal, job_id)
+        await reader.job(principal, job_id)
         job = await room.retries.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)
 

@@ -52,7 +52,7 @@ class LibraryActions:
         return JobOutcome(job_id=job_id, outcome="done" if is_new else "unchanged")
 
     async def _status(self, principal: Principal, job_id: UUID) -> JobStatus:
-        return JobStatus((await self._reader.row(principal, job_id)).status)
+        return JobStatus((await self._reader.job(principal, job_id)).row.status)
 
 
 async def _each(act: Act, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:

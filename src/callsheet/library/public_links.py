@@ -103,7 +103,7 @@ class Shares:
     async def create(self, principal: Principal, job_id: UUID, wanted: CreateShareLink) -> CreatedShareLink:
         """Creates a link. Refused if the job is not the caller's own, or has no file to show."""
         days = self._days(wanted)
-        row = await self._reader.row(principal, job_id)
+        row = (await self._reader.job(principal, job_id)).row
         if row.status != JobStatus.COMPLETED:
             raise WrongState(f"The job is {row.status}. Only the result of a completed job can be shared.")
         if not await self._shared_files(principal.pool, principal.tenant_id, principal.user_id, job_id):
@@ -142,7 +142,7 @@ class Shares:
     async def page(self, principal: Principal, job_id: UUID | None, cursor: UUID | None, limit: int) -> Page[ShareLink]:
         """The valid links of the user, newest first: all, or those of one job."""
         if job_id is not None:
-            await self._reader.row(principal, job_id)
+            await self._reader.job(principal, job_id)
         async with self._databases.central.ordinary() as connection:
             links = await SQL["list_shares"].rows(
                 connection, ShareLink, user_id=principal.user_id, job_id=job_id, before=cursor, limit=limit + 1

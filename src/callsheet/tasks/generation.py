@@ -88,5 +88,5 @@ class GenerationJobs:
         if not kind.synchronous or submitted.job.status not in ACTIVE:
             return submitted
         pool = await self._databases.pool(principal.pool)
-        row = await self._synchronous.wait_for_end(pool, principal.tenant_id, submitted.job.id, running)
-        return SubmittedJob(job_view(row), submitted.replayed)
+        job = await self._synchronous.wait_for_end(pool, principal.tenant_id, submitted.job.id, running)
+        return SubmittedJob(job_view(job), submitted.replayed)

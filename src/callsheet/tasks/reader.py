@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.machine.rows import JobRow, ListedJob
+from callsheet.jobs.machine.rows import JobRow, WholeJob
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import JobReader, with_outcomes
 from callsheet.jobs.show.views import job_view, listed_job_view
@@ -26,30 +26,30 @@ class TaskReader:
         self._jobs = jobs
         self._presenter = presenter
 
-    async def row(self, principal: Principal, task_id: str) -> JobRow:
+    async def job(self, principal: Principal, task_id: str) -> WholeJob:
         """The job of a task. A task of another user is not found (G6), and neither is a job that is not a task."""
         job_id = job_id_of(task_id)
         if job_id is None:
             raise NotFound(NO_SUCH_TASK)
         try:
-            row = await self._jobs.row(principal, job_id)
+            job = await self._jobs.job(principal, job_id)
         except NotFound:
             raise NotFound(NO_SUCH_TASK) from None
-        if row.actor is None:
+        if job.row.actor is None:
             raise NotFound(NO_SUCH_TASK)
-        return row
+        return job
 
     async def get(self, principal: Principal, task_id: str) -> Task:
-        return await self.shown(principal, await self.row(principal, task_id))
+        return await self.shown(principal, await self.job(principal, task_id))
 
     async def of_job(self, principal: Principal, job: Job) -> Task:
         """The task of a job that belongs to the principal."""
-        return await self.shown(principal, await self._jobs.row(principal, job.id))
+        return await self.shown(principal, await self._jobs.job(principal, job.id))
 
-    async def shown(self, principal: Principal, row: JobRow) -> Task:
+    async def shown(self, principal: Principal, job: WholeJob) -> Task:
         """A single task with its payload. Lists have no payloads."""
-        payload = await self._jobs.payload(principal, row.id)
-        return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)), payload)
+        payload = await self._jobs.payload(principal, job.row.id)
+        return task_view(job.row, await self._presenter.one(principal.tenant_id, job_view(job)), payload)
 
     async def list(
         self,
@@ -75,10 +75,10 @@ class TaskReader:
         pool = await self._jobs.pool(principal)
         async with pool.ordinary() as connection:
             if workflow_run_id is None:
-                rows = await SQL["list_tasks"].rows(connection, ListedJob, **filters)
+                rows = await SQL["list_tasks"].rows(connection, JobRow, **filters)
             else:
                 rows = await SQL["list_tasks_of_run"].rows(
-                    connection, ListedJob, **filters, workflow_run_id=workflow_run_id
+                    connection, JobRow, **filters, workflow_run_id=workflow_run_id
                 )
             page, is_cut = await with_outcomes(connection, principal.tenant_id, rows, limit)
         jobs = await self._presenter.many(principal.tenant_id, [listed_job_view(row, outcome) for row, outcome in page])

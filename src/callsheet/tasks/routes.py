@@ -107,7 +107,7 @@ def task_router(
         """A task's events as they happen, from the first event or from Last-Event-ID. The stream closes when the
         task ends. It returns 204 if the task has already ended.
         """
-        row = await reader.row(watcher.principal, task_id)
+        row = (await reader.job(watcher.principal, task_id)).row
         return await streams.of_job(watcher, request, row, last_event_id, task_id)
 
     _add_cancel_and_retry(router, reader, cancellation, retries, authentication)
@@ -124,14 +124,14 @@ def _add_cancel_and_retry(
     @router.post("/{task_id}/cancel")
     async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Cancels a task and refunds its tokens."""
-        row = await reader.row(principal, task_id)
+        row = (await reader.job(principal, task_id)).row
         job = await cancellation.cancel(principal.tenant_id, row.id, actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
     @router.post("/{task_id}/retry")
     async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Retries a failed or expired task. Its cost is reserved again."""
-        row = await reader.row(principal, task_id)
+        row = (await reader.job(principal, task_id)).row
         job = await retries.retry(principal.tenant_id, row.id, actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate, ProviderPaused
-from callsheet.jobs.machine.rows import JobRow
+from callsheet.jobs.machine.rows import WholeJob
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.reader import find_job
 from callsheet.jobs.stream.feeds import Item
@@ -105,27 +105,27 @@ class SynchronousTasks:
 
     async def wait_for_end(
         self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None
-    ) -> JobRow:
-        """The row of the job when it has ended, or after the timeout. The task runs on even if the waiting request
+    ) -> WholeJob:
+        """The job when it has ended, or after the timeout. The task runs on even if the waiting request
         ends.
         """
         over_at = asyncio.get_running_loop().time() + self.wait_seconds
         if running is not None:
             await asyncio.wait({running}, timeout=self.wait_seconds)
-        row = await _row(pool, tenant_id, job_id)
-        if row.status in TERMINAL:
-            return row
+        job = await _job(pool, tenant_id, job_id)
+        if job.row.status in TERMINAL:
+            return job
         # Another process runs the task, or the task was requeued.
-        after = Position(row.event_seq)
+        after = Position(job.row.event_seq)
         items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, after))
         with suppress(TimeoutError):
             async with asyncio.timeout_at(over_at), aclosing(items):
                 async for _ in items:
                     pass
-        return await _row(pool, tenant_id, job_id)
+        return await _job(pool, tenant_id, job_id)
 
 
-async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
-    row = await find_job(pool, tenant_id, job_id)
-    assert row is not None, "The rows of jobs are never deleted."
-    return row
+async def _job(pool: Database, tenant_id: UUID, job_id: UUID) -> WholeJob:
+    job = await find_job(pool, tenant_id, job_id)
+    assert job is not None, "The rows of jobs are never deleted."
+    return job

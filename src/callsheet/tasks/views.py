@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from callsheet.jobs.machine.rows import JobRow, ListedJob
+from callsheet.jobs.machine.rows import JobRow
 from callsheet.media.task_files import without_files
+from callsheet.plumbing.database.sql import copied
 from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
-from callsheet.wire.media import MediaPreviews
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, response_of, task_id_of
 
 # Messages for tasks that have reported no message.
@@ -25,47 +25,42 @@ _DEFAULT_MESSAGES = {
 }
 
 
-def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
+def task_view(row: JobRow, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
     return Task(
-        **{name: getattr(job, name) for name in MediaPreviews.model_fields},
+        **copied(_OF_JOB, job),
         task_id=task_id_of(job.id),
         job_id=job.id,
         task_type=row.actor,
         actor=row.actor,
         queue_name=row.queue_name,
-        status=job.status,
-        priority=job.priority,
-        cost=job.cost,
         payload=None if payload is None else _sent(row, job.kind, payload),
         workflow_run_id=row.workflow_run_id,
-        client_reference=row.client_reference,
         progress=_progress(row, job),
         result=_result(job),
-        error=job.error,
         retry_count=retry_count(row),
         max_retries=row.max_attempts - 1,
-        created_at=job.created_at,
-        started_at=job.started_at,
-        completed_at=job.completed_at,
-        why_waiting=job.why_waiting,
     )
 
 
-def retry_count(row: JobRow | ListedJob) -> int:
+# The fields that are shown as they are in the job.
+_OF_JOB = tuple(name for name in Task.model_fields if name in Job.model_fields and name not in ("progress", "result"))
+
+
+def retry_count(row: JobRow) -> int:
     """How often the task was requeued: by its workers in this charge cycle, and by retries."""
     # A task that is in the queue again was requeued after its last lease.
     waits = row.status in (JobStatus.PENDING, JobStatus.QUEUED)
     return max(0, row.lease_seq - (0 if waits else 1)) + row.charge_cycle - 1
 
 
-def _sent(row: JobRow | ListedJob, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(row: JobRow, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload that the user sent. The payload that the catalog built from it names objects in storage."""
     if row.effect_id is not None:
         return dict(payload.get(SENT_PAYLOAD) or {})
     return without_files(kind, payload)
 
 
-def _progress(row: JobRow | ListedJob, job: Job) -> TaskProgress:
+def _progress(row: JobRow, job: Job) -> TaskProgress:
     said = job.progress
     if said is not None:
         return TaskProgress(

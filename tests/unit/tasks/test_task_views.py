@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.machine.rows import ListedJob
+from callsheet.jobs.machine.rows import JobRow
 from callsheet.tasks.plans import SENT_PAYLOAD, workflow_run_id
 from callsheet.tasks.scraped_products import with_product
 from callsheet.tasks.views import task_view
@@ -20,7 +20,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 ID = UUID("01a1dfff-fd15-7153-b57f-bfbf70ed84a0")
 
 
-def row(**changes: Any) -> ListedJob:
+def row(**changes: Any) -> JobRow:
     values = {
         "actor": "echo",
         "queue_name": "default",
@@ -28,7 +28,7 @@ def row(**changes: Any) -> ListedJob:
         "charge_cycle": 1,
         "max_attempts": 4,
     }
-    return ListedJob(**{**dict.fromkeys(ListedJob._fields), **values, **changes})
+    return JobRow(**{**dict.fromkeys(JobRow._fields), **values, **changes})
 
 
 def job(status: JobStatus, **changes: Any) -> Job:

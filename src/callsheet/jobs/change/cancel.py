@@ -37,7 +37,7 @@ class Cancellation:
         """
         pool = await self._routing.pool_of_tenant(tenant_id)
         for _ in range(TRIES):
-            row = await require_job(pool, tenant_id, job_id)
+            row = (await require_job(pool, tenant_id, job_id)).row
             if charge_cycle not in (None, row.charge_cycle):
                 raise WrongState("The job was retried in the meantime.")
             request = TransitionRequest(row.cycle, actor, reason=reason)
@@ -46,6 +46,6 @@ class Cancellation:
                 await hit(Failpoint.CANCEL_BEFORE_RELAY)
                 await self._relay.close_now(JobEnd(*canceled.job, cast("EndStatus", canceled.status)))
                 return job_view(await require_job(pool, tenant_id, job_id))
-            if (await require_job(pool, tenant_id, job_id)).charge_cycle == row.charge_cycle:
+            if (await require_job(pool, tenant_id, job_id)).row.charge_cycle == row.charge_cycle:
                 break
         raise await self._transitions.deny(Transition.CANCEL, request)

@@ -65,7 +65,8 @@ class Retries:
         """
         self._require_space()
         pool = await self._routing.pool_of_tenant(tenant_id)
-        row = await require_job(pool, tenant_id, job_id)
+        job = await require_job(pool, tenant_id, job_id)
+        row = job.row
         if charge_cycle not in (None, row.charge_cycle):
             raise WrongState("The job was retried in the meantime.")
         if row.run_id is not None:
@@ -80,7 +81,7 @@ class Retries:
                 )
                 retried = await retry_job(connection, request)
                 if retried is not None and not await SQL["inputs_are_ready"].value(
-                    connection, tenant_id=tenant_id, user_id=row.user_id, file_ids=row.input_file_ids
+                    connection, tenant_id=tenant_id, user_id=row.user_id, file_ids=job.input_file_ids
                 ):
                     raise InvalidRequest.field(
                         "input_file_id", "A file of this job was deleted. Submit a new job with another file."
@@ -97,8 +98,8 @@ class Retries:
         self._journal.changed(Transition.RETRY, retried, request)
         await hit(Failpoint.RETRY_BEFORE_RELAY)
         fresh = await require_job(pool, tenant_id, job_id)
-        status = await self._relay.dispatch_now(fresh.entry)
-        return job_view(fresh._replace(status=status))
+        status = await self._relay.dispatch_now(fresh.row.entry)
+        return job_view(fresh._replace(row=fresh.row._replace(status=status)))
 
 
 def _refusal_of(violation: asyncpg.CheckViolationError, cost: int, balance: int) -> Exception:

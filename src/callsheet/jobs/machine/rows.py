@@ -12,68 +12,6 @@ from callsheet.plumbing.database.sql import copied
 
 
 class JobRow(NamedTuple):
-    """A whole job, without its payload. The fields of a `ListedJob` come first."""
-
-    tenant_id: UUID
-    id: UUID
-    user_id: UUID
-    kind: str
-    status: str
-    charge_cycle: int
-    lease_seq: int
-    cost: int
-    workflow_id: int
-    stage: str
-    provider: str
-    concurrency_identifier: str
-    priority: int
-    max_attempts: int
-    provider_job_id: str | None
-    idempotency_key: str | None
-    created_at: datetime
-    submitted_at: datetime
-    deadline_at: datetime
-    started_at: datetime | None
-    completed_at: datetime | None
-    effect_id: UUID | None
-    video_id: UUID | None
-    actor: str | None
-    queue_name: str | None
-    workflow_run_id: str | None
-    run_id: UUID | None
-    step_id: UUID | None
-    parent_candidate_id: UUID | None
-    client_reference: str | None
-    event_seq: int
-    lease_seconds: int
-    run_limit_seconds: int
-    input_file_ids: Sequence[UUID]
-    result: Any
-    error: Any
-    deleted_at: datetime | None
-    request_hash: bytes | None
-
-    @property
-    def cycle(self) -> JobCycle:
-        return JobCycle(self.tenant_id, self.id, self.charge_cycle)
-
-    @property
-    def entry(self) -> QueueEntry:
-        """The fields that the queue needs."""
-        return QueueEntry(job_id=self.id, **copied(_OF_ENTRY, self))
-
-
-_OF_ENTRY = tuple(name for name in QueueEntry._fields if name != "job_id")
-
-
-class JobWindow(NamedTuple):
-    """The jobs that a filtered list reads for one page: the smallest id, and the number of jobs."""
-
-    smallest_id: UUID | None
-    rows: int
-
-
-class ListedJob(NamedTuple):
     """A job of a list. Its result and its error are read separately, up to the maximum size of a page."""
 
     tenant_id: UUID
@@ -106,6 +44,39 @@ class ListedJob(NamedTuple):
     step_id: UUID | None
     parent_candidate_id: UUID | None
     client_reference: str | None
+    lease_seconds: int
+    run_limit_seconds: int
+    event_seq: int
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.id, self.charge_cycle)
+
+    @property
+    def entry(self) -> QueueEntry:
+        """The fields that the queue needs."""
+        return QueueEntry(job_id=self.id, **copied(_OF_ENTRY, self))
+
+
+_OF_ENTRY = tuple(name for name in QueueEntry._fields if name != "job_id")
+
+
+class WholeJob(NamedTuple):
+    """A job with everything that lists leave out, except its payload."""
+
+    row: JobRow
+    input_file_ids: Sequence[UUID]
+    result: Any
+    error: Any
+    deleted_at: datetime | None
+    request_hash: bytes | None
+
+
+class JobWindow(NamedTuple):
+    """The jobs that a filtered list reads for one page: the smallest id, and the number of jobs."""
+
+    smallest_id: UUID | None
+    rows: int
 
 
 class OutcomeRow(NamedTuple):

@@ -32,34 +32,34 @@ SELECT j.status, j.charge_cycle, j.lease_seq, CASE WHEN j.charge_cycle > :charge
 FROM ai_jobs j
 WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 
--- part: listed_columns
--- The fields of a ListedJob.
+-- part: job_columns
+-- The fields of a JobRow.
 tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
 concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
 deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-parent_candidate_id, client_reference
+parent_candidate_id, client_reference, lease_seconds, run_limit_seconds, event_seq
 
 -- part: other_columns
--- The fields of a JobRow that lists leave out.
-event_seq, lease_seconds, run_limit_seconds, input_file_ids, result, error, deleted_at, request_hash
+-- The fields of a WholeJob that lists leave out.
+input_file_ids, result, error, deleted_at, request_hash
 
 -- name: get_job
 -- Without the payload, which may have megabytes. `payload_of_job` reads the payload.
-SELECT {listed_columns}, {other_columns} FROM ai_jobs
+SELECT {job_columns}, {other_columns} FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: find_by_idempotency_key
 -- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
 -- was empty used the primary key and read every job of the tenant.
-SELECT {listed_columns}, {other_columns} FROM ai_jobs
+SELECT {job_columns}, {other_columns} FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- name: list_jobs
 -- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
 -- reads results and errors, up to the maximum size of a page.
-SELECT {listed_columns} FROM (
-    SELECT {listed_columns}
+SELECT {job_columns} FROM (
+    SELECT {job_columns}
     FROM ai_jobs
     WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
@@ -70,8 +70,8 @@ ORDER BY job.id DESC
 
 -- name: list_jobs_of_run
 -- A run belongs to one user: its owner is checked on what was read.
-SELECT {listed_columns} FROM (
-    SELECT {listed_columns}
+SELECT {job_columns} FROM (
+    SELECT {job_columns}
     FROM ai_jobs
     WHERE run_id = :run_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
@@ -82,8 +82,8 @@ ORDER BY job.id DESC
 
 -- name: list_jobs_of_reference
 -- A statement of its own: with an optional filter, a plan that is kept would read and sort all jobs of the user.
-SELECT {listed_columns} FROM (
-    SELECT {listed_columns}
+SELECT {job_columns} FROM (
+    SELECT {job_columns}
     FROM ai_jobs
     WHERE user_id = :user_id AND client_reference = :client_reference
       AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -96,8 +96,8 @@ ORDER BY job.id DESC
 
 -- name: list_tasks
 -- Rows are read by the user's index: see library/statements.sql, list_jobs.
-SELECT {listed_columns} FROM (
-    SELECT {listed_columns}
+SELECT {job_columns} FROM (
+    SELECT {job_columns}
     FROM ai_jobs
     WHERE user_id = :user_id AND actor IS NOT NULL
       AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -111,7 +111,7 @@ ORDER BY task.id DESC
 -- name: list_tasks_of_run
 -- By a comparison of rows, which only the index of runs supports. With workflow_run_id = … the planner may read the
 -- user's tasks from the newest on, which is slow for an old run.
-SELECT {listed_columns} FROM ai_jobs
+SELECT {job_columns} FROM ai_jobs
 WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0000-0000-0000-000000000000'::uuid)
   AND (workflow_run_id, user_id, id)
     < (:workflow_run_id, :user_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
@@ -123,7 +123,7 @@ ORDER BY workflow_run_id DESC, user_id DESC, id DESC LIMIT :limit
 -- name: list_jobs_of_tenant
 -- Newest first, in the order of the primary key, down to :from_id. A filter may match few rows, so a page may be
 -- shorter than :limit, or empty, and still have a next page.
-SELECT {listed_columns} FROM ai_jobs
+SELECT {job_columns} FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id >= :from_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status) AND (:user_id::uuid IS NULL OR user_id = :user_id)
@@ -154,7 +154,7 @@ SELECT {entry_columns}, j.charge_cycle, j.status, j.lease_seq,
     coalesce(j.completed_at, j.submitted_at)
         <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS wanted (tenant_id, job_id) CROSS JOIN LATERAL (
-    SELECT {listed_columns}, lease_seconds, run_limit_seconds
+    SELECT {job_columns}
     FROM ai_jobs
     WHERE tenant_id = wanted.tenant_id AND id = wanted.job_id LIMIT 1
 ) j

@@ -13,7 +13,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import emails_of
 from callsheet.jobs.lease.progress import progress_of
-from callsheet.jobs.machine.rows import JobRow, OperatorEventRow
+from callsheet.jobs.machine.rows import OperatorEventRow, WholeJob
 from callsheet.jobs.operate.waterfall import JobTimes, ProviderCall, StatusEvent, waterfall_of
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.views import event_view, job_view
@@ -45,7 +45,7 @@ class TraceRow(NamedTuple):
 class Records:
     """The records of one job in the databases, each list oldest first."""
 
-    job: JobRow
+    job: WholeJob
     events: Sequence[OperatorEventRow]
     traces: Mapping[int, Mapping[str, Any]]
     transactions: Sequence[Transaction]
@@ -81,7 +81,7 @@ class JobHistory:
         pool = await self._routing.pool_of_tenant(tenant_id)
         # All reads share one snapshot, so that the status matches the last event.
         async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            job = await MACHINE_SQL["get_job"].row(connection, JobRow, **names)
+            job = await MACHINE_SQL["get_job"].row(connection, WholeJob, **names)
             if job is None:
                 raise NotFound("There is no such job.")
             events = await SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MAX_EVENTS)
@@ -104,7 +104,7 @@ class JobHistory:
 
 
 def waterfall_for(principal: Principal, records: Records) -> Waterfall:
-    job = records.job
+    job = records.job.row
     # The waterfall is built from the events as the principal sees them, so that no span shows a name that its event
     # hides.
     view = _named if principal.may(Permission.SEE_QUEUE) else _unnamed

@@ -15,7 +15,7 @@ from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
 from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import LeaseReport
-from callsheet.jobs.machine.rows import JobPayload, JobWindow, ListedJob, OutcomeRow
+from callsheet.jobs.machine.rows import JobPayload, JobRow, JobWindow, OutcomeRow
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import require_job, with_outcomes
@@ -136,7 +136,7 @@ class JobOperations:
                 return Page(items=[], next_cursor=None)
             found = await MACHINE_SQL["list_jobs_of_tenant"].rows(
                 connection,
-                ListedJob,
+                JobRow,
                 tenant_id=tenant_id,
                 user_id=user_id,
                 status=status.value if status else None,
@@ -158,7 +158,7 @@ class JobOperations:
         async with pool.ordinary() as connection:
             rows = await MACHINE_SQL["list_jobs"].rows(
                 connection,
-                ListedJob,
+                JobRow,
                 tenant_id=tenant_id,
                 user_id=user_id,
                 before=before,
@@ -195,11 +195,11 @@ class JobOperations:
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """The job with its payload, its whole error and its dispatch."""
         pool = await self._routing.pool_of_tenant(tenant_id)
-        row = await require_job(pool, tenant_id, job_id)
+        found = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
             stored = await LEASE_SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "The rows of jobs are never deleted."
-        job = await self._presenter.one(tenant_id, admin_job_view(row, OutcomeRow(row.result, row.error)))
+        job = await self._presenter.one(tenant_id, admin_job_view(found.row, OutcomeRow(found.result, found.error)))
         dispatch = await self._dispatches.of_job(JobCycle(tenant_id, job_id, job.charge_cycle))
         return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.machine.rows import JobPayload, JobRow, ListedJob, OutcomeRow
+from callsheet.jobs.machine.rows import JobPayload, JobRow, OutcomeRow, WholeJob
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
@@ -26,17 +26,17 @@ class DescriptionRow(NamedTuple):
     sent: Any
 
 
-async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow | None:
+async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> WholeJob | None:
     """The job of any user, without its payload, also if the user has deleted the job."""
     async with pool.connection() as connection:
-        return await MACHINE_SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
+        return await MACHINE_SQL["get_job"].row(connection, WholeJob, tenant_id=tenant_id, job_id=job_id)
 
 
-async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
-    row = await find_job(pool, tenant_id, job_id)
-    if row is None:
+async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> WholeJob:
+    job = await find_job(pool, tenant_id, job_id)
+    if job is None:
         raise NotFound("There is no such job.")
-    return row
+    return job
 
 
 async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) -> list[UUID]:
@@ -44,8 +44,8 @@ async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) ->
 
 
 async def with_outcomes(
-    connection: Connection, tenant_id: UUID, rows: Sequence[ListedJob], limit: int
-) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
+    connection: Connection, tenant_id: UUID, rows: Sequence[JobRow], limit: int
+) -> tuple[list[tuple[JobRow, OutcomeRow]], bool]:
     """The first of these jobs with their results and errors, and whether more jobs are left for the next page.
 
     Returns at most `limit` jobs. Returns fewer jobs, but at least one, if results and errors exceed the maximum size of
@@ -70,11 +70,11 @@ class JobReader:
     def __init__(self, databases: Databases):
         self._databases = databases
 
-    async def row(self, principal: Principal, job_id: UUID) -> JobRow:
-        row = await find_job(await self.pool(principal), principal.tenant_id, job_id)
-        if row is None or row.user_id != principal.user_id or row.deleted_at is not None:
+    async def job(self, principal: Principal, job_id: UUID) -> WholeJob:
+        job = await find_job(await self.pool(principal), principal.tenant_id, job_id)
+        if job is None or job.row.user_id != principal.user_id or job.deleted_at is not None:
             raise NotFound("There is no such job.")
-        return row
+        return job
 
     async def described(self, principal: Principal, job: Job) -> Job:
         """The principal's own job with its title, prompt and sent payload; old jobs may have no description."""
@@ -105,7 +105,7 @@ class JobReader:
         before: UUID | None,
         limit: int,
         client_reference: str | None = None,
-    ) -> tuple[list[tuple[ListedJob, OutcomeRow]], bool]:
+    ) -> tuple[list[tuple[JobRow, OutcomeRow]], bool]:
         """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,
@@ -118,11 +118,11 @@ class JobReader:
         async with pool.ordinary() as connection:
             if client_reference is not None:
                 named = {"run_id": run_id, "client_reference": client_reference}
-                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, ListedJob, **names, **named)
+                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **names, **named)
             elif run_id is None:
-                rows = await MACHINE_SQL["list_jobs"].rows(connection, ListedJob, **names)
+                rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **names)
             else:
-                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)
+                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **names, run_id=run_id)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:

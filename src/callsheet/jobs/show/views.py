@@ -8,7 +8,7 @@ from typing import Any
 
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.machine.rows import EventColumns, JobRow, ListedJob, OutcomeRow
+from callsheet.jobs.machine.rows import EventColumns, JobRow, OutcomeRow, WholeJob
 from callsheet.plumbing.database.sql import copied
 from callsheet.wire.base import Page
 from callsheet.wire.job_errors import reported_message
@@ -17,11 +17,11 @@ from callsheet.wire.media import MediaPreviews
 from callsheet.wire.operate.operations import AdminJob, FullError
 
 
-def job_view(row: JobRow) -> Job:
-    return listed_job_view(row, OutcomeRow(row.result, row.error))
+def job_view(job: WholeJob) -> Job:
+    return listed_job_view(job.row, OutcomeRow(job.result, job.error))
 
 
-def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
+def listed_job_view(row: JobRow, outcome: OutcomeRow) -> Job:
     error = outcome.error
     return Job(
         **copied(_SHOWN, row),
@@ -32,7 +32,7 @@ def listed_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> Job:
     )
 
 
-def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
+def admin_job_view(row: JobRow, outcome: OutcomeRow) -> AdminJob:
     """The job with the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
         **dict(listed_job_view(row, outcome)),
@@ -42,8 +42,8 @@ def admin_job_view(row: JobRow | ListedJob, outcome: OutcomeRow) -> AdminJob:
 
 
 # The fields that are shown as they are in the row.
-_SHOWN = tuple(name for name in ListedJob._fields if name in Job.model_fields)
-_SHOWN_TO_OPERATORS = tuple(name for name in ListedJob._fields if name in AdminJob.model_fields and name not in _SHOWN)
+_SHOWN = tuple(name for name in JobRow._fields if name in Job.model_fields)
+_SHOWN_TO_OPERATORS = tuple(name for name in JobRow._fields if name in AdminJob.model_fields and name not in _SHOWN)
 
 
 def _full_error(error: Mapping[str, Any]) -> FullError:

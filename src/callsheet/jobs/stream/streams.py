@@ -191,7 +191,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
         """A job's events as they happen, from the first event or from Last-Event-ID. The stream closes when the job
         ends. It returns 204 if the job has already ended.
         """
-        row = await reader.row(watcher.principal, job_id)
+        row = (await reader.job(watcher.principal, job_id)).row
         return await streams.of_job(watcher, request, row, last_event_id)
 
     return router
@@ -212,7 +212,7 @@ def stream_token_router(reader: JobReader, authentication: Authentication) -> Ro
         ends with the API key or the session that created it.
         """
         if body.job_id is not None:
-            await reader.row(principal, body.job_id)
+            await reader.job(principal, body.job_id)
             grant = replace(grant, job_id=body.job_id)
         return StreamToken(token=authentication.stream_token(grant), expires_at=grant.expires_at)
 

@@ -18,7 +18,7 @@ from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
-from callsheet.jobs.machine.rows import JobRow
+from callsheet.jobs.machine.rows import WholeJob
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
@@ -255,7 +255,7 @@ class Submission:
     ) -> SubmittedJob | None:
         async with pool.connection() as connection:
             row = await MACHINE_SQL["find_by_idempotency_key"].row(
-                connection, JobRow, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
+                connection, WholeJob, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
         if row is None:
             return None
