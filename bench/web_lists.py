@@ -27,8 +27,7 @@ from callsheet.operate.all_jobs.names import Names
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 from callsheet.wire.identity import Role
-from callsheet.wire.jobs import JobStatus
-from callsheet.wire.library import Medium
+from callsheet.wire.library import LibraryFilter
 from callsheet.wire.operate.all_jobs import JobFilter
 from tests.support.database.room_statements import statements_of_room
 
@@ -123,6 +122,9 @@ async def _measure(
     def page(filters: Filters, cursor: UUID | None = None) -> Callable[[], Awaitable[object]]:
         return lambda: lists.page(principal, filters, cursor, LIMIT)
 
+    def of(words: str, **wanted: object) -> Filters:
+        return Filters(LibraryFilter.model_validate({"q": words, **wanted}))
+
     def of_all(**wanted: object) -> Callable[[], Awaitable[object]]:
         resolved = ResolvedFilter(JobFilter.model_validate(wanted), searches_texts=True)
         return lambda: all_jobs.page(resolved, None, LIMIT)
@@ -130,10 +132,10 @@ async def _measure(
     asked: dict[str, Callable[[], Awaitable[object]]] = {
         "": page(Filters()),
         ".far": page(Filters(), middle),
-        ".search": page(Filters(text="unicorn")),
-        ".nothing": page(Filters(text="clay nowhere")),
-        ".filters": page(Filters(text="moon fox", statuses=[JobStatus.FAILED], media=[Medium.IMAGE])),
-        ".counts": lambda: lists.counts(principal, Filters(text="fox")),
+        ".search": page(of("unicorn")),
+        ".nothing": page(of("clay nowhere")),
+        ".filters": page(of("moon fox", status=["failed"], medium=["image"])),
+        ".counts": lambda: lists.counts(principal, of("fox")),
         # Requests of operators: the jobs of all tenants.
         ".all": of_all(),
         ".all.failed": of_all(status=["failed"]),

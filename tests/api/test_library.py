@@ -15,6 +15,7 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
+from callsheet.wire.library import LibraryFilter
 from tests.support.http.accounts import People, Person
 from tests.support.http.actor_harness import ActorHarness
 from tests.support.http.catalog_api import CatalogApi
@@ -174,9 +175,9 @@ async def test_pages_have_a_cursor_that_also_continues_a_long_search(
         role=Role.USER,
         signed_in_with="api_key",
     )
-    short = await lists.page(principal, Filters("the second"), None, 10, max_read=3)
+    short = await lists.page(principal, Filters(LibraryFilter(q="the second")), None, 10, max_read=3)
     assert (short.items, short.next_cursor) == ([], newest[2])
-    rest = await lists.page(principal, Filters("the second"), UUID(short.next_cursor), 10, max_read=3)
+    rest = await lists.page(principal, Filters(LibraryFilter(q="the second")), UUID(short.next_cursor), 10, max_read=3)
     assert ([str(item.id) for item in rest.items], rest.next_cursor) == ([jobs[1]], None)
     counted = await lists.counts(principal, Filters(), max_read=3)
     assert (counted.total, counted.is_partial) == (3, True)

@@ -24,6 +24,7 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
+from callsheet.wire.jobs import JobListFilter
 from tests.support.database.full_databases import (
     HELD,
     PRIORITIES,
@@ -154,6 +155,7 @@ def cases(rows: int) -> Mapping[str, Case]:
     entry |= {"stage": "production", "provider": "self_hosted", "concurrency_identifier": "", "priority": 0}
     entry |= {"max_attempts": 3, "lease_seconds": 9, "run_limit_seconds": 9, "deadline_at": now.isoformat()}
     user = {"tenant_id": TENANT, "user_id": user_id(1)}
+    anything = dict(JobListFilter())
     queued = {"dispatches_queued"}
     return {
         "take from one lane": central_case("take", queued, 80, **take([lanes_of([30])[:1]])),
@@ -293,19 +295,17 @@ def cases(rows: int) -> Mapping[str, Case]:
             **user,
             idempotency_key="key-1",
         ),
-        "list_jobs": pool_case("list_jobs", {"jobs_of_user"}, 100, **user, before=None, status=None, limit=20),
+        "list_jobs": pool_case("list_jobs", {"jobs_of_user"}, 100, **user, **anything, before=None, limit=20),
         "list_jobs, far back": pool_case(
-            "list_jobs", {"jobs_of_user"}, 100, **user, before=job_id(500), status=None, limit=20
+            "list_jobs", {"jobs_of_user"}, 100, **user, **anything, before=job_id(500), limit=20
         ),
         "list_jobs_of_reference": pool_case(
             "list_jobs_of_reference",
             {"jobs_of_client_reference"},
             20,
             **user,
-            client_reference="order 7",
-            run_id=None,
+            **{**anything, "client_reference": "order 7"},
             before=None,
-            status=None,
             limit=20,
         ),
         "read_outbox": pool_case("read_outbox", {"outbox_pkey", "ai_jobs_pkey"}, 400, before=None, limit=50),

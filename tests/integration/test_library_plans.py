@@ -16,7 +16,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, Statement
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wallet.ledger import SQL as WALLET
-from callsheet.wire.library import Medium
+from callsheet.wire.library import LibraryFilter, Medium
 from tests.support.database.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.database.installation import opened
 from tests.support.database.plans import Seen, explain, explain_once, literal, pairs, prepare
@@ -43,28 +43,46 @@ DESCRIBED = f"""
 """
 # A page of the index holds some twenty jobs, or ten texts; each job that is shown costs some lookups by key.
 LISTED, TEXTS, SHOWN = OWN // 15, OWN // 10, 21 * 50
+
+
+def of(**wanted: object) -> Filters:
+    return Filters(LibraryFilter.model_validate(wanted))
+
+
 CASES: dict[str, tuple[str, Filters, UUID | None, set[str], int]] = {
     "first page": ("list_jobs", Filters(), None, {"jobs_of_user"}, SHOWN),
     "far back": ("list_jobs", Filters(), UUID(job_id(2000)), {"jobs_of_user"}, SHOWN),
     "rare word": (
         "list_jobs",
-        Filters("unicorn"),
+        of(q="unicorn"),
         None,
         {"jobs_of_user", "job_descriptions_pkey"},
         LISTED + TEXTS + SHOWN,
     ),
-    "no such word": ("list_jobs", Filters("nowhere"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
-    "no such medium": ("list_jobs", Filters(media=[Medium.AUDIO]), None, {"jobs_of_user"}, LISTED),
-    "of a run": ("list_jobs", Filters(run_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
+    "no such word": (
+        "list_jobs",
+        of(q="nowhere"),
+        None,
+        {"jobs_of_user", "job_descriptions_pkey"},
+        LISTED + TEXTS,
+    ),
+    "no such medium": ("list_jobs", of(medium=[Medium.AUDIO]), None, {"jobs_of_user"}, LISTED),
+    "of a run": ("list_jobs", of(run_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
     "of a reference": (
         "list_jobs",
-        Filters(client_reference="order 7"),
+        of(client_reference="order 7"),
         None,
         {"jobs_of_user", "jobs_of_client_reference"},
         LISTED + SHOWN,
     ),
     "counts": ("count_jobs", Filters(), None, {"jobs_of_user"}, LISTED),
-    "counts of a word": ("count_jobs", Filters("fox"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
+    "counts of a word": (
+        "count_jobs",
+        of(q="fox"),
+        None,
+        {"jobs_of_user", "job_descriptions_pkey"},
+        LISTED + TEXTS,
+    ),
     "last looked at": ("last_read", Filters(), None, {"jobs_of_user"}, LISTED),
 }
 

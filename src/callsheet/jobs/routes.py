@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -16,10 +17,14 @@ from callsheet.jobs.show.views import event_view, job_view, listed_job_view
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.base import Line, Page
-from callsheet.wire.jobs import Job, JobEvent, JobStatus
+from callsheet.wire.base import Page
+from callsheet.wire.jobs import Job, JobEvent, JobListFilter
 
 SQL = statements("callsheet.jobs.show")
+
+
+async def filter_of(wanted: Annotated[JobListFilter, Query()]) -> JobListFilter:
+    return wanted
 
 
 def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> Router:
@@ -27,9 +32,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
 
     @router.get("")
     async def list_jobs(
-        status: JobStatus | None = Query(None, description="Only jobs of this status."),
-        run_id: UUID | None = Query(None, description="Only jobs of this pipeline run."),
-        client_reference: Line | None = Query(None, description="Only jobs that were submitted with this reference."),
+        wanted: JobListFilter = Depends(filter_of),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
@@ -38,7 +41,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
 
         A page ends early, with a `next_cursor`, if its results exceed 4 MiB.
         """
-        rows, is_cut = await reader.page(principal, run_id, status, cursor, limit, client_reference)
+        rows, is_cut = await reader.page(principal, wanted, cursor, limit)
         jobs = await presenter.many(principal.tenant_id, [listed_job_view(row, outcome) for row, outcome in rows])
         return Page(items=jobs, next_cursor=str(jobs[-1].id) if is_cut else None)
 

@@ -13,7 +13,7 @@ from callsheet.library.search import Filters
 from callsheet.media.files import FileRow, Files
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.database.sql import copied, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobError, JobStatus
@@ -55,6 +55,12 @@ class LibraryJobRow(NamedTuple):
     client_reference: str | None
 
 
+# The fields that are shown as they are in the row.
+_SHOWN = tuple(
+    name for name in LibraryJobRow._fields if name in JobSummary.model_fields and name not in ("title", "input_name")
+)
+
+
 class StatusCount(NamedTuple):
     status: JobStatus
     jobs: int
@@ -77,7 +83,7 @@ class JobLists:
                 connection,
                 LibraryJobRow,
                 **names,
-                statuses=[each.value for each in filters.statuses] or None,
+                statuses=filters.statuses,
                 limit=limit + 1,
             )
             last = None
@@ -126,29 +132,15 @@ class JobLists:
         input_file = files.get(row.input_file_id) if row.input_file_id else None
         output_file = files.get(row.output_file_id) if row.output_file_id else None
         return JobSummary(
-            id=row.id,
+            **copied(_SHOWN, row),
             task_id=task_id_of(row.id) if row.actor is not None else None,
-            kind=row.kind,
-            actor=row.actor,
-            status=JobStatus(row.status),
             title=title_of(row, effect),
             input_name=row.input_name or (input_file.name if input_file else None),
-            prompt=row.prompt,
-            medium=row.medium,
-            effect_id=row.effect_id,
             effect_slug=effect.slug if effect else None,
-            run_id=row.run_id,
-            client_reference=row.client_reference,
-            cost=row.cost,
-            created_at=row.created_at,
-            submitted_at=row.submitted_at,
-            started_at=row.started_at,
-            completed_at=row.completed_at,
             progress=_progress(row),
             error=JobError(type=row.error_type, message=row.error_message or "") if row.error_type else None,
             input=self._file(input_file),
             output=self._file(output_file),
-            output_count=row.output_count,
         )
 
     def _file(self, file: FileRow | None) -> ListedFile | None:

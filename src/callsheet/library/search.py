@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.jobs.show.search_terms import BEHIND_LAST, ids_between, patterns
-from callsheet.wire.jobs import JobStatus
-from callsheet.wire.library import Medium
+from callsheet.wire.library import LibraryFilter
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The filters of a list of jobs. A filter that is empty or None matches every job."""
+class Filters(NamedTuple):
+    """A filter whose effects were looked up in central. None: jobs of every effect."""
 
-    text: str = ""
-    statuses: Sequence[JobStatus] = ()
-    kinds: Sequence[str] = ()
-    media: Sequence[Medium] = ()
-    actors: Sequence[str] = ()
+    wanted: LibraryFilter = LibraryFilter()
     effect_ids: Sequence[UUID] | None = None
-    run_id: UUID | None = None
-    client_reference: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
+
+    @property
+    def statuses(self) -> list[str] | None:
+        return [each.value for each in self.wanted.status] or None
 
     def parameters(self, cursor: UUID | None) -> dict[str, Any]:
         """All parameters except those of the status."""
-        since, before = ids_between(self.created_from, self.created_to)
+        wanted = self.wanted
+        since, before = ids_between(wanted.created_from, wanted.created_to)
         return {
+            **wanted.columns,
             "before": min(cursor or BEHIND_LAST, before),
             "since": since,
-            "run_id": self.run_id,
-            "client_reference": self.client_reference,
-            "kinds": list(self.kinds) or None,
-            "media": [each.value for each in self.media] or None,
-            "actors": list(self.actors) or None,
+            "kinds": wanted.kind or None,
+            "media": [each.value for each in wanted.medium] or None,
+            "actors": wanted.actor or None,
             "effect_ids": None if self.effect_ids is None else list(self.effect_ids),
-            "created_from": self.created_from,
-            "created_to": self.created_to,
-            "patterns": patterns(self.text) or None,
+            "created_from": wanted.created_from,
+            "created_to": wanted.created_to,
+            "patterns": patterns(wanted.q or "") or None,
         }

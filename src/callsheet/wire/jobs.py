@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, ResponseModel, UserRequest
 from callsheet.wire.media import MediaPreviews
@@ -163,6 +163,27 @@ class Job(MediaPreviews):
         "if the position is `1000+`. Null if unknown: no such job has run yet, or no worker is online.",
     )
     why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
+
+
+class JobFilters(BaseModel):
+    """The columns by which every list of jobs is filtered. A field that is left out matches every job. Fields of other
+    names are ignored: they may be filters of another part of the list.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
+    client_reference: Line | None = Field(None, description="Only jobs that were submitted with this reference.")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in JobFilters.model_fields}
+
+
+class JobListFilter(JobFilters):
+    """The filter of a user's own jobs."""
+
+    status: JobStatus | None = Field(None, description="Only jobs of this status.")
 
 
 class JobRequest(KeyedRequest):

@@ -7,14 +7,19 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import ResponseModel, UserRequest
-from callsheet.wire.jobs import JobError, JobStatus
+from callsheet.wire.base import Moment, OptionalLine, ResponseModel, UserRequest
+from callsheet.wire.forms import Slug
+from callsheet.wire.jobs import JobError, JobFilters, JobStatus
 from callsheet.wire.media import MediaPreviews
+from callsheet.wire.tasks import ActorName
 
 # Jobs of one request: each is a transaction of its own.
 MAX_JOBS = 100
+# Values of one filter.
+MAX_VALUES = 50
+JobKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 JobIds = Annotated[list[UUID], Field(min_length=1, max_length=MAX_JOBS, description="Ids of jobs of yours.")]
 
 
@@ -26,6 +31,28 @@ class Medium(StrEnum):
     AUDIO = "audio"
     TEXT = "text"
     OTHER = "other"
+
+
+class JobSearch(JobFilters):
+    """The filters of lists that are searched."""
+
+    status: list[JobStatus] = Field([], max_length=MAX_VALUES, description="Only jobs of these statuses.")
+    effect: list[Slug] = Field([], max_length=MAX_VALUES, description="Only jobs of these effects: ids or slugs.")
+    kind: list[JobKind] = Field([], max_length=MAX_VALUES, description="Only jobs of these kinds: effect, task, …")
+    created_from: Moment | None = Field(None, description="Only jobs submitted at this time or later.")
+    created_to: Moment | None = Field(None, description="Only jobs submitted before this time.")
+
+
+class LibraryFilter(JobSearch):
+    """The filter of a user's library."""
+
+    q: OptionalLine | None = Field(
+        None,
+        description="Words that must all be in the prompt, the name of the input or the name of the effect. Upper and "
+        "lower case are the same, and a part of a word is enough.",
+    )
+    medium: list[Medium] = Field([], max_length=MAX_VALUES, description="Only jobs whose main output is of this type.")
+    actor: list[ActorName] = Field([], max_length=MAX_VALUES, description="Only tasks of these actors.")
 
 
 class ListedFile(MediaPreviews):

@@ -55,6 +55,14 @@ SELECT {job_columns}, {other_columns} FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
+-- part: matches_filter
+-- The filters of a JobListFilter. A filter that is NULL matches every job. They are written with CASE, for which a plan
+-- that is kept expects half of the rows. For `… IS NULL OR …` it expects hardly any, and would sort all jobs of a user.
+CASE WHEN :status::text IS NULL THEN true ELSE status = :status END
+  AND CASE WHEN :run_id::uuid IS NULL THEN true ELSE run_id = :run_id END
+  AND CASE WHEN :client_reference::text IS NULL THEN true ELSE client_reference = :client_reference END
+  AND deleted_at IS NULL
+
 -- name: list_jobs
 -- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
 -- reads results and errors, up to the maximum size of a page.
@@ -62,7 +70,7 @@ SELECT {job_columns} FROM (
     SELECT {job_columns}
     FROM ai_jobs
     WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+      AND {matches_filter}
     ORDER BY id DESC LIMIT :limit
 ) job
 WHERE job.tenant_id = :tenant_id
@@ -74,7 +82,7 @@ SELECT {job_columns} FROM (
     SELECT {job_columns}
     FROM ai_jobs
     WHERE run_id = :run_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+      AND {matches_filter}
     ORDER BY id DESC LIMIT :limit
 ) job
 WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
@@ -87,8 +95,7 @@ SELECT {job_columns} FROM (
     FROM ai_jobs
     WHERE user_id = :user_id AND client_reference = :client_reference
       AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-      AND (:run_id::uuid IS NULL OR run_id = :run_id) AND (:status::text IS NULL OR status = :status)
-      AND deleted_at IS NULL
+      AND {matches_filter}
     ORDER BY id DESC LIMIT :limit
 ) job
 WHERE job.tenant_id = :tenant_id

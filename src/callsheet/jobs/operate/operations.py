@@ -25,7 +25,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
-from callsheet.wire.jobs import JobStatus
+from callsheet.wire.jobs import JobListFilter, JobStatus
 from callsheet.wire.operate.operations import AdminJob, Dispatch
 
 SQL = statements("callsheet.jobs.operate")
@@ -159,10 +159,10 @@ class JobOperations:
             rows = await MACHINE_SQL["list_jobs"].rows(
                 connection,
                 JobRow,
+                **dict(JobListFilter(status=status)),
                 tenant_id=tenant_id,
                 user_id=user_id,
                 before=before,
-                status=status.value if status else None,
                 limit=limit + 1,
             )
             jobs, is_cut = await with_outcomes(connection, tenant_id, rows, limit)

@@ -13,7 +13,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.errors import NotFound
-from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.jobs import Job, JobListFilter
 
 MACHINE_SQL = statements("callsheet.jobs.machine")
 SQL = statements("callsheet.jobs.show")
@@ -98,31 +98,24 @@ class JobReader:
         return row.payload
 
     async def page(
-        self,
-        principal: Principal,
-        run_id: UUID | None,
-        status: JobStatus | None,
-        before: UUID | None,
-        limit: int,
-        client_reference: str | None = None,
+        self, principal: Principal, wanted: JobListFilter, before: UUID | None, limit: int
     ) -> tuple[list[tuple[JobRow, OutcomeRow]], bool]:
-        """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
-        names = {
+        """The user's jobs that match, newest first; and whether there are more."""
+        values = {
+            **dict(wanted),
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,
             "before": before,
-            "status": status.value if status else None,
             "limit": limit + 1,
         }
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
-            if client_reference is not None:
-                named = {"run_id": run_id, "client_reference": client_reference}
-                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **names, **named)
-            elif run_id is None:
-                rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **names)
+            if wanted.client_reference is not None:
+                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
+            elif wanted.run_id is not None:
+                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **values)
             else:
-                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **names, run_id=run_id)
+                rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **values)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:

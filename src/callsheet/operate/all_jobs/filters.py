@@ -72,11 +72,10 @@ class ResolvedFilter:
         since, before = ids_between(wanted.created_from, wanted.created_to)
         words = "" if id_in(wanted.q) is not None else wanted.q or ""
         return {
+            **wanted.columns,
             "source": self.source,
             "tenant_id": wanted.tenant_id,
             "user_id": wanted.user_id,
-            "run_id": wanted.run_id,
-            "client_reference": wanted.client_reference,
             "fingerprint": wanted.fingerprint,
             "job_ids": self.job_ids,
             "since": since,

@@ -14,6 +14,7 @@ from callsheet.operate.all_jobs.names import Names
 from callsheet.operate.all_jobs.sql import SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import copied
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import JobError, JobStatus
 from callsheet.wire.operate.all_jobs import JobTotals, OperatedJob, StatusTotal
@@ -48,6 +49,10 @@ class AllJobsRow(NamedTuple):
     title: str | None
     percent: float | None
     client_reference: str | None
+
+
+# The fields that are shown as they are in the row.
+_SHOWN = tuple(name for name in AllJobsRow._fields if name in OperatedJob.model_fields and name != "title")
 
 
 class StatusRow(NamedTuple):
@@ -125,7 +130,7 @@ class AllJobs:
             effect = effects.get(row.effect_id) if row.effect_id else None
             workflow = workflows.get(row.workflow_id, str(row.workflow_id))
             job = OperatedJob(
-                **{name: getattr(row, name) for name in SAME},
+                **copied(_SHOWN, row),
                 task_id=task_id_of(row.id) if row.actor is not None else None,
                 tenant=tenants.get(row.tenant_id, str(row.tenant_id)),
                 user=users.get(row.user_id),
@@ -137,9 +142,6 @@ class AllJobs:
             )
             shown.append(job)
         return shown
-
-
-SAME = OperatedJob.model_fields.keys() & set(AllJobsRow._fields) - {"title"}
 
 
 def _max_read(resolved: ResolvedFilter) -> int:

@@ -16,59 +16,26 @@ from callsheet.operate.all_jobs.lists import AllJobs
 from callsheet.operate.all_jobs.names import Names
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.base import Line, Moment, OptionalLine, Page
+from callsheet.wire.base import Moment, Page
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.forms import Slug, WorkflowSlug
-from callsheet.wire.jobs import JobStatus
+from callsheet.wire.forms import WorkflowSlug
+from callsheet.wire.library import MAX_VALUES
 from callsheet.wire.operate.all_jobs import (
-    MAX_NAMED_JOBS,
-    MAX_VALUES,
     ErrorGroup,
     ErrorGroups,
     Fingerprint,
     JobFilter,
-    JobKind,
+    JobQuery,
     JobTotals,
     OperatedJob,
 )
 from callsheet.wire.tasks import JobOrTaskId
 
 DEFAULT_RANGE = timedelta(days=1)
-_SAYS = {name: field.description for name, field in JobFilter.model_fields.items()}
 
 
-async def filter_of(
-    q: OptionalLine | None = Query(None, description=_SAYS["q"]),
-    status: list[JobStatus] = Query([], max_length=MAX_VALUES, description=_SAYS["status"]),
-    tenant_id: UUID | None = Query(None, description=_SAYS["tenant_id"]),
-    user_id: UUID | None = Query(None, description=_SAYS["user_id"]),
-    run_id: UUID | None = Query(None, description=_SAYS["run_id"]),
-    client_reference: Line | None = Query(None, description=_SAYS["client_reference"]),
-    workflow: list[WorkflowSlug] = Query([], max_length=MAX_VALUES, description=_SAYS["workflow"]),
-    effect: list[Slug] = Query([], max_length=MAX_VALUES, description=_SAYS["effect"]),
-    kind: list[JobKind] = Query([], max_length=MAX_VALUES, description=_SAYS["kind"]),
-    worker_id: OptionalLine | None = Query(None, description=_SAYS["worker_id"]),
-    fingerprint: Fingerprint | None = Query(None, description=_SAYS["fingerprint"]),
-    created_from: Moment | None = Query(None, description=_SAYS["created_from"]),
-    created_to: Moment | None = Query(None, description=_SAYS["created_to"]),
-    job_id: list[JobOrTaskId] = Query([], max_length=MAX_NAMED_JOBS, description=_SAYS["job_id"]),
-) -> JobFilter:
-    return JobFilter(
-        q=q,
-        status=status,
-        tenant_id=tenant_id,
-        user_id=user_id,
-        run_id=run_id,
-        client_reference=client_reference,
-        workflow=workflow,
-        effect=effect,
-        kind=kind,
-        worker_id=worker_id,
-        fingerprint=fingerprint,
-        created_from=created_from,
-        created_to=created_to,
-        job_id=job_id,
-    )
+async def filter_of(wanted: Annotated[JobQuery, Query()]) -> JobFilter:
+    return wanted
 
 
 def all_jobs_router(jobs: AllJobs, names: Names, authentication: Authentication) -> Router:

@@ -7,45 +7,45 @@ from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
-from callsheet.wire.base import Line, Moment, OptionalLine, ResponseModel, UserRequest
-from callsheet.wire.forms import Slug, WorkflowSlug
+from callsheet.wire.base import Line, OptionalLine, ResponseModel, UserRequest
+from callsheet.wire.forms import WorkflowSlug
 from callsheet.wire.jobs import JobError, JobStatus
+from callsheet.wire.library import MAX_VALUES, JobSearch
 from callsheet.wire.operate.operations import Priority
 from callsheet.wire.tasks import JobOrTaskId
 
-MAX_VALUES = 50
 MAX_NAMED_JOBS = 500
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-JobKind = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 
 
-class JobFilter(UserRequest):
+class JobFilter(JobSearch):
     """Only jobs that match all fields. A field that is left out matches every job."""
+
+    model_config = ConfigDict(extra="forbid")
 
     q: OptionalLine | None = Field(
         None,
         description="The id of a job or task, or words that must all be in the error, the title or the user's texts.",
     )
-    status: list[JobStatus] = Field([], max_length=MAX_VALUES, description="Only jobs of these statuses.")
     tenant_id: UUID | None = Field(None, description="Only jobs of this tenant.")
     user_id: UUID | None = Field(None, description="Only jobs of this user.")
-    run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
-    client_reference: Line | None = Field(None, description="Only jobs that were submitted with this reference.")
     workflow: list[WorkflowSlug] = Field([], max_length=MAX_VALUES, description="Only jobs of these workflows.")
-    effect: list[Slug] = Field([], max_length=MAX_VALUES, description="Only jobs of these effects: ids or slugs.")
-    kind: list[JobKind] = Field([], max_length=MAX_VALUES, description="Only jobs of these kinds: effect, task, …")
     worker_id: OptionalLine | None = Field(
         None,
         description="Only jobs that this worker holds, or held in one of the last 20,000 jobs of the history.",
     )
     fingerprint: Fingerprint | None = Field(None, description="Only jobs that failed with this error.")
-    created_from: Moment | None = Field(None, description="Only jobs submitted at this time or later.")
-    created_to: Moment | None = Field(None, description="Only jobs submitted before this time.")
     job_id: list[JobOrTaskId] = Field(
         [], max_length=MAX_NAMED_JOBS, description="Only these jobs: ids of jobs or tasks."
     )
+
+
+class JobQuery(JobFilter):
+    """The same filter beside the other parameters of a URL."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 class OperatedJob(ResponseModel):
