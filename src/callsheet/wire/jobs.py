@@ -173,7 +173,9 @@ class JobFilters(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
-    client_reference: Line | None = Field(None, description="Only jobs that were submitted with this reference.")
+    client_reference: Line | None = Field(
+        None, description="Only jobs that were submitted with this reference.", examples=["order-1001"]
+    )
 
     @property
     def columns(self) -> dict[str, Any]:

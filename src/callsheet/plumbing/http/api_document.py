@@ -71,9 +71,11 @@ def _describe(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
 
 
 def _example(schema: Mapping[str, Any], text: str | None, schemas: Mapping[str, Any]) -> Any:
-    """The example: the default, the first choice, or a value of the format. If the schema has none of these, the
-    given text.
+    """The example: that of the field, the default, the first choice, or a value of the format. If the schema has none
+    of these, the given text.
     """
+    if "examples" in schema:
+        return schema["examples"][0]
     if schema.get("default"):
         return schema["default"]
     if "$ref" in schema:
