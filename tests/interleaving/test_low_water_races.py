@@ -195,9 +195,7 @@ async def test_raising_marks_skips_a_lane_that_a_delayed_row_is_joining(race: Ra
 async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay(race: Race) -> None:
     delayed = await delayed_then_raised(race)
     async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        [promoting] = await start_blocked(
-            race.central, race.one.queue.promote(datetime.now(UTC) + timedelta(hours=1))
-        )
+        [promoting] = await start_blocked(race.central, race.one.queue.promote(datetime.now(UTC) + timedelta(hours=1)))
         # Promoted, leased and requeued with a longer delay by others, while this one waited for the lane.
         await race.two.rows(
             race.central,

@@ -24,14 +24,9 @@ tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id big
 concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
 run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid
 
--- name: enqueue
--- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
--- uncommitted row can have an id below it, and no lane is removed. An existing dispatch stays unchanged. has_work is
--- read from the locked row, because the snapshot may show an older value.
-WITH wanted_dispatch AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        {entry_record})
-), lane AS MATERIALIZED (
+-- part: lane_of_wanted
+-- The lanes of the wanted dispatches. No low-water mark is moved, and no lane removed, until the transaction ends.
+lane AS MATERIALIZED (
     SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id,
         l.has_work
     FROM dispatch_lanes l
@@ -40,39 +35,50 @@ WITH wanted_dispatch AS MATERIALIZED (
         FROM wanted_dispatch)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
-), locked_lane AS MATERIALIZED (
+)
+
+-- part: is_lane_of_entry
+(lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority, lane.tenant_id, lane.user_id)
+    = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
+
+-- part: new_dispatch_columns
+tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
+priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at
+
+-- part: entry_values
+-- The values of these columns.
+e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
+e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at
+
+-- name: enqueue
+-- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
+-- uncommitted row can have an id below it, and no lane is removed. An existing dispatch stays unchanged. has_work is
+-- read from the locked row, because the snapshot may show an older value.
+WITH wanted_dispatch AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        {entry_record})
+), {lane_of_wanted}, locked_lane AS MATERIALIZED (
     SELECT l.lane_id FROM dispatch_lanes l
     WHERE l.lane_id IN (SELECT lane_id FROM lane WHERE NOT has_work)
     ORDER BY l.lane_id FOR NO KEY UPDATE
 ), woken_lane AS (
     UPDATE dispatch_lanes l SET has_work = true FROM locked_lane WHERE l.lane_id = locked_lane.lane_id
 ), new_dispatch AS (
-    INSERT INTO ai_job_dispatches (
-        tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
-        priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
-    SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
-        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
-        e.deadline_at
-    FROM wanted_dispatch e JOIN lane
-        ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority, lane.tenant_id,
-            lane.user_id)
-        = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
+    INSERT INTO ai_job_dispatches ({new_dispatch_columns})
+    SELECT {entry_values}
+    FROM wanted_dispatch e JOIN lane ON {is_lane_of_entry}
     -- A finished dispatch must not be created again.
     WHERE NOT EXISTS (
         SELECT FROM dispatch_history h
         WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
-    RETURNING dispatch_id, lane_id, workflow_id, stage, provider, concurrency_identifier, priority
+    RETURNING dispatch_id, lane_id
 )
-SELECT placed.lane_id, placed.workflow_id, placed.stage, placed.provider, placed.concurrency_identifier,
-    placed.priority, lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, placed.dispatch_id,
+SELECT lane.lane_id, lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
+    lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, placed.dispatch_id,
     (SELECT count(*) FROM wanted_dispatch e
-        WHERE NOT EXISTS (
-            SELECT FROM lane l
-            WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
-                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
-                    e.lane_user_id))) AS without_lane
+     WHERE NOT EXISTS (SELECT FROM lane WHERE {is_lane_of_entry})) AS without_lane
 FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
 -- part: lease_of_dispatch
@@ -89,27 +95,12 @@ workflow_id, provider, kind, worker_id, attempts, run_limit_seconds, wedges, lan
 WITH wanted_dispatch AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         {entry_record}, worker_id text, token uuid)
-), lane AS MATERIALIZED (
-    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id
-    FROM dispatch_lanes l
-    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id) IN (
-        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id
-        FROM wanted_dispatch)
-    ORDER BY l.lane_id
-    FOR KEY SHARE OF l
-), new_dispatch AS (
-    INSERT INTO ai_job_dispatches (
-        tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
-        priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token,
+), {lane_of_wanted}, new_dispatch AS (
+    INSERT INTO ai_job_dispatches ({new_dispatch_columns}, status, worker_id, lease_token,
         lease_seq, attempts, lease_expires_at, leased_at, last_leased_at, queue_wait_seconds)
-    SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
-        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
-        e.deadline_at, 'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
-        clock_timestamp(), clock_timestamp(), 0
-    FROM wanted_dispatch e JOIN lane
-        ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority, lane.tenant_id,
-            lane.user_id)
-        = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
+    SELECT {entry_values}, 'leased', e.worker_id, e.token, 1, 1,
+        clock_timestamp() + make_interval(secs => e.lease_seconds), clock_timestamp(), clock_timestamp(), 0
+    FROM wanted_dispatch e JOIN lane ON {is_lane_of_entry}
     WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM wanted_dispatch)))::text[])
       AND NOT EXISTS (
         SELECT FROM dispatch_history h
@@ -120,11 +111,7 @@ WITH wanted_dispatch AS MATERIALIZED (
 )
 SELECT {lease},
     (SELECT count(*) FROM wanted_dispatch e
-        WHERE NOT EXISTS (
-            SELECT FROM lane l
-            WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
-                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
-                    e.lane_user_id))) AS without_lane
+     WHERE NOT EXISTS (SELECT FROM lane WHERE {is_lane_of_entry})) AS without_lane
 FROM (SELECT 1) AS one LEFT JOIN new_dispatch ON true
 
 -- name: lanes_with_work
@@ -316,6 +303,12 @@ SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.
 FROM dispatch_history h
 WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
+-- part: lane_of_dispatch
+-- The fields of a Lane, for a changed dispatch `d`.
+d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
+(SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
+(SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id
+
 -- part: after_marked_lane
 (SELECT count(*) FROM marked_lane) >= 0
 
@@ -367,9 +360,7 @@ UPDATE ai_job_dispatches d SET
     last_error = coalesce(held_lease.error, d.last_error)
 FROM held_lease
 WHERE d.dispatch_id = held_lease.dispatch_id
-RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
-    (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
-    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id,
+RETURNING {lane_of_dispatch},
     d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - d.last_leased_at)::float8 AS held_seconds
 
@@ -530,9 +521,7 @@ WHERE {after_marked_lane} AND d.ctid = due_dispatch.place_found AND d.status = '
   -- A row that moved to another lane meanwhile waits for the next round, which lowers the mark of that lane.
   -- (PostgreSQL 18 checks the ctid again and would not find the row; older versions do find it.)
   AND d.lane_id = due_dispatch.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
-RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
-    (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
-    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id, d.dispatch_id
+RETURNING {lane_of_dispatch}, d.dispatch_id
 
 -- name: lock_lanes
 -- All lanes, or the given ones. Lanes with an enqueue in progress are skipped; the next round takes them.
