@@ -24,9 +24,11 @@ MODULE_LINES = 400
 FUNCTION_LINES = 70
 LISTED_STATEMENTS = 10
 COLUMN_FILES = 6
-# Columns of a job, each as an example of what another column would touch. The first one decides who gets a job; the
-# second one only has to be stored, returned and found.
+# Columns of a job, each as an example of what another column would touch. The first one decides who gets a job. The
+# second one is chosen by clients, and also in the lists of the library and of operators, in tasks and in commands.
 COLUMNS = ("concurrency_identifier", "client_reference")
+# What stores a column, returns it with the job and finds a user's jobs by it: the schema, the jobs room, its messages.
+OF_THE_JOB = ("callsheet/plumbing/migrations/", "callsheet/jobs/", "callsheet/wire/jobs.py")
 
 
 class Figure(NamedTuple):
@@ -83,9 +85,16 @@ def _named(source: Path, modules: Iterable[Module]) -> tuple[str, ...]:
 
 
 def _column(source: Path, column: str) -> Figure:
-    python, sql = (uses_of(column, sorted(source.rglob(f"*.{kind}"))) for kind in ("py", "sql"))
-    texts = [f"{uses.files} {kind} ({uses.lines} lines)" for uses, kind in ((python, "Python"), (sql, "SQL"))]
-    return Figure(f"files with the job column {column}", " + ".join(texts), f"{COLUMN_FILES} files")
+    paths = sorted(path for kind in ("py", "sql") for path in source.rglob(f"*.{kind}"))
+    found = {path.relative_to(source).as_posix(): lines for path, lines in uses_of(column, paths).items()}
+    of_job = [name for name in found if name.startswith(OF_THE_JOB)]
+    others = [name for name in found if name not in of_job]
+    return Figure(
+        f"files with the job column {column}",
+        f"{len(of_job)} of the job + {len(others)} others",
+        f"{COLUMN_FILES} of the job",
+        tuple(f"{found[name]:4} {name}" for name in (*of_job, *others)),
+    )
 
 
 def _longest_statement(source: Path, statements: Sequence[SqlStatement]) -> Figure:

@@ -50,11 +50,6 @@ class SqlStatement(NamedTuple):
     reason: str
 
 
-class Uses(NamedTuple):
-    files: int
-    lines: int
-
-
 def modules_of(folder: Path) -> list[Module]:
     return [read_module(path) for path in sorted(folder.rglob("*.py"))]
 
@@ -143,8 +138,8 @@ def modules_per_folder(modules: Iterable[Module]) -> Counter[Path]:
     return Counter(module.path.parent for module in modules if module.path.name != "__init__.py")
 
 
-def uses_of(word: str, paths: Iterable[Path]) -> Uses:
-    """The files, and the lines in them, that name a column."""
+def uses_of(word: str, paths: Iterable[Path]) -> dict[Path, int]:
+    """The files that name a column, and the number of their lines that do."""
     pattern = re.compile(rf"^.*\b{word}\b", re.MULTILINE)
-    counts = [len(pattern.findall(path.read_text(encoding="utf-8"))) for path in paths]
-    return Uses(sum(bool(count) for count in counts), sum(counts))
+    counts = {path: len(pattern.findall(path.read_text(encoding="utf-8"))) for path in paths}
+    return {path: count for path, count in counts.items() if count}

@@ -20,7 +20,7 @@ import pytest
 from tools import traced_process
 from tools.measure_house import SOURCE, Figure, figures, table
 from tools.paid_path import CONTROL_PLANE, WORKER, path_figures, read_record, trace
-from tools.source_figures import Function, SqlStatement, Uses, modules_of, read_module, statements_of, uses_of
+from tools.source_figures import Function, SqlStatement, modules_of, read_module, statements_of, uses_of
 
 PLAIN = '''
 """A module whose docstring
@@ -133,15 +133,17 @@ def test_statements_are_listed_with_their_lines_and_reasons(tree: Path) -> None:
 
 
 def test_a_column_is_counted_by_its_whole_name(tree: Path) -> None:
-    paths = sorted((tree / "house").rglob("*.*"))
-    assert uses_of("concurrency_identifier", paths) == Uses(files=1, lines=1)
-    assert uses_of("column", paths) == Uses(files=1, lines=2)
+    paths, plain = sorted((tree / "house").rglob("*.*")), tree / "house/room/plain.py"
+    assert uses_of("concurrency_identifier", paths) == {plain: 1}
+    assert uses_of("column", paths) == {plain: 2}
 
 
 def test_the_table_has_each_figure_with_its_target(tree: Path) -> None:
     for number in range(21):
         (tree / "house" / f"module{number}.py").write_text("X = 1\n" * (10 if number else 500))
     (tree / "house" / "long.py").write_text("def long() -> None:\n" + "    long()\n" * 70)
+    (tree / "callsheet" / "jobs").mkdir(parents=True)
+    (tree / "callsheet" / "jobs" / "rows.sql").write_text("-- database: pool\n-- part: row\nconcurrency_identifier\n")
     found = figures(tree)
     assert values(found) == {
         "modules": "24",
@@ -151,8 +153,8 @@ def test_the_table_has_each_figure_with_its_target(tree: Path) -> None:
         "modules under 30 lines": "20",
         "modules over 400 lines": "1",
         "functions over 70 lines": "1 (longest: 71)",
-        "files with the job column concurrency_identifier": "1 Python (1 lines) + 0 SQL (0 lines)",
-        "files with the job column client_reference": "0 Python (0 lines) + 0 SQL (0 lines)",
+        "files with the job column concurrency_identifier": "1 of the job + 1 others",
+        "files with the job column client_reference": "0 of the job + 0 others",
         "longest SQL statement": "71 lines (1 over 60)",
     }
     text = table(found, is_verbose=True)
@@ -161,6 +163,8 @@ def test_the_table_has_each_figure_with_its_target(tree: Path) -> None:
         " 500 house/module0.py\n",
         "house/long.py:1 long\n",
         "long (its rows must be of one",
+        "   1 callsheet/jobs/rows.sql\n",
+        "   1 house/room/plain.py\n",
     ):
         assert detail in text
     assert "house" not in table(found, is_verbose=False)
