@@ -16,7 +16,7 @@ const TRY_STREAM_AGAIN_MS = 60_000;
 // A proxy that cuts every stream at once would cause a loop of connections. After this many cuts the tab polls.
 const SHORT_LIVES = 4;
 const SHORT_LIFE_MS = 3_000;
-// A hidden tab leaves the stream to the other tabs after this delay. A short check at another tab changes nothing.
+// A hidden tab leaves the stream to the other tabs after this delay. A short visit to another tab changes nothing.
 const HIDDEN_MS = 5_000;
 
 export interface StreamHandlers {
@@ -126,7 +126,7 @@ class Follower {
     const abort = () => silence.abort();
     let watchdog = setTimeout(abort, SILENCE_MS);
     const stopWatching = whenHidden(() => hidden.abort());
-    // Without this timer, the connection of a lost network would check open forever.
+    // The browser reports a lost network at once. The watchdog would notice the silence only later.
     window.addEventListener("offline", abort);
     try {
       const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };

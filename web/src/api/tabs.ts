@@ -21,7 +21,7 @@ type Message = { from: string } & (
 
 // A tab on a busy machine may take longer. Then two tabs hold a stream for a moment, until one of them receives a
 // message of the other.
-const ANSWER_MS = 200;
+const RESPONSE_MS = 200;
 const HERE_MS = 10_000;
 // A tab that crashed sends nothing more.
 const SILENCE_MS = 25_000;
@@ -34,7 +34,7 @@ export class Tabs {
   /** Handles messages. The handler depends on whether this tab requests, holds or follows the stream. */
   #listener: (message: Message) => void = () => {};
 
-  /** `person`: the id of the user. Another user who signs in gets no messages of this one. */
+  /** `person`: the id of the user. Another user who signs in gets no messages of this user. */
   constructor(person: string) {
     this.#channel = new BroadcastChannel(`callsheet-stream-1-${person}`);
     this.#channel.onmessage = ({ data }: MessageEvent<Message>) => this.#listener(data);
@@ -56,7 +56,7 @@ export class Tabs {
         clearTimeout(timer);
         resolve(isFree);
       };
-      const timer = setTimeout(() => done(true), ANSWER_MS);
+      const timer = setTimeout(() => done(true), RESPONSE_MS);
       this.#listener = ({ kind, from }) => {
         if (kind === "here" || kind === "requesting") done(false);
         else if (kind === "who" && this.#id < from) this.#send({ kind: "requesting" });

@@ -1,7 +1,7 @@
 import { Check } from "lucide-react";
 import type { ComponentProps } from "react";
 
-/** A box to tick. It belongs into its label, or needs an `aria-label`. */
+/** A checkbox. Its place is inside its label; elsewhere it needs an `aria-label`. */
 export function Checkbox(props: Omit<ComponentProps<"input">, "type" | "className">) {
   return (
     <>

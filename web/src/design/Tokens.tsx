@@ -1,9 +1,8 @@
 import { commonTexts } from "@/texts/common";
-
-const numbers = new Intl.NumberFormat("en");
+import { formatNumber } from "@/texts/plurals";
 
 export function formatTokens(amount: number): string {
-  return commonTexts.tokens(numbers.format(amount), amount);
+  return commonTexts.tokens(formatNumber(amount), amount);
 }
 
 export function Tokens({ amount, className }: { amount: number; className?: string }) {

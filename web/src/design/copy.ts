@@ -3,7 +3,7 @@
  * office network may have neither.
  */
 export async function copyText(text: string): Promise<void> {
-  // It is missing at such an origin, although its type says otherwise.
+  // The clipboard is missing at such an origin, although its type says otherwise.
   const clipboard = navigator.clipboard as Clipboard | undefined;
   if (clipboard) return clipboard.writeText(text);
   const onCopy = (event: ClipboardEvent) => {

@@ -1,3 +1,4 @@
+export { formatNumber } from "@/texts/plurals";
 export { Badge, type Tone } from "./Badge";
 export { Button } from "./Button";
 export { Checkbox } from "./Checkbox";

@@ -1,7 +1,6 @@
-import { Link } from "@tanstack/react-router";
 import { Compass } from "lucide-react";
-import { Button } from "@/design/Button";
 import { Empty } from "@/design/Empty";
+import { LinkButton } from "@/parts/LinkButton";
 import { useTitle } from "@/parts/useTitle";
 import { frameTexts } from "@/texts/frame";
 
@@ -13,11 +12,7 @@ export function NotFound() {
       title={frameTexts.notFound}
       text={frameTexts.notFoundText}
       isPage
-      action={
-        <Button asChild>
-          <Link to="/effects">{frameTexts.goToEffects}</Link>
-        </Button>
-      }
+      action={<LinkButton to="/effects">{frameTexts.goToEffects}</LinkButton>}
     />
   );
 }

@@ -4,8 +4,7 @@ import { walletQuery } from "@/api/queries";
 import { Skeleton } from "@/design/Skeleton";
 import { useDelta } from "@/parts/useDelta";
 import { frameTexts } from "@/texts/frame";
-
-const numbers = new Intl.NumberFormat("en");
+import { formatNumber } from "@/texts/plurals";
 
 /** Available and held tokens. A change is shown for a moment. */
 export function WalletBox() {
@@ -22,11 +21,11 @@ export function WalletBox() {
       {balance !== undefined ? (
         <span className="flex items-baseline gap-2">
           <strong key={balance} className="block animate-[tick_160ms_ease-out] text-xl font-semibold tracking-tight">
-            {numbers.format(balance)}
+            {formatNumber(balance)}
           </strong>
           {delta !== null && (
             <span data-delta className={`appear text-s font-[550] ${delta > 0 ? "text-ok" : "text-warn"}`}>
-              {(delta > 0 ? frameTexts.moreTokens : frameTexts.fewerTokens)(numbers.format(Math.abs(delta)))}
+              {(delta > 0 ? frameTexts.moreTokens : frameTexts.fewerTokens)(formatNumber(Math.abs(delta)))}
             </span>
           )}
         </span>
@@ -37,7 +36,7 @@ export function WalletBox() {
         <Skeleton className="my-1 h-3 w-20" />
       ) : (
         <span key={held} className="block animate-[tick_160ms_ease-out] text-s text-muted">
-          {held > 0 ? frameTexts.held(numbers.format(held)) : frameTexts.nothingHeld}
+          {held > 0 ? frameTexts.held(formatNumber(held)) : frameTexts.nothingHeld}
         </span>
       )}
     </Link>

@@ -18,7 +18,7 @@ export function useShortcuts(handlers: Handlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
   useEffect(() => {
-    let goneSince = 0;
+    let pressedAt = 0;
     const onKeyDown = (event: KeyboardEvent) => {
       if ((event.metaKey || event.ctrlKey) && !event.shiftKey && event.key.toLowerCase() === "k") {
         event.preventDefault();
@@ -30,9 +30,9 @@ export function useShortcuts(handlers: Handlers): void {
         event.preventDefault();
         latest.current.onKeys();
       } else if (event.key === "g") {
-        goneSince = event.timeStamp;
-      } else if (event.timeStamp - goneSince < SEQUENCE_MS && goneSince > 0) {
-        goneSince = 0;
+        pressedAt = event.timeStamp;
+      } else if (event.timeStamp - pressedAt < SEQUENCE_MS && pressedAt > 0) {
+        pressedAt = 0;
         const place = knownPlaces.current.find((each) => each.key === event.key);
         if (place !== undefined) void navigate({ to: place.to });
       }

@@ -1,7 +1,7 @@
 import { ImageOff } from "lucide-react";
 import type { Schemas } from "@/api/types";
 import { classes } from "@/design";
-import { kindOf } from "./media";
+import { Still } from "./Still";
 import { stillOf } from "./shown";
 
 type Files = Pick<Schemas["Candidate"], "file" | "thumbnail">;
@@ -19,32 +19,11 @@ interface Props {
 }
 
 export function CandidateThumb({ candidate, alt, isDim = false, className }: Props) {
-  const still = thumbOf(candidate);
-  const { file } = candidate;
   return (
     <span className={classes("relative grid place-items-center overflow-hidden bg-hover text-muted", className)}>
-      {still ? (
-        <img
-          src={still}
-          alt={alt}
-          loading="lazy"
-          decoding="async"
-          draggable={false}
-          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")}
-        />
-      ) : file?.url && kindOf(file.mime_type) === "video" ? (
-        <video
-          src={`${file.url}#t=0.1`}
-          muted
-          playsInline
-          preload="metadata"
-          tabIndex={-1}
-          aria-label={alt}
-          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-40")}
-        />
-      ) : (
+      <Still still={thumbOf(candidate)} file={candidate.file} alt={alt} className={isDim ? "opacity-40" : ""}>
         <ImageOff size={18} role="img" aria-label={alt} />
-      )}
+      </Still>
     </span>
   );
 }

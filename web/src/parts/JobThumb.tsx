@@ -1,8 +1,7 @@
 import { AudioLines, Clapperboard, FileText, ImageIcon, Sparkles } from "lucide-react";
 import { useState } from "react";
 import type { JobSummary } from "@/api/types";
-import { classes } from "@/design";
-import { kindOf } from "./media";
+import { Still } from "./Still";
 import { stillOf } from "./shown";
 import { useLessMotion } from "./useLessMotion";
 
@@ -16,38 +15,17 @@ export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "
   const [isOver, setOver] = useState(false);
   const wantsLessMotion = useLessMotion();
   const file = job.output ?? job.input;
-  const still = file && stillOf(file, "small");
   const clip = job.output?.preview_url;
   const Icon = job.medium ? ICONS[job.medium] : Sparkles;
-  const isDim = !job.output;
   return (
     <span
       onPointerEnter={() => setOver(true)}
       onPointerLeave={() => setOver(false)}
       className="relative grid h-13 w-21 shrink-0 place-items-center overflow-hidden rounded-s border bg-hover text-muted"
     >
-      {still ? (
-        <img
-          src={still}
-          alt=""
-          loading="lazy"
-          decoding="async"
-          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")}
-        />
-      ) : file?.url && kindOf(file.mime_type) === "video" ? (
-        // Without posters, the browser shows the first frame.
-        <video
-          src={`${file.url}#t=0.1`}
-          muted
-          playsInline
-          preload="metadata"
-          tabIndex={-1}
-          aria-hidden
-          className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")}
-        />
-      ) : (
+      <Still still={file && stillOf(file, "small")} file={file} alt="" className={job.output ? "" : "opacity-50"}>
         <Icon size={20} strokeWidth={1.6} aria-hidden />
-      )}
+      </Still>
       {isOver && clip && !wantsLessMotion && (
         <video
           src={clip}

@@ -1,7 +1,6 @@
-import { Link } from "@tanstack/react-router";
 import { ListTree } from "lucide-react";
-import { Button } from "@/design";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
+import { LinkButton } from "@/parts/LinkButton";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 
@@ -10,11 +9,9 @@ export function JobsLink({ search, size = "m" }: { search: AllJobsSearch; size?:
   const { me } = useRole();
   if (!me || me.role === "tenant_admin") return null;
   return (
-    <Button asChild size={size}>
-      <Link to="/operate/jobs" search={search}>
-        <ListTree size={16} aria-hidden />
-        {commonTexts.itsJobs}
-      </Link>
-    </Button>
+    <LinkButton size={size} to="/operate/jobs" search={search}>
+      <ListTree size={16} aria-hidden />
+      {commonTexts.itsJobs}
+    </LinkButton>
   );
 }

@@ -1,8 +1,8 @@
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { Key, ReactNode } from "react";
-import { Button, type Column, Table } from "@/design";
+import { type Column, Table } from "@/design";
+import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
-import { commonTexts } from "@/texts/common";
 
 interface Props<Row> {
   query: UseInfiniteQueryResult<InfiniteData<{ items: Row[] }>>;
@@ -21,15 +21,7 @@ export function PagedTable<Row>({ query, columns, rowKey, label, empty }: Props<
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <Table label={label} rows={rows} columns={columns} rowKey={rowKey} />
-      {query.hasNextPage && (
-        <Button
-          className="justify-self-center"
-          busy={query.isFetchingNextPage}
-          onClick={() => void query.fetchNextPage()}
-        >
-          {commonTexts.more}
-        </Button>
-      )}
+      <MoreButton query={query} />
     </div>
   );
 }

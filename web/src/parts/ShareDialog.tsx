@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
+import * as fields from "@/api/fields";
 import { Button, Dialog, Field, Select, Switch } from "@/design";
+import { useForm } from "@/parts/form/useForm";
+import { Refusal } from "@/parts/Refusal";
 import { shareTexts } from "@/texts/share";
 import { NewLink } from "./share/NewLink";
 import { ShareLinks } from "./share/ShareLinks";
@@ -19,41 +20,47 @@ const DAYS = Object.entries(shareTexts.days).map(([value, label]) => ({ value: v
 
 /** Creates, lists and revokes public links to a result. */
 export function ShareDialog({ jobId, hasInput, hasPrompt, onClose }: Props) {
-  const [days, setDays] = useState<Days>("30");
-  const [showsInput, setShowsInput] = useState(true);
-  const [showsPrompt, setShowsPrompt] = useState(false);
   const links = useQuery(shareLinksQuery(jobId));
   const create = useCreateLink(jobId);
-  const submit = () =>
-    create.mutate({ expires_in_days: Number(days), show_input: showsInput, show_prompt: showsPrompt });
-  const lifeReason = fieldReason(create.error, "expires_in_days");
+  const form = useForm({
+    saved: {
+      expires_in_days: "30" as Days,
+      show_input: fields.CreateShareLink.show_input.default,
+      show_prompt: fields.CreateShareLink.show_prompt.default,
+    },
+    save: create,
+    body: (values) => ({ ...values, expires_in_days: Number(values.expires_in_days) }),
+  });
+  const { expires_in_days, show_input, show_prompt } = form.values;
   return (
     <Dialog onClose={onClose} title={shareTexts.title} text={shareTexts.text}>
       {create.data ? (
         <NewLink url={create.data.url} onAnother={create.reset} />
       ) : (
-        <div className="grid gap-4">
-          <Field label={shareTexts.ends} error={lifeReason}>
-            <Select value={days} choices={DAYS} onChange={setDays} />
+        <form onSubmit={form.submit} className="grid gap-4">
+          <Field label={shareTexts.ends} error={form.reasonOf("expires_in_days")}>
+            <Select value={expires_in_days} choices={DAYS} onChange={(days) => form.set({ expires_in_days: days })} />
           </Field>
           {hasInput && (
             <Option
               label={shareTexts.showInput}
               hint={shareTexts.showInputHint}
-              isOn={showsInput}
-              onChange={setShowsInput}
+              isOn={show_input}
+              onChange={(isOn) => form.set({ show_input: isOn })}
             />
           )}
-          {hasPrompt && <Option label={shareTexts.showPrompt} isOn={showsPrompt} onChange={setShowsPrompt} />}
-          {create.error && !lifeReason && (
-            <p role="alert" className="text-s text-bad">
-              {explain(create.error)}
-            </p>
+          {hasPrompt && (
+            <Option
+              label={shareTexts.showPrompt}
+              isOn={show_prompt}
+              onChange={(isOn) => form.set({ show_prompt: isOn })}
+            />
           )}
-          <Button look="go" busy={create.isPending} onClick={submit}>
+          <Refusal error={form.refusal} />
+          <Button type="submit" look="go" busy={form.isBusy}>
             {shareTexts.create}
           </Button>
-        </div>
+        </form>
       )}
       {links.data && links.data.length > 0 && <ShareLinks jobId={jobId} links={links.data} />}
     </Dialog>

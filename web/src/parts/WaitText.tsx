@@ -2,7 +2,7 @@ import type { Effect } from "@/api/types";
 import { classes } from "@/design/classes";
 import { type Readiness, waitLine } from "./effects";
 
-// Each has its own shape, for people who cannot see the colour.
+// Each state has its own shape, for people who cannot see the colour.
 const MARKS: Record<Readiness, string> = {
   ready: "bg-ok",
   waits: "border-[1.5px] border-warn",

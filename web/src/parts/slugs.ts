@@ -18,7 +18,7 @@ export function slugIn({ name, slug }: { name: string; slug: string | null }): s
   return slug ?? slugOf(name);
 }
 
-/** A name for what a file contains. */
+/** A name from the name of a file: `Upscale.json` becomes `Upscale`. */
 export function nameOfFile(file: string): string {
   return file.replace(/\.json$/i, "").slice(0, 200);
 }

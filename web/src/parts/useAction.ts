@@ -8,7 +8,7 @@ interface Action<Result, Input> extends Omit<UseMutationOptions<Result, Error, I
   onDone?: (result: Result, input: Input) => void;
 }
 
-/** A request that a button sends. A message shows a refusal, and `onEnd` is called in both cases. */
+/** A request that a button sends. A message shows a refusal. `onEnd` is called after a success and after a refusal. */
 export function useAction<Result, Input = void>({
   changes = [],
   onEnd,

@@ -1,14 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { meQuery, walletQuery } from "@/api/queries";
-import { formatTokens, Skeleton, Stat, StatusBadge, Time } from "@/design";
+import { formatNumber, formatTokens, Skeleton, Stat, StatusBadge, Time } from "@/design";
 import { formatBytes } from "@/parts/bytes";
 import { JobThumb } from "@/parts/JobThumb";
 import { walletTexts } from "@/texts/account";
 import { holdsQuery } from "./queries";
 import { WalletHistory } from "./WalletHistory";
-
-const numbers = new Intl.NumberFormat("en");
 
 export function WalletTab() {
   const wallet = useQuery(walletQuery);
@@ -19,12 +17,12 @@ export function WalletTab() {
       <div className="grid max-w-xl grid-cols-2 gap-4">
         <Stat
           label={walletTexts.balance}
-          value={wallet.data ? numbers.format(wallet.data.balance) : wait}
+          value={wallet.data ? formatNumber(wallet.data.balance) : wait}
           hint={walletTexts.balanceHint}
         />
         <Stat
           label={walletTexts.held}
-          value={wallet.data ? numbers.format(wallet.data.held) : wait}
+          value={wallet.data ? formatNumber(wallet.data.held) : wait}
           hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "}
         />
       </div>

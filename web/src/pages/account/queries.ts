@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER, BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import { ACTIVE } from "@/api/types";
 
@@ -17,16 +18,14 @@ export const transactionsQuery = infiniteQueryOptions({
   queryKey: [...keys.transactions, "list"] as const,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/wallet/transactions", { params: { query: { cursor: pageParam, limit: 50 } }, signal })),
-  initialPageParam: null as number | null,
-  getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
+  ...BY_NUMBER,
 });
 
 export const apiKeysQuery = infiniteQueryOptions({
   queryKey: keys.apiKeys,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/keys", { params: { query: { cursor: pageParam, limit: MAX_ITEMS } }, signal })),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  ...BY_TEXT,
 });
 
 export const sessionsQuery = queryOptions({

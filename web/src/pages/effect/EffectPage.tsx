@@ -3,8 +3,9 @@ import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
 import { effectQuery } from "@/api/queries";
-import { Button, Empty, Skeleton } from "@/design";
+import { Empty, Skeleton } from "@/design";
 import { kindName } from "@/parts/effects";
+import { LinkButton } from "@/parts/LinkButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { effectPageTexts } from "@/texts/effect";
@@ -27,11 +28,7 @@ export function EffectPage() {
         icon={<ImageOff size={20} />}
         title={effectPageTexts.notFound}
         text={effectPageTexts.notFoundText}
-        action={
-          <Button asChild>
-            <Link to="/effects">{effectPageTexts.back}</Link>
-          </Button>
-        }
+        action={<LinkButton to="/effects">{effectPageTexts.back}</LinkButton>}
       />
     );
   }

@@ -1,11 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import { useRef, useState } from "react";
 import type { Effect } from "@/api/types";
 import { formatTokens } from "@/design/Tokens";
-import { Art } from "@/parts/Art";
 import { kindName } from "@/parts/effects";
-import { PreviewClip } from "@/parts/PreviewClip";
-import { useInView } from "@/parts/useInView";
+import { CardPreview, usePreviewCard } from "@/parts/PreviewCard";
 import { WaitText } from "@/parts/WaitText";
 import { effectTexts } from "@/texts/effects";
 
@@ -16,47 +13,20 @@ interface Props {
 }
 
 export function EffectCard({ effect, isFirst }: Props) {
-  const card = useRef<HTMLAnchorElement>(null);
-  const [isActive, setActive] = useState(false);
-  const isInView = useInView(card);
-  const shown = effect.preview?.after;
-  const image = shown?.thumbnails?.small ?? shown?.poster_url;
+  const { link, isPlaying } = usePreviewCard();
   return (
     <Link
-      ref={card}
+      {...link}
       to="/effects/$slug"
       params={{ slug: effect.slug }}
       data-card
-      onMouseEnter={() => setActive(true)}
-      onMouseLeave={() => setActive(false)}
-      onFocus={() => setActive(true)}
-      onBlur={() => setActive(false)}
       className="group block rounded-m focus-visible:rounded-m"
     >
-      <div className="relative aspect-[16/10] overflow-hidden rounded-m border bg-hover shadow-panel transition-[border-color] duration-150 group-hover:border-line-strong">
-        {image ? (
-          <img
-            src={image}
-            alt=""
-            loading={isFirst ? "eager" : "lazy"}
-            fetchPriority={isFirst ? "high" : "auto"}
-            decoding="async"
-            className="absolute inset-0 size-full object-cover"
-          />
-        ) : (
-          <Art name={effect.name} className="absolute inset-0 size-full" />
-        )}
-        {shown?.preview_url && (
-          <PreviewClip
-            url={shown.preview_url}
-            isPlaying={isActive || isInView}
-            className="absolute inset-0 size-full object-cover"
-          />
-        )}
+      <CardPreview effect={effect} isPlaying={isPlaying} isFirst={isFirst}>
         <span className="absolute bottom-2.5 left-2.5 rounded-full bg-black/60 px-2 py-0.5 text-xs font-[550] text-white">
           {kindName(effect)}
         </span>
-      </div>
+      </CardPreview>
       <div className="mt-2.5 flex items-baseline justify-between gap-x-3 px-0.5 max-sm:flex-col">
         <h2 className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">
           {effect.name}

@@ -1,10 +1,10 @@
-import { Link } from "@tanstack/react-router";
 import { Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { Job, JobSummary } from "@/api/types";
 import { Button, copyText, Menu, MenuItem } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { DownloadButton } from "@/parts/DownloadButton";
+import { LinkButton } from "@/parts/LinkButton";
 import { notify } from "@/parts/notify";
 import { ShareDialog } from "@/parts/ShareDialog";
 import { jobTexts } from "@/texts/job";
@@ -62,20 +62,22 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   const look = isFirst && summary.status === "completed" ? "go" : "plain";
   if (summary.effect_slug) {
     return (
-      <Button asChild look={look} className="max-sm:grow">
-        <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: summary.id }}>
-          {inner}
-        </Link>
-      </Button>
+      <LinkButton
+        look={look}
+        className="max-sm:grow"
+        to="/effects/$slug"
+        params={{ slug: summary.effect_slug }}
+        search={{ from: summary.id }}
+      >
+        {inner}
+      </LinkButton>
     );
   }
   if (!summary.task_id) return null;
   return (
-    <Button asChild look={look} className="max-sm:grow">
-      <Link to="/tasks/new" search={{ from: summary.id }}>
-        {inner}
-      </Link>
-    </Button>
+    <LinkButton look={look} className="max-sm:grow" to="/tasks/new" search={{ from: summary.id }}>
+      {inner}
+    </LinkButton>
   );
 }
 

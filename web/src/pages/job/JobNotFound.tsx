@@ -1,7 +1,6 @@
-import { Link } from "@tanstack/react-router";
 import { SearchX } from "lucide-react";
-import { Button } from "@/design/Button";
 import { Empty } from "@/design/Empty";
+import { LinkButton } from "@/parts/LinkButton";
 import { useTitle } from "@/parts/useTitle";
 import { jobTexts } from "@/texts/job";
 
@@ -13,11 +12,7 @@ export function JobNotFound() {
       title={jobTexts.notFound}
       text={jobTexts.notFoundText}
       isPage
-      action={
-        <Button asChild>
-          <Link to="/jobs">{jobTexts.allJobs}</Link>
-        </Button>
-      }
+      action={<LinkButton to="/jobs">{jobTexts.allJobs}</LinkButton>}
     />
   );
 }

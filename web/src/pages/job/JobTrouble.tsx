@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleSlash, RotateCcw, TriangleAlert, Undo2, Upload } from "lucide-react";
 import type { Job, JobSummary } from "@/api/types";
 import { Button, formatTokens } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { useRole } from "@/parts/useRole";
 import { jobTexts } from "@/texts/job";
 import { refundQuery } from "./queries";
@@ -43,16 +44,14 @@ export function JobTrouble({ job, summary }: { job: Job; summary: JobSummary }) 
             {job.cost > 0 ? jobTexts.retryCosts(formatTokens(job.cost)) : jobTexts.retry}
           </Button>
           {summary.effect_slug && (job.inputs ?? []).length > 0 && (
-            <Button asChild>
-              <Link
-                to="/effects/$slug"
-                params={{ slug: summary.effect_slug }}
-                search={{ from: job.id, other_file: true }}
-              >
-                <Upload size={16} aria-hidden />
-                {jobTexts.otherFile}
-              </Link>
-            </Button>
+            <LinkButton
+              to="/effects/$slug"
+              params={{ slug: summary.effect_slug }}
+              search={{ from: job.id, other_file: true }}
+            >
+              <Upload size={16} aria-hidden />
+              {jobTexts.otherFile}
+            </LinkButton>
           )}
         </div>
       )}

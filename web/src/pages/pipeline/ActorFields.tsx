@@ -2,6 +2,7 @@ import { Field, Select } from "@/design";
 import { type Actor, schemaOf, variantLabel, variantOf } from "@/parts/actors";
 import { JsonField } from "@/parts/form/JsonField";
 import { type Json, type Path, payloadOf, type Schema, withValue } from "@/parts/form/schema";
+import { Refusal } from "@/parts/Refusal";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { editorTexts } from "@/texts/pipelines";
 import { type Payload, type StepDraft, startPayload } from "./draft";
@@ -55,11 +56,7 @@ export function ActorFields({ step, actor, isFirst, problems, onChange }: Props)
           onChange={(next) => onChange({ payload: (next ?? {}) as Payload })}
         />
       )}
-      {problems.payload && (
-        <p role="alert" className="text-s text-bad">
-          {problems.payload}
-        </p>
-      )}
+      <Refusal error={problems.payload} />
     </div>
   );
 }

@@ -1,11 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { walletQuery } from "@/api/queries";
-import { formatTokens } from "@/design";
+import { formatNumber, formatTokens } from "@/design";
 import { titled } from "@/parts/form/values";
 import { runPanelTexts } from "@/texts/pipelines";
 import type { RunPreview } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 /** Size of the run, and its first job. */
 export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStale: boolean }) {
@@ -22,7 +20,7 @@ export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStal
               <th scope="row" className="max-w-0 truncate py-1.5 text-left font-normal" title={step.name}>
                 {step.name}
               </th>
-              <td className="py-1.5 pl-3 text-right">{numbers.format(step.candidates)}</td>
+              <td className="py-1.5 pl-3 text-right">{formatNumber(step.candidates)}</td>
               <td className="w-24 py-1.5 pl-3 text-right text-muted">
                 {step.cost == null ? "" : runPanelTexts.each(formatTokens(step.cost))}
               </td>
@@ -34,7 +32,7 @@ export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStal
             <th scope="row" className="py-1.5 text-left font-[600]">
               {runPanelTexts.jobs}
             </th>
-            <td className="py-1.5 pl-3 text-right">{numbers.format(jobs)}</td>
+            <td className="py-1.5 pl-3 text-right">{formatNumber(jobs)}</td>
             <td className="py-1.5 pl-3 text-right whitespace-nowrap">
               {cost == null ? runPanelTexts.costOpen : formatTokens(cost)}
             </td>

@@ -1,4 +1,4 @@
-import { Field, Input, Textarea } from "@/design";
+import { Field, formatNumber, Input, Textarea } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { ChainDrawing } from "@/parts/pipeline/ChainDrawing";
@@ -16,8 +16,6 @@ interface Props {
   actors: readonly Actor[];
   isReadOnly: boolean;
 }
-
-const numbers = new Intl.NumberFormat("en");
 
 /** The steps with a drawing of their chain, and the inputs of a run beside them. */
 export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
@@ -63,7 +61,7 @@ export function Editor({ editor, workflows, actors, isReadOnly }: Props) {
             <div className="flex flex-wrap items-baseline justify-between gap-x-4">
               <h2>{editorTexts.drawing}</h2>
               <p className="num text-s text-muted">
-                {perBase.map((count) => numbers.format(count)).join(" → ")} {editorTexts.drawingText}
+                {perBase.map((count) => formatNumber(count)).join(" → ")} {editorTexts.drawingText}
               </p>
             </div>
             <ChainDrawing links={links} />

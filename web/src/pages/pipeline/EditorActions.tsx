@@ -1,8 +1,8 @@
-import { Link } from "@tanstack/react-router";
 import { EllipsisVertical, GitFork, Save, Trash2, Undo2 } from "lucide-react";
 import { useState } from "react";
 import { Button, Menu, MenuItem } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { LinkButton } from "@/parts/LinkButton";
 import { editorTexts } from "@/texts/pipelines";
 import type { Pipeline } from "./queries";
 import type { useEditor } from "./useEditor";
@@ -21,12 +21,10 @@ export function EditorActions({ editor, pipeline, onDiscard }: Props) {
   const isRemoving = dialog === "remove";
   return (
     <>
-      <Button asChild>
-        <Link to="/runs" search={{ pipeline: pipeline.slug }}>
-          <GitFork size={16} aria-hidden />
-          {editorTexts.runs}
-        </Link>
-      </Button>
+      <LinkButton to="/runs" search={{ pipeline: pipeline.slug }}>
+        <GitFork size={16} aria-hidden />
+        {editorTexts.runs}
+      </LinkButton>
       <Button
         look="go"
         busy={editor.isSaving}

@@ -1,10 +1,11 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Save, Workflow } from "lucide-react";
 import { actorsQuery, meQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { BackLink } from "@/parts/BackLink";
+import { LinkButton } from "@/parts/LinkButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { type PipelineTemplate, templatesQuery } from "@/parts/pipeline/queries";
 import { useTitle } from "@/parts/useTitle";
@@ -23,11 +24,7 @@ export function NewPipelinePage() {
   const actors = useQuery(actorsQuery);
   const templates = useQuery({ ...templatesQuery, enabled: slug !== undefined });
   if (me.data?.role === "viewer") {
-    const back = (
-      <Button asChild>
-        <Link to="/pipelines">{editorTexts.all}</Link>
-      </Button>
-    );
+    const back = <LinkButton to="/pipelines">{editorTexts.all}</LinkButton>;
     return (
       <Empty
         isPage

@@ -1,10 +1,11 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
 import { useMemo } from "react";
 import { hasStatus } from "@/api/problems";
 import { actorsQuery, meQuery } from "@/api/queries";
-import { Button, Empty, Skeleton } from "@/design";
+import { Empty, Skeleton } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { editorTexts } from "@/texts/pipelines";
@@ -71,9 +72,5 @@ function draftOfPipeline(pipeline: Pipeline, workflows: readonly StepWorkflow[])
 }
 
 function Back() {
-  return (
-    <Button asChild>
-      <Link to="/pipelines">{editorTexts.all}</Link>
-    </Button>
-  );
+  return <LinkButton to="/pipelines">{editorTexts.all}</LinkButton>;
 }

@@ -1,4 +1,5 @@
 import { ChevronRight, FlaskConical, Play } from "lucide-react";
+import { CreateRun } from "@/api/fields";
 import { Button, Field, Input, Segments, Textarea } from "@/design";
 import { NumberField } from "@/parts/form/NumberField";
 import { titled } from "@/parts/form/values";
@@ -25,7 +26,6 @@ const STRATEGIES = Object.entries(runPanelTexts.strategies).map(([value, label])
   value: value as RunInputs["strategy"],
   label,
 }));
-const MAX_SEED = 2 ** 53 - 1;
 
 /** Inputs of a run, and the buttons for a dry run and the start. */
 export function RunPanel({
@@ -75,7 +75,8 @@ export function RunPanel({
         value={inputs.leaves}
         limits={{ min: 1, integer: true }}
         onChange={(leaves) =>
-          leaves !== null && onChange({ leaves: Math.min(100_000, Math.max(1, Math.round(leaves))) })
+          leaves !== null &&
+          onChange({ leaves: Math.min(CreateRun.target_leaves.maximum, Math.max(1, Math.round(leaves))) })
         }
       />
       <Field label={runPanelTexts.strategy} hint={runPanelTexts.strategyHint[inputs.strategy]}>
@@ -106,7 +107,7 @@ export function RunPanel({
             hint={runPanelTexts.seedHint}
             error={problems.seed}
             value={inputs.seed === "" ? null : Number(inputs.seed)}
-            limits={{ min: 0, max: MAX_SEED, integer: true }}
+            limits={{ min: 0, max: CreateRun.seed.maximum, integer: true }}
             onChange={(seed) => onChange({ seed: seed === null ? "" : String(Math.round(seed)) })}
           />
         </div>

@@ -1,3 +1,4 @@
+import { NewStep } from "@/api/fields";
 import { Field, Switch } from "@/design";
 import { BooleanField } from "@/parts/form/BooleanField";
 import { NumberField } from "@/parts/form/NumberField";
@@ -10,7 +11,6 @@ interface Props {
   onChange: (change: Partial<StepDraft>) => void;
 }
 
-const MAX_ITEMS = 10_000;
 const BEST = 3;
 
 /** Number of images per parent, and the gates before the next step. */
@@ -24,7 +24,8 @@ export function StepGates({ step, problems, onChange }: Props) {
         value={step.max_children}
         limits={{ min: 1, integer: true }}
         onChange={(value) =>
-          value !== null && onChange({ max_children: Math.min(MAX_ITEMS, Math.max(1, Math.round(value))) })
+          value !== null &&
+          onChange({ max_children: Math.min(NewStep.max_children.maximum, Math.max(1, Math.round(value))) })
         }
       />
       <BooleanField
@@ -45,7 +46,10 @@ export function StepGates({ step, problems, onChange }: Props) {
               value={step.top_k}
               onChange={(event) =>
                 onChange({
-                  top_k: Math.min(MAX_ITEMS, Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1)),
+                  top_k: Math.min(
+                    NewStep.top_k.maximum,
+                    Math.max(1, Number(event.target.value.replace(/\D/g, "")) || 1),
+                  ),
                 })
               }
             />

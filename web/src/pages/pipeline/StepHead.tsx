@@ -1,6 +1,7 @@
 import { ArrowDown, ArrowUp, GripVertical, Trash2 } from "lucide-react";
 import type { DragEvent } from "react";
 import { Button } from "@/design";
+import { Refusal } from "@/parts/Refusal";
 import { editorTexts } from "@/texts/pipelines";
 
 interface Props {
@@ -86,11 +87,7 @@ export function StepHead({
           icon={<Trash2 size={16} />}
         />
       </div>
-      {error && (
-        <p role="alert" className="text-s text-bad">
-          {error}
-        </p>
-      )}
+      <Refusal error={error} />
     </div>
   );
 }

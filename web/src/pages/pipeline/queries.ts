@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import type { StepWorkflow } from "./draft";
@@ -49,8 +50,7 @@ export const versionsQuery = (slug: string) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page) => (page.next_cursor == null ? undefined : Number(page.next_cursor)),
+    ...BY_NUMBER,
   });
 
 /** Dry run of these steps. The cache runs the same query once. */

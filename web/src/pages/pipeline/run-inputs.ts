@@ -1,4 +1,5 @@
 // Inputs of a run, and their form for the API. Pure.
+import { CreateRun } from "@/api/fields";
 import type { Schemas } from "@/api/types";
 import type { Strategy } from "@/parts/pipeline/chain";
 import type { NewStep } from "./draft";
@@ -19,7 +20,7 @@ export const NO_INPUTS: RunInputs = {
   prompt: "",
   variables: {},
   leaves: 12,
-  strategy: "finish_first",
+  strategy: CreateRun.strategy.default,
   seed: "",
   budget: null,
 };

@@ -1,8 +1,9 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Plus, Workflow } from "lucide-react";
 import { meQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { templatesQuery } from "@/parts/pipeline/queries";
 import { useTitle } from "@/parts/useTitle";
@@ -23,12 +24,10 @@ export function PipelinesPage() {
   const all = pipelines.data?.pages.flatMap((page) => page.items) ?? [];
   const started = templates.data?.find((each) => each.slug === start);
   const create = mayCreate && (
-    <Button asChild look="go">
-      <Link to="/pipelines/new">
-        <Plus size={16} aria-hidden />
-        {pipelinesTexts.create}
-      </Link>
-    </Button>
+    <LinkButton look="go" to="/pipelines/new">
+      <Plus size={16} aria-hidden />
+      {pipelinesTexts.create}
+    </LinkButton>
   );
   return (
     <>

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Play } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { ApiError, explain, fieldReason } from "@/api/problems";
+import { ApiError, fieldReason } from "@/api/problems";
 import { walletQuery } from "@/api/queries";
 import { Button, Dialog, Field, formatTokens, Input, Textarea } from "@/design";
 import { titled } from "@/parts/form/values";
 import type { PipelineTemplate } from "@/parts/pipeline/queries";
+import { Refusal } from "@/parts/Refusal";
 import { pipelinesTexts, runPanelTexts } from "@/texts/pipelines";
 import { useStartTemplate } from "./useStartTemplate";
 
@@ -61,11 +62,7 @@ export function StartTemplateDialog({ template, onClose }: { template: PipelineT
             onChange={(event) => setBudget(event.target.value.replace(/\D/g, ""))}
           />
         </Field>
-        {start.error && !isAtField && (
-          <p role="alert" className="text-s text-bad">
-            {explain(start.error)}
-          </p>
-        )}
+        <Refusal error={isAtField ? null : start.error} />
         <Button type="submit" look="go" size="l" busy={start.isPending} icon={<Play size={16} aria-hidden />}>
           {start.isPending ? runPanelTexts.starting : runPanelTexts.start}
         </Button>

@@ -1,12 +1,10 @@
-import { Link } from "@tanstack/react-router";
 import { Play } from "lucide-react";
-import { Button, formatTokens } from "@/design";
+import { formatNumber, formatTokens } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { ChainDrawing } from "@/parts/pipeline/ChainDrawing";
 import { expectedCounts } from "@/parts/pipeline/chain";
 import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { pipelinesTexts } from "@/texts/pipelines";
-
-const numbers = new Intl.NumberFormat("en");
 
 export function TemplateCard({ template, mayStart }: { template: PipelineTemplate; mayStart: boolean }) {
   const counts = expectedCounts(template.steps, template.run.target_leaves, template.run.strategy);
@@ -24,30 +22,30 @@ export function TemplateCard({ template, mayStart }: { template: PipelineTemplat
       </div>
       <ChainDrawing links={links} isSmall />
       <p className="num mt-auto text-s text-muted">
-        {pipelinesTexts.about(numbers.format(template.jobs), template.jobs)} · {formatTokens(template.cost)}
+        {pipelinesTexts.about(formatNumber(template.jobs), template.jobs)} · {formatTokens(template.cost)}
       </p>
       {mayStart && (
         <div className="flex flex-wrap gap-2">
-          <Button asChild look="go" size="s">
-            <Link
-              to="/pipelines"
-              search={{ start: template.slug }}
-              resetScroll={false}
-              aria-label={`${pipelinesTexts.start}: ${template.name}`}
-            >
-              <Play size={14} aria-hidden />
-              {pipelinesTexts.start}
-            </Link>
-          </Button>
-          <Button asChild look="quiet" size="s">
-            <Link
-              to="/pipelines/new"
-              search={{ template: template.slug }}
-              aria-label={`${pipelinesTexts.use}: ${template.name}`}
-            >
-              {pipelinesTexts.use}
-            </Link>
-          </Button>
+          <LinkButton
+            look="go"
+            size="s"
+            to="/pipelines"
+            search={{ start: template.slug }}
+            resetScroll={false}
+            aria-label={`${pipelinesTexts.start}: ${template.name}`}
+          >
+            <Play size={14} aria-hidden />
+            {pipelinesTexts.start}
+          </LinkButton>
+          <LinkButton
+            look="quiet"
+            size="s"
+            to="/pipelines/new"
+            search={{ template: template.slug }}
+            aria-label={`${pipelinesTexts.use}: ${template.name}`}
+          >
+            {pipelinesTexts.use}
+          </LinkButton>
         </div>
       )}
     </article>

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -12,8 +13,7 @@ export const pipelinesQuery = infiniteQueryOptions({
   queryKey: keys.pipelines,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/pipelines", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  ...BY_TEXT,
   // Active runs change the cards of their pipelines.
   refetchInterval: (query) =>
     query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active"))

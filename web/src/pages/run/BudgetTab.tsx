@@ -2,15 +2,14 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { meQuery } from "@/api/queries";
 import type { Schemas } from "@/api/types";
-import { formatTokens, Stat, Table } from "@/design";
+import { formatNumber, formatTokens, Stat, Table } from "@/design";
 import { Chart } from "@/design/Chart";
 import { Pending } from "@/parts/Pending";
 import { budgetTexts } from "@/texts/runs";
 import { BudgetButton } from "./BudgetButton";
 import { type Run, spendingQuery } from "./queries";
 
-const numbers = new Intl.NumberFormat("en");
-const count = (value: number) => numbers.format(Math.round(value));
+const count = (value: number) => formatNumber(Math.round(value));
 
 export function BudgetTab({ run }: { run: Run }) {
   const { data: me } = useQuery(meQuery);
@@ -20,12 +19,12 @@ export function BudgetTab({ run }: { run: Run }) {
   return (
     <div className="grid gap-4">
       <div className="grid grid-cols-2 gap-4 lg:grid-cols-4">
-        <Stat label={budgetTexts.used} value={numbers.format(used)} hint={budgetTexts.ofBudget(formatTokens(budget))} />
-        <Stat label={budgetTexts.held} value={numbers.format(held)} />
-        <Stat label={budgetTexts.left} value={numbers.format(left)} />
+        <Stat label={budgetTexts.used} value={formatNumber(used)} hint={budgetTexts.ofBudget(formatTokens(budget))} />
+        <Stat label={budgetTexts.held} value={formatNumber(held)} />
+        <Stat label={budgetTexts.left} value={formatNumber(left)} />
         <Stat
           label={budgetTexts.budget}
-          value={numbers.format(budget)}
+          value={formatNumber(budget)}
           hint={me && me.role !== "viewer" && run.status !== "canceled" ? <BudgetButton run={run} /> : undefined}
         />
       </div>
@@ -44,8 +43,8 @@ export function BudgetTab({ run }: { run: Run }) {
               className: "w-full",
               cell: (row) => run.steps[row.position - 1]?.step.name ?? row.position,
             },
-            { name: budgetTexts.jobs, right: true, cell: (row) => numbers.format(row.jobs) },
-            { name: budgetTexts.tokens, right: true, cell: (row) => numbers.format(row.tokens) },
+            { name: budgetTexts.jobs, right: true, cell: (row) => formatNumber(row.jobs) },
+            { name: budgetTexts.tokens, right: true, cell: (row) => formatNumber(row.tokens) },
           ]}
         />
       )}

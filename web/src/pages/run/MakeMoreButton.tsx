@@ -1,5 +1,6 @@
 import { Plus } from "lucide-react";
 import { useState } from "react";
+import { UpdateRun } from "@/api/fields";
 import { Button, formatTokens } from "@/design";
 import { FormDialog } from "@/parts/form/FormDialog";
 import { FormField } from "@/parts/form/FormField";
@@ -46,7 +47,13 @@ function MakeMoreDialog({ run, onClose }: { run: Run; onClose: () => void }) {
       cancel={texts.stop}
       onClose={onClose}
     >
-      <FormField {...number} name="target_leaves" label={texts.target} min={run.target_leaves + 1} max={100_000} />
+      <FormField
+        {...number}
+        name="target_leaves"
+        label={texts.target}
+        min={run.target_leaves + 1}
+        max={UpdateRun.target_leaves.maximum}
+      />
       <FormField
         {...number}
         name="budget"

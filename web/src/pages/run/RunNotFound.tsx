@@ -1,7 +1,6 @@
-import { Link } from "@tanstack/react-router";
 import { GitFork } from "lucide-react";
-import { Button } from "@/design/Button";
 import { Empty } from "@/design/Empty";
+import { LinkButton } from "@/parts/LinkButton";
 import { runNotFoundTexts } from "@/texts/run-not-found";
 
 export function RunNotFound() {
@@ -11,11 +10,7 @@ export function RunNotFound() {
       icon={<GitFork size={20} />}
       title={runNotFoundTexts.title}
       text={runNotFoundTexts.text}
-      action={
-        <Button asChild>
-          <Link to="/runs">{runNotFoundTexts.toRuns}</Link>
-        </Button>
-      }
+      action={<LinkButton to="/runs">{runNotFoundTexts.toRuns}</LinkButton>}
     />
   );
 }

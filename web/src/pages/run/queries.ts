@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -66,8 +67,7 @@ export const galleryQuery = (id: string, filter: GalleryFilter) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
+    ...BY_NUMBER,
     placeholderData: keepPreviousData,
   });
 

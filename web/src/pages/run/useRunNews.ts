@@ -36,7 +36,7 @@ export function useRunNews(run: Run): void {
         .then((nodes) =>
           client.setQueryData<TreeNode[]>(keys.runTree(run.id), (before) => appended(before ?? [], nodes)),
         )
-        // The next refetch finds them.
+        // The next refetch finds these candidates.
         .catch(() => undefined);
     }
   }, [client, now, run]);

@@ -1,12 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
-import { Badge, formatTokens, Progress, Time } from "@/design";
+import { Badge, formatNumber, formatTokens, Progress, Time } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
 import { needsUser, percentOf, toneOf } from "@/parts/run/state";
 import { runsTexts, runTexts } from "@/texts/runs";
 
 type Run = Schemas["RunItem"];
-const numbers = new Intl.NumberFormat("en");
 
 export function RunRow({ run }: { run: Run }) {
   return (
@@ -25,7 +24,7 @@ export function RunRow({ run }: { run: Run }) {
         <span className="grid min-w-0 gap-1.5 max-lg:col-span-2">
           <span className="num flex justify-between gap-3 text-s text-muted">
             <span>{runsTexts.finished(run.leaves, run.target_leaves)}</span>
-            <span>{runsTexts.spent(numbers.format(run.spent), numbers.format(run.budget))}</span>
+            <span>{runsTexts.spent(formatNumber(run.spent), formatNumber(run.budget))}</span>
           </span>
           <Progress percent={percentOf(run)} label={runsTexts.progressOf(run.name)} />
         </span>

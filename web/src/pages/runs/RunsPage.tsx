@@ -1,7 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { GitFork } from "lucide-react";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
+import { MoreButton } from "@/parts/MoreButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { runsTexts } from "@/texts/runs";
@@ -43,9 +45,9 @@ export function RunsPage() {
             title={runsTexts.none}
             text={runsTexts.noneText}
             action={
-              <Button asChild look="go">
-                <Link to="/pipelines">{runsTexts.toPipelines}</Link>
-              </Button>
+              <LinkButton look="go" to="/pipelines">
+                {runsTexts.toPipelines}
+              </LinkButton>
             }
           />
         )
@@ -60,15 +62,7 @@ export function RunsPage() {
               <RunRow key={run.id} run={run} />
             ))}
           </ul>
-          {query.hasNextPage && (
-            <Button
-              className="justify-self-center"
-              busy={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              {runsTexts.more}
-            </Button>
-          )}
+          <MoreButton query={query} />
         </div>
       )}
     </>

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { RunsSearch } from "./filters";
 
@@ -17,8 +18,7 @@ export const runsQuery = (search: RunsSearch) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    ...BY_TEXT,
     // A list without an active run is refetched less often, for runs that start elsewhere.
     refetchInterval: ({ state }) =>
       state.data?.pages.some((page) => page.items.some((run) => run.status === "active")) ? REFRESH_MS : 6 * REFRESH_MS,

@@ -1,6 +1,6 @@
 import { Clapperboard } from "lucide-react";
-import { explain } from "@/api/problems";
 import { Button } from "@/design";
+import { Refusal } from "@/parts/Refusal";
 import { signInTexts } from "@/texts/sign-in";
 import { useEnterDemo } from "./useSignIn";
 
@@ -20,9 +20,7 @@ export function DemoEntry({ email }: { email: string }) {
         {signInTexts.demo}
       </Button>
       {enter.error ? (
-        <p role="alert" className="text-s text-bad">
-          {explain(enter.error)}
-        </p>
+        <Refusal error={enter.error} />
       ) : (
         <p className="text-s text-muted">{signInTexts.demoText(email)}</p>
       )}

@@ -12,7 +12,7 @@ export function onceToken(fragment: string): string | null {
   return fragment.startsWith(PREFIX) ? fragment.slice(PREFIX.length) : null;
 }
 
-/** Whether a user is signed in now. A user who opens the link a second time usually still is. */
+/** Whether a user is signed in now. The link works once, but a user who opens it again usually still has a session. */
 export async function signInOnce(client: QueryClient, token: string): Promise<boolean> {
   try {
     const me = await data(api.POST("/api/auth/once", { body: { token } }));

@@ -23,7 +23,7 @@ export function NewTaskPage() {
     actors.data?.find((each) => each.is_active && each.is_ready) ??
     actors.data?.[0];
   useTitle(actor?.title ?? taskTexts.title);
-  const answer = useRef<HTMLDivElement>(null);
+  const result = useRef<HTMLDivElement>(null);
   const isFilling = from !== undefined && earlier.isPending;
   const head = <PageHead title={taskTexts.title} text={taskTexts.text} />;
   if (actors.isError)
@@ -62,15 +62,15 @@ export function NewTaskPage() {
                   replace: true,
                   resetScroll: false,
                 });
-                // On a phone it is below the form.
-                answer.current?.scrollIntoView({ block: "nearest", behavior: "smooth" });
+                // On a phone the result is below the form.
+                result.current?.scrollIntoView({ block: "nearest", behavior: "smooth" });
               }}
             />
           ) : (
             <Skeleton className="h-96 rounded-m!" />
           )}
         </div>
-        <div ref={answer} className="min-w-0 scroll-mt-16">
+        <div ref={result} className="min-w-0 scroll-mt-16">
           <SubmittedTask jobId={job} />
         </div>
       </div>

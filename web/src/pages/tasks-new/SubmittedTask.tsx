@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { ArrowUpRight, MessageSquareText } from "lucide-react";
 import { jobQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
-import { Button, Empty, Progress, StatusBadge } from "@/design";
+import { Empty, Progress, StatusBadge } from "@/design";
 import { DownloadButton } from "@/parts/DownloadButton";
 import { readableResult } from "@/parts/job/results";
+import { LinkButton } from "@/parts/LinkButton";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { mediaOf } from "@/parts/media";
 import { Pending } from "@/parts/Pending";
@@ -35,12 +35,10 @@ export function SubmittedTask({ jobId }: { jobId: string | undefined }) {
         <StatusBadge status={status} />
         <div className="ml-auto flex items-center gap-1">
           {media.length > 0 && <DownloadButton job={job.data} size="s" />}
-          <Button asChild look="quiet" size="s">
-            <Link to="/jobs/$id" params={{ id: jobId }}>
-              {taskTexts.openJob}
-              <ArrowUpRight size={14} aria-hidden />
-            </Link>
-          </Button>
+          <LinkButton look="quiet" size="s" to="/jobs/$id" params={{ id: jobId }}>
+            {taskTexts.openJob}
+            <ArrowUpRight size={14} aria-hidden />
+          </LinkButton>
         </div>
       </div>
       <div role="status" className="grid gap-4 empty:hidden">

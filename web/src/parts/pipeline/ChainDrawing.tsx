@@ -1,6 +1,7 @@
 import { CircleCheckBig, Trophy } from "lucide-react";
 import { classes } from "@/design/classes";
 import { pipelinesTexts } from "@/texts/pipelines";
+import { formatNumber } from "@/texts/plurals";
 import { drawChain } from "./chain";
 
 export interface ChainLink {
@@ -18,7 +19,6 @@ interface Props {
   isSmall?: boolean;
 }
 
-const numbers = new Intl.NumberFormat("en");
 const WIDTH = 120;
 const RADIUS = 4;
 
@@ -30,7 +30,7 @@ export function ChainDrawing({ links, isSmall = false }: Props) {
     WIDTH,
     height,
   );
-  const words = links.map((each) => `${each.name} ${numbers.format(each.count)}`).join(", ");
+  const words = links.map((each) => `${each.name} ${formatNumber(each.count)}`).join(", ");
   const columns = { gridTemplateColumns: `repeat(${links.length}, minmax(0, 1fr))` };
   return (
     <div role="img" aria-label={pipelinesTexts.chainLabel(words)} className="overflow-x-auto">
@@ -66,7 +66,7 @@ export function ChainDrawing({ links, isSmall = false }: Props) {
           {links.map((each, index) => (
             <div key={index} className="grid min-w-0 justify-items-center gap-0.5 px-1 text-center">
               <span className={classes("num flex items-center gap-1 font-[600]", isSmall ? "text-s" : "text-l")}>
-                {numbers.format(each.count)}
+                {formatNumber(each.count)}
                 {each.hasGate && <CircleCheckBig size={isSmall ? 12 : 14} className="text-warn" />}
                 {each.best != null && <Trophy size={isSmall ? 12 : 14} className="text-muted" />}
               </span>

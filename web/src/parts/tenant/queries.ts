@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -15,8 +16,7 @@ export const tenantsQuery = (search: string) =>
       data(
         api.GET("/api/admin/tenants", { params: { query: { search, cursor: pageParam, limit: PER_PAGE } }, signal }),
       ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    ...BY_TEXT,
     placeholderData: keepPreviousData,
   });
 

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER, BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -18,8 +19,7 @@ export const usersQuery = (search: string, tenant: string | undefined) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    ...BY_TEXT,
     placeholderData: keepPreviousData,
   });
 
@@ -30,8 +30,7 @@ export const mailsQuery = infiniteQueryOptions({
   queryKey: keys.mails,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/admin/mails", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
-  initialPageParam: undefined as number | undefined,
-  getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
+  ...BY_NUMBER,
   refetchInterval: MAILS_MS,
 });
 
@@ -39,6 +38,5 @@ export const invitationsQuery = infiniteQueryOptions({
   queryKey: keys.invitations,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/admin/invitations", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  ...BY_TEXT,
 });

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { WorkerView } from "./views";
 
@@ -25,8 +26,7 @@ export const workersQuery = (view: WorkerView, q?: string) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    ...BY_TEXT,
     refetchInterval: REFRESH_MS,
     placeholderData: keepPreviousData,
   });

@@ -1,9 +1,6 @@
 import { Link } from "@tanstack/react-router";
-import { useRef, useState } from "react";
 import { Badge } from "@/design";
-import { Art } from "@/parts/Art";
-import { PreviewClip } from "@/parts/PreviewClip";
-import { useInView } from "@/parts/useInView";
+import { CardPreview, usePreviewCard } from "@/parts/PreviewCard";
 import { catalogEffectsTexts } from "@/texts/catalog-effects";
 import { priceOf } from "./price";
 import type { EffectRecord } from "./queries";
@@ -35,36 +32,10 @@ export function EffectGrid({
 }
 
 function Card({ effect, isOff, heading: Name }: { effect: EffectRecord; isOff: boolean; heading: Heading }) {
-  const card = useRef<HTMLAnchorElement>(null);
-  const [isLookedAt, setLookedAt] = useState(false);
-  const isInView = useInView(card);
-  const shown = effect.preview?.after;
-  const image = shown?.thumbnails?.small ?? shown?.poster_url;
+  const { link, isPlaying } = usePreviewCard();
   return (
-    <Link
-      ref={card}
-      to="/operate/effects/$slug"
-      params={{ slug: effect.slug }}
-      onMouseEnter={() => setLookedAt(true)}
-      onMouseLeave={() => setLookedAt(false)}
-      onFocus={() => setLookedAt(true)}
-      onBlur={() => setLookedAt(false)}
-      className="group block rounded-m"
-    >
-      <div className="relative aspect-[16/10] overflow-hidden rounded-m border bg-hover shadow-panel transition-[border-color] duration-150 group-hover:border-line-strong">
-        {image ? (
-          <img src={image} alt="" loading="lazy" decoding="async" className="absolute inset-0 size-full object-cover" />
-        ) : (
-          <Art name={effect.name} className="absolute inset-0 size-full" />
-        )}
-        {shown?.preview_url && (
-          <PreviewClip
-            url={shown.preview_url}
-            isPlaying={isLookedAt || isInView}
-            className="absolute inset-0 size-full object-cover"
-          />
-        )}
-      </div>
+    <Link {...link} to="/operate/effects/$slug" params={{ slug: effect.slug }} className="group block rounded-m">
+      <CardPreview effect={effect} isPlaying={isPlaying} />
       <div className="mt-2.5 flex items-baseline justify-between gap-x-3 px-0.5 max-sm:flex-col">
         <Name className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">
           {effect.name}

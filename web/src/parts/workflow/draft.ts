@@ -219,7 +219,7 @@ export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): 
       !kept.some((other) => other.key === each.key || other.placeholder === each.placeholder)
     );
   });
-  // A proposal that the user refuses leaves its value.
+  // A proposed property that is not added leaves its original value in the graph.
   for (const each of proposal.properties) {
     if (added.includes(each)) continue;
     for (const { node, input } of placesOf(graph, each.placeholder)) {

@@ -115,36 +115,27 @@ export const fleetChoicesQuery = queryOptions({
     ),
 });
 
+const everyWorkflow = (signal: AbortSignal) =>
+  everyPage((cursor) =>
+    data(
+      api.GET("/api/admin/workflows", {
+        params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
+        signal,
+      }),
+    ),
+  );
+
 /** Every workflow that a fleet can serve, by slug, including those of tasks. */
 export const assignableWorkflowsQuery = queryOptions({
   queryKey: keys.workflows("assignable"),
-  queryFn: async ({ signal }) => {
-    const found = await everyPage((cursor) =>
-      data(
-        api.GET("/api/admin/workflows", {
-          params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
-          signal,
-        }),
-      ),
-    );
-    return found.sort((one, other) => one.slug.localeCompare(other.slug));
-  },
+  queryFn: async ({ signal }) => (await everyWorkflow(signal)).sort((one, other) => one.slug.localeCompare(other.slug)),
 });
 
 /** Workflows with a graph, by name. */
 export const workflowChoicesQuery = queryOptions({
   queryKey: keys.workflows("choices"),
-  queryFn: async ({ signal }) => {
-    const found = await everyPage((cursor) =>
-      data(
-        api.GET("/api/admin/workflows", {
-          params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } },
-          signal,
-        }),
-      ),
-    );
-    return found
+  queryFn: async ({ signal }) =>
+    (await everyWorkflow(signal))
       .filter((each) => each.comfyui_workflow_path != null)
-      .sort((one, other) => one.name.localeCompare(other.name));
-  },
+      .sort((one, other) => one.name.localeCompare(other.name)),
 });

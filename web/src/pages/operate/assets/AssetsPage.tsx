@@ -2,6 +2,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { ImagePlus, Upload } from "lucide-react";
 import { useRef, useState } from "react";
 import { Button, classes, Empty, PageHead, Progress } from "@/design";
+import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
@@ -70,15 +71,7 @@ export function AssetsPage() {
       ) : (
         <div className="grid gap-4">
           <AssetList assets={assets} onDelete={mayChange ? setConfirming : null} />
-          {query.hasNextPage && (
-            <Button
-              className="justify-self-center"
-              busy={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              {assetsTexts.more}
-            </Button>
-          )}
+          <MoreButton query={query} />
         </div>
       )}
       {confirming && <DeleteAssetDialog asset={confirming} onClose={() => setConfirming(null)} />}

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import type { AuditSearch } from "./filters";
@@ -29,7 +30,6 @@ export const auditLogQuery = ({ actor, action, type, subject, tenant, since, unt
           signal,
         }),
       ),
-    initialPageParam: null as number | null,
-    getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
+    ...BY_NUMBER,
     placeholderData: keepPreviousData,
   });

@@ -1,8 +1,9 @@
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { Ellipsis, ExternalLink, EyeOff, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Button, Menu, MenuItem, MenuLine } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { LinkButton } from "@/parts/LinkButton";
 import type { EffectRecord } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { PublishDialog } from "./PublishDialog";
@@ -26,12 +27,10 @@ export function EffectActions({ effect, mayChange, isDirty }: Props) {
   return (
     <>
       {effect.is_published && (
-        <Button asChild>
-          <Link to="/effects/$slug" params={{ slug: effect.slug }}>
-            <ExternalLink size={16} aria-hidden />
-            {texts.open}
-          </Link>
-        </Button>
+        <LinkButton to="/effects/$slug" params={{ slug: effect.slug }}>
+          <ExternalLink size={16} aria-hidden />
+          {texts.open}
+        </LinkButton>
       )}
       {mayChange && !effect.is_published && (
         <Button

@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { useParams } from "@tanstack/react-router";
 import { ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
-import { Badge, Button, Empty, PageHead } from "@/design";
+import { Badge, Empty, PageHead } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { JobsLink } from "@/parts/JobsLink";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -29,11 +30,7 @@ export function EffectRecordPage() {
         icon={<ImageOff size={20} />}
         title={texts.notFound}
         text={texts.notFoundText}
-        action={
-          <Button asChild>
-            <Link to="/operate/effects">{texts.back}</Link>
-          </Button>
-        }
+        action={<LinkButton to="/operate/effects">{texts.back}</LinkButton>}
       />
     );
   }

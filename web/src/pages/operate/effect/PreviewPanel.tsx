@@ -2,7 +2,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Trash2 } from "lucide-react";
 import { lazy, Suspense } from "react";
-import { explain } from "@/api/problems";
 import { Button, Segments, Skeleton } from "@/design";
 import { Art } from "@/parts/Art";
 import { BeforeAfter } from "@/parts/BeforeAfter";
@@ -10,6 +9,7 @@ import { exampleMedia } from "@/parts/effects";
 import { DEFAULT_RATIO, ratioOf } from "@/parts/media";
 import { LoopingClip } from "@/parts/player/LoopingClip";
 import { MediaBox } from "@/parts/player/MediaBox";
+import { Refusal } from "@/parts/Refusal";
 import { type EffectRecord, workflowQuery } from "@/parts/workflow/queries";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { UploadPreview } from "./UploadPreview";
@@ -33,11 +33,7 @@ export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayC
           <p className="mt-0.5 text-s text-muted">{texts.previewText}</p>
         </div>
         <Shown effect={effect} />
-        {change.error !== null && (
-          <p role="alert" className="text-s text-bad">
-            {explain(change.error)}
-          </p>
-        )}
+        <Refusal error={change.error} />
         {mayChange && effect.preview && (
           <Button
             look="quiet"

@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Button, type Column, Empty, PageHead, Table } from "@/design";
 import { FleetBadge } from "@/parts/fleet/FleetBadge";
+import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -37,15 +38,7 @@ export function FleetsPage() {
       ) : (
         <div className="grid gap-4">
           <Table stacks label={fleetsTexts.title} rows={fleets} columns={COLUMNS} rowKey={(fleet) => fleet.id} />
-          {query.hasNextPage && (
-            <Button
-              className="justify-self-center"
-              busy={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              {fleetsTexts.more}
-            </Button>
-          )}
+          <MoreButton query={query} />
         </div>
       )}
     </>

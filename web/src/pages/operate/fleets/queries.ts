@@ -1,5 +1,6 @@
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 
 const REFRESH_MS = 5_000;
@@ -9,7 +10,6 @@ export const fleetsQuery = infiniteQueryOptions({
   queryKey: keys.fleets,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/admin/fleets", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
-  initialPageParam: undefined as number | undefined,
-  getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
+  ...BY_NUMBER,
   refetchInterval: REFRESH_MS,
 });

@@ -1,16 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { Button, Time } from "@/design";
+import { formatNumber, Time } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { errorGroupQuery } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 /** Jobs of all tenants with the same error: one cause and one repair. */
 export function FailedAlike({ fingerprint }: { fingerprint: string }) {
   const { data } = useQuery(errorGroupQuery(fingerprint));
   if (data === undefined || data.jobs < 2) return null;
-  const count = numbers.format(data.jobs) + (data.is_partial ? "+" : "");
+  const count = formatNumber(data.jobs) + (data.is_partial ? "+" : "");
   return (
     <section className="panel flex flex-wrap items-center justify-between gap-x-6 gap-y-3 p-5" aria-label={texts.alike}>
       <div className="min-w-0">
@@ -25,11 +23,9 @@ export function FailedAlike({ fingerprint }: { fingerprint: string }) {
           </span>
         </p>
       </div>
-      <Button asChild>
-        <Link to="/operate/jobs" search={{ error: fingerprint }}>
-          {texts.showAlike}
-        </Link>
-      </Button>
+      <LinkButton to="/operate/jobs" search={{ error: fingerprint }}>
+        {texts.showAlike}
+      </LinkButton>
     </section>
   );
 }

@@ -36,7 +36,7 @@ export function marksOf(
   const most = Math.max(1, ...[...times.values()].map((each) => each.milliseconds));
   const marks = new Map<string, NodeMark>();
   for (const [id, { milliseconds, runs }] of times) {
-    // The root of the share, so nodes with a tenth of the longest time are warm too.
+    // The square root of the share: a node with a tenth of the longest time is still visibly warm.
     marks.set(
       id,
       runs === 0

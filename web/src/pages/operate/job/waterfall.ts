@@ -20,7 +20,7 @@ export interface Row {
   note: string | null;
   tone: Tone;
   isPart: boolean;
-  /** The request that started the span. Missing if the span before has the same. */
+  /** The request that started the span. Missing if the span before has the same request. */
   request: string | null;
   /** Start, in percent of the range. */
   left: number;

@@ -1,12 +1,10 @@
 import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Badge, Button, type Column, Table, Time } from "@/design";
-import { commonTexts } from "@/texts/common";
+import { Badge, type Column, formatNumber, Table, Time } from "@/design";
+import { MoreButton } from "@/parts/MoreButton";
 import { ledgerTexts as texts } from "@/texts/ledger";
 import { AUDIT_TONES, findingCount, requester } from "./audits";
 import type { LedgerAudit } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 interface Props {
   audits: readonly LedgerAudit[];
@@ -39,21 +37,13 @@ export function AuditHistory({ audits, query, chosen }: Props) {
       cell: (audit) => <span className="[overflow-wrap:anywhere]">{requester(audit)}</span>,
     },
     { name: texts.historyColumns.pools, right: true, className: "max-sm:hidden", cell: (audit) => audit.pools.length },
-    { name: texts.historyColumns.findings, right: true, cell: (audit) => numbers.format(findingCount(audit)) },
+    { name: texts.historyColumns.findings, right: true, cell: (audit) => formatNumber(findingCount(audit)) },
   ];
   return (
     <section className="grid grid-cols-[minmax(0,1fr)] gap-3">
       <h2>{texts.history}</h2>
       <Table label={texts.history} rows={audits} columns={columns} rowKey={(audit) => audit.id} />
-      {query.hasNextPage && (
-        <Button
-          className="justify-self-center"
-          busy={query.isFetchingNextPage}
-          onClick={() => void query.fetchNextPage()}
-        >
-          {commonTexts.more}
-        </Button>
-      )}
+      <MoreButton query={query} />
     </section>
   );
 }

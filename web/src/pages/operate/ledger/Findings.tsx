@@ -1,8 +1,7 @@
 import { ledgerTexts as texts } from "@/texts/ledger";
+import { formatNumber } from "@/texts/plurals";
 import { findingCount } from "./audits";
 import type { LedgerAudit } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 /** Rows that break a rule, with the text of the rule. */
 export function Findings({ audit }: { audit: LedgerAudit }) {
@@ -15,7 +14,7 @@ export function Findings({ audit }: { audit: LedgerAudit }) {
     <section aria-label={texts.findings}>
       <h2 className="mb-3">{texts.findings}</h2>
       {all > rows.length && (
-        <p className="mb-3 text-muted">{texts.shownOf(numbers.format(rows.length), numbers.format(all))}</p>
+        <p className="mb-3 text-muted">{texts.shownOf(formatNumber(rows.length), formatNumber(all))}</p>
       )}
       <ul className="panel divide-y">
         {rows.map((finding, index) => (

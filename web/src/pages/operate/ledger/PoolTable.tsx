@@ -1,13 +1,12 @@
 import type { Schemas } from "@/api/types";
-import { Badge, type Column, Table } from "@/design";
+import { Badge, type Column, formatNumber, Table } from "@/design";
 import { commonTexts } from "@/texts/common";
 import { ledgerTexts as texts } from "@/texts/ledger";
 import { poolState } from "./audits";
 import type { LedgerAudit } from "./queries";
 
 type PoolAudit = Schemas["PoolAudit"];
-const numbers = new Intl.NumberFormat("en");
-const shown = (value: number | null | undefined) => (value == null ? commonTexts.none : numbers.format(value));
+const shown = (value: number | null | undefined) => (value == null ? commonTexts.none : formatNumber(value));
 
 const COLUMNS: readonly Column<PoolAudit>[] = [
   { name: texts.poolColumns.pool, cell: (pool) => <code>{pool.pool}</code> },

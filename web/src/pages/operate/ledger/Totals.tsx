@@ -1,10 +1,9 @@
-import { Stat } from "@/design";
+import { formatNumber, Stat } from "@/design";
 import { commonTexts } from "@/texts/common";
 import { ledgerTexts } from "@/texts/ledger";
 import { totalOf } from "./audits";
 import type { LedgerAudit } from "./queries";
 
-const numbers = new Intl.NumberFormat("en");
 const NAMES = ["balance", "held", "credited", "spent"] as const;
 
 export function Totals({ audit }: { audit: LedgerAudit }) {
@@ -16,7 +15,7 @@ export function Totals({ audit }: { audit: LedgerAudit }) {
           <Stat
             key={name}
             label={ledgerTexts.totals[name]}
-            value={total === null ? commonTexts.none : numbers.format(total)}
+            value={total === null ? commonTexts.none : formatNumber(total)}
           />
         );
       })}

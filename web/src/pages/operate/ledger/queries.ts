@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -12,8 +13,7 @@ export const ledgerAuditsQuery = infiniteQueryOptions({
   queryKey: keys.ledgerAudits,
   queryFn: ({ pageParam, signal }) =>
     data(api.GET("/api/admin/ledger-audits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
-  initialPageParam: null as number | null,
-  getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
+  ...BY_NUMBER,
   // Refetched while an audit runs. Another operator may start one.
   refetchInterval: (query) => (query.state.data?.pages[0]?.items[0]?.state === "running" ? RUNNING_MS : IDLE_MS),
 });

@@ -11,7 +11,7 @@ const texts = operateTexts.charts;
 
 interface Line extends Omit<ChartLine, "values"> {
   read: (point: Point) => number | null | undefined;
-  /** The last step is incomplete. Its count would look like a fall. */
+  /** The last step is incomplete, so its count would look like a drop. */
   isCount?: boolean;
 }
 

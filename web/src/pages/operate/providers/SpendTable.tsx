@@ -1,14 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ChartNoAxesColumn } from "lucide-react";
-import { type Column, Empty, Segments, Table } from "@/design";
+import { type Column, Empty, formatNumber, Segments, Table } from "@/design";
 import { Pending } from "@/parts/Pending";
 import { spendTexts as texts } from "@/texts/providers";
 import { type ProviderSpend, spendQuery } from "./queries";
 import { type SpendWindow, WINDOWS } from "./route";
 import { hasPrices, money } from "./spend";
-
-const count = new Intl.NumberFormat("en").format;
 
 /** Calls of each provider, the charges of its users, and its cost if the price of a call is known. */
 export function SpendTable() {
@@ -65,10 +63,15 @@ function columns(range: SpendWindow, currency: string | null): Column<ProviderSp
       className: "w-full",
       cell: (row) => <span className="font-[550] [overflow-wrap:anywhere]">{row.provider}</span>,
     },
-    { name: texts.columns.calls, right: true, cell: (row) => count(of(row).calls) },
-    { name: texts.columns.completed, right: true, className: "max-sm:hidden", cell: (row) => count(of(row).completed) },
-    { name: texts.columns.failed, right: true, cell: (row) => count(of(row).failed) },
-    { name: texts.columns.tokens, right: true, cell: (row) => count(of(row).tokens) },
+    { name: texts.columns.calls, right: true, cell: (row) => formatNumber(of(row).calls) },
+    {
+      name: texts.columns.completed,
+      right: true,
+      className: "max-sm:hidden",
+      cell: (row) => formatNumber(of(row).completed),
+    },
+    { name: texts.columns.failed, right: true, cell: (row) => formatNumber(of(row).failed) },
+    { name: texts.columns.tokens, right: true, cell: (row) => formatNumber(of(row).tokens) },
   ];
   if (currency === null) return shown;
   const cost = (row: ProviderSpend) =>

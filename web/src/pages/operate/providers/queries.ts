@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 
@@ -30,7 +31,6 @@ export const limitsQuery = infiniteQueryOptions({
     data(
       api.GET("/api/admin/concurrency-limits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal }),
     ),
-  initialPageParam: undefined as string | undefined,
-  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  ...BY_TEXT,
   refetchInterval: REFRESH_MS,
 });

@@ -14,7 +14,7 @@ interface Props<Name extends string, Changes extends object, Saved> {
   done: string;
   saved: Record<Name, string>;
   fields: readonly { name: Name; label: string; hint: string; placeholder: string }[];
-  /** Reads the texts of the form: the changed numbers, and the texts that are none. */
+  /** Reads the texts of the form: the changed numbers, and the reasons why a text is not valid. */
   changesOf: (texts: Record<Name, string>) => { changes: Changes; problems: Partial<Record<Name, string>> };
   send: (changes: Changes) => Promise<Saved>;
   /** The query with the saved numbers. */

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Skeleton, Stat } from "@/design";
+import { formatNumber, Skeleton, Stat } from "@/design";
 import { formatBytes } from "@/parts/bytes";
 import { FigureLink } from "@/parts/FigureLink";
 import { figuresQuery } from "@/parts/tenant/queries";
@@ -8,7 +8,6 @@ import { commonTexts } from "@/texts/common";
 import { tenantTexts } from "@/texts/tenants";
 import { quotasQuery, shareQuery } from "./queries";
 
-const numbers = new Intl.NumberFormat("en");
 const texts = tenantTexts.figures;
 
 export function TenantFiguresRow({ id }: { id: string }) {
@@ -17,7 +16,7 @@ export function TenantFiguresRow({ id }: { id: string }) {
   const share = useQuery(shareQuery(id));
   const { me } = useRole();
   const [figures] = data ?? [];
-  const show = (value: number | null | undefined, format = (each: number) => numbers.format(each)) =>
+  const show = (value: number | null | undefined, format = (each: number) => formatNumber(each)) =>
     figures === undefined ? <Skeleton className="my-1 h-6 w-16" /> : value == null ? commonTexts.none : format(value);
   const limits = quotas.data && texts.of(formatBytes(quotas.data.limits.tenant_storage_bytes));
   const inDatabase = quotas.data?.database_bytes;
@@ -26,7 +25,7 @@ export function TenantFiguresRow({ id }: { id: string }) {
   const activeJobs =
     active != null && me && me.role !== "tenant_admin" ? (
       <FigureLink isWhole to="/operate/jobs" search={{ tenant: id, status: "active" }} label={texts.showJobs}>
-        {numbers.format(active)}
+        {formatNumber(active)}
       </FigureLink>
     ) : (
       show(active)
@@ -35,11 +34,7 @@ export function TenantFiguresRow({ id }: { id: string }) {
   return (
     <div className="mb-6 grid grid-cols-2 gap-4 lg:grid-cols-4">
       <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
-      <Stat
-        label={texts.balance}
-        value={show(figures?.balance)}
-        hint={texts.held(numbers.format(figures?.held ?? 0))}
-      />
+      <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(formatNumber(figures?.held ?? 0))} />
       <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={stored} />
       <Stat label={texts.jobs} value={activeJobs} hint={share.data ? texts.running(share.data.running) : " "} />
     </div>

@@ -1,4 +1,3 @@
-import { Link } from "@tanstack/react-router";
 import { ScrollText } from "lucide-react";
 import { useState } from "react";
 import { api } from "@/api/client";
@@ -8,6 +7,7 @@ import { Badge, Button, PageHead, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { JobsLink } from "@/parts/JobsLink";
+import { LinkButton } from "@/parts/LinkButton";
 import { notifyDone } from "@/parts/notify";
 import { useAction } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
@@ -46,12 +46,10 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
           me?.role !== "tenant_admin" && (
             <>
               <JobsLink search={{ tenant: tenant.id }} />
-              <Button asChild>
-                <Link to="/operate/audit" search={{ tenant: tenant.id }}>
-                  <ScrollText size={16} aria-hidden />
-                  {texts.auditLog}
-                </Link>
-              </Button>
+              <LinkButton to="/operate/audit" search={{ tenant: tenant.id }}>
+                <ScrollText size={16} aria-hidden />
+                {texts.auditLog}
+              </LinkButton>
               {mayOperate &&
                 (isDisabled ? (
                   <Button busy={change.isPending} onClick={() => change.mutate("enable")}>

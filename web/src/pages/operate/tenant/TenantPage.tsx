@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Building2 } from "lucide-react";
 import { hasStatus } from "@/api/problems";
-import { Button, Empty, Skeleton, Tabs } from "@/design";
+import { Empty, Skeleton, Tabs } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { tenantTexts as texts } from "@/texts/tenants";
@@ -20,11 +21,7 @@ export function TenantPage() {
   const { data: tenant, error, refetch } = useQuery(tenantQuery(id));
   useTitle(tenant?.name ?? texts.back);
   if (hasStatus(error, 404) || hasStatus(error, 422)) {
-    const back = (
-      <Button asChild>
-        <Link to="/operate/tenants">{texts.back}</Link>
-      </Button>
-    );
+    const back = <LinkButton to="/operate/tenants">{texts.back}</LinkButton>;
     return <Empty isPage icon={<Building2 size={20} />} title={texts.notFound} action={back} />;
   }
   if (!tenant) return <Pending query={{ error, refetch }} className="h-64" />;

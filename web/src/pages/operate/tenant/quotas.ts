@@ -1,16 +1,15 @@
 // Compares the form with the quotas in force. Pure.
 import type { Schemas } from "@/api/types";
 import { formatBytes, parseBytes } from "@/parts/bytes";
+import { formatNumber } from "@/texts/plurals";
 import { quotaTexts as texts } from "@/texts/tenants";
 
 export type QuotaName = keyof typeof texts.fields;
 export type QuotaDraft = Partial<Record<QuotaName, string>>;
 export const QUOTAS = Object.keys(texts.fields) as QuotaName[];
 
-const numbers = new Intl.NumberFormat("en");
-
 export function shownQuota(name: QuotaName, value: number): string {
-  return isBytes(name) ? formatBytes(value) : numbers.format(value);
+  return isBytes(name) ? formatBytes(value) : formatNumber(value);
 }
 
 /** An empty field means the default. */

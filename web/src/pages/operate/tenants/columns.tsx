@@ -1,11 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import { Badge, type Column, Time } from "@/design";
+import { Badge, type Column, formatNumber, Time } from "@/design";
 import { formatBytes } from "@/parts/bytes";
 import type { Tenant, TenantFigures } from "@/parts/tenant/queries";
 import { commonTexts } from "@/texts/common";
 import { tenantsTexts as texts } from "@/texts/tenants";
 
-const numbers = new Intl.NumberFormat("en");
 const WIDE = "max-lg:hidden";
 
 /** A dash means: not known yet, or the pool is unreachable. */
@@ -50,7 +49,7 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
           <>
             {shown(number(tenant, (each) => each.balance))}
             {held !== null && held > 0 && (
-              <span className="block whitespace-nowrap text-muted">{texts.held(numbers.format(held))}</span>
+              <span className="block whitespace-nowrap text-muted">{texts.held(formatNumber(held))}</span>
             )}
           </>
         );
@@ -72,7 +71,7 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
         return bytes === null ? (
           commonTexts.none
         ) : (
-          <span title={texts.files(numbers.format(files ?? 0))} className="whitespace-nowrap">
+          <span title={texts.files(formatNumber(files ?? 0))} className="whitespace-nowrap">
             {formatBytes(bytes)}
           </span>
         );
@@ -89,5 +88,5 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
 }
 
 function shown(value: number | null): string {
-  return value === null ? commonTexts.none : numbers.format(value);
+  return value === null ? commonTexts.none : formatNumber(value);
 }

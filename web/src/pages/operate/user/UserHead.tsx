@@ -5,6 +5,7 @@ import type { Schemas } from "@/api/types";
 import { Badge, Button, PageHead, Time } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { JobsLink } from "@/parts/JobsLink";
+import { LinkButton } from "@/parts/LinkButton";
 import { useRole } from "@/parts/useRole";
 import { UserState } from "@/parts/user/columns";
 import { rolesOf } from "@/parts/user/roles";
@@ -57,11 +58,9 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
             )}
             <JobsLink search={{ user: user.id }} />
             {me?.role !== "tenant_admin" && (
-              <Button asChild>
-                <Link to="/operate/audit" search={{ type: "user", subject: user.id }}>
-                  {texts.auditLog}
-                </Link>
-              </Button>
+              <LinkButton to="/operate/audit" search={{ type: "user", subject: user.id }}>
+                {texts.auditLog}
+              </LinkButton>
             )}
             {mayChange && <UserMenu user={user} onQuestion={setQuestion} />}
           </>

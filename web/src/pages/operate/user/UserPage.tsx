@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { UserRound } from "lucide-react";
 import { hasStatus } from "@/api/problems";
-import { Button, Empty, Tabs } from "@/design";
+import { Empty, Tabs } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { userTexts as texts } from "@/texts/users";
@@ -19,11 +20,7 @@ export function UserPage() {
   const { data: user, error, refetch } = useQuery(userQuery(id));
   useTitle(user?.email ?? texts.back);
   if (hasStatus(error, 404) || hasStatus(error, 422)) {
-    const back = (
-      <Button asChild>
-        <Link to="/operate/users">{texts.back}</Link>
-      </Button>
-    );
+    const back = <LinkButton to="/operate/users">{texts.back}</LinkButton>;
     return <Empty isPage icon={<UserRound size={20} />} title={texts.notFound} action={back} />;
   }
   if (!user) return <Pending query={{ error, refetch }} className="h-64" />;

@@ -1,14 +1,12 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Receipt } from "lucide-react";
-import { Empty, Skeleton, Stat } from "@/design";
+import { Empty, formatNumber, Skeleton, Stat } from "@/design";
 import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
 import { transactionColumns } from "@/parts/transactions";
 import { useRole } from "@/parts/useRole";
 import { userWalletTexts as texts } from "@/texts/users";
 import { userTransactionsQuery, userWalletQuery } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 export function UserWallet({ id }: { id: string }) {
   const { data } = useQuery(userWalletQuery(id));
@@ -18,8 +16,8 @@ export function UserWallet({ id }: { id: string }) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div className="grid max-w-xl grid-cols-2 gap-4">
-        <Stat label={texts.balance} value={data ? numbers.format(data.balance) : wait} />
-        <Stat label={texts.held} value={data ? numbers.format(data.held) : wait} hint={texts.heldHint} />
+        <Stat label={texts.balance} value={data ? formatNumber(data.balance) : wait} />
+        <Stat label={texts.held} value={data ? formatNumber(data.held) : wait} hint={texts.heldHint} />
       </div>
       <PagedTable
         query={query}

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER, BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 
 const PER_PAGE = 50;
@@ -29,8 +30,7 @@ export const userTransactionsQuery = (id: string) =>
           signal,
         }),
       ),
-    initialPageParam: null as number | null,
-    getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
+    ...BY_NUMBER,
   });
 
 export const userKeysQuery = (id: string) =>
@@ -43,8 +43,7 @@ export const userKeysQuery = (id: string) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    ...BY_TEXT,
   });
 
 export const userSessionsQuery = (id: string) =>

@@ -1,7 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Cpu, SearchX } from "lucide-react";
-import { Button, Empty, PageHead, Segments } from "@/design";
+import { Empty, PageHead, Segments } from "@/design";
+import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
 import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
@@ -46,15 +47,7 @@ export function WorkersPage() {
       ) : (
         <div className="grid gap-4">
           <WorkerList workers={workers} />
-          {query.hasNextPage && (
-            <Button
-              className="justify-self-center"
-              busy={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              {workersTexts.more}
-            </Button>
-          )}
+          <MoreButton query={query} />
         </div>
       )}
     </>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { Images, Plus } from "lucide-react";
-import { Button, Empty } from "@/design";
+import { Empty } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { EffectGrid } from "@/parts/workflow/EffectGrid";
 import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
@@ -10,12 +10,10 @@ import { workflowsTexts } from "@/texts/workflows";
 export function EffectsTab({ workflow, mayChange }: { workflow: WorkflowDetail; mayChange: boolean }) {
   const effects = useQuery(effectRecordsQuery(workflow.slug));
   const create = mayChange && workflow.graph && (
-    <Button asChild>
-      <Link to="/operate/effects" search={{ new: workflow.slug }}>
-        <Plus size={16} aria-hidden />
-        {workflowsTexts.newEffect}
-      </Link>
-    </Button>
+    <LinkButton to="/operate/effects" search={{ new: workflow.slug }}>
+      <Plus size={16} aria-hidden />
+      {workflowsTexts.newEffect}
+    </LinkButton>
   );
   if (!effects.data) return <Pending query={effects} className="h-48" />;
   if (effects.data.length === 0)

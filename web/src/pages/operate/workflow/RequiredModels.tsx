@@ -2,6 +2,7 @@ import { Plus, Trash2 } from "lucide-react";
 import { fieldReason } from "@/api/problems";
 import type { Schemas } from "@/api/types";
 import { Button, Input } from "@/design";
+import { Refusal } from "@/parts/Refusal";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { isHash } from "./requirements";
 
@@ -85,10 +86,5 @@ function Problem({ model, place, refused }: { model: RequiredModel; place: numbe
     wrong ??
     fieldReason(refused, `requirements.models.${place}.name`) ??
     fieldReason(refused, `requirements.models.${place}.sha256`);
-  if (!reason) return null;
-  return (
-    <p role="alert" className="text-s text-bad">
-      {reason}
-    </p>
-  );
+  return <Refusal error={reason} />;
 }

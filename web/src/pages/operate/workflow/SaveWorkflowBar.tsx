@@ -23,7 +23,7 @@ export function SaveWorkflowBar({ workflow, editing, save }: Props) {
   const published = effects.data?.filter((each) => each.is_published).length ?? 0;
   const close = () => setDialog(null);
   const isRefused = hasStatus(save.error, 409);
-  const goOn = async () => {
+  const rebase = async () => {
     editing.rebase(await client.fetchQuery({ ...workflowQuery(workflow.slug), staleTime: 0 }));
     save.reset();
   };
@@ -37,7 +37,7 @@ export function SaveWorkflowBar({ workflow, editing, save }: Props) {
           <>
             <Button onClick={() => setDialog("discard")}>{workflowsTexts.discard}</Button>
             {isRefused || editing.isOutdated ? (
-              <Button look="go" onClick={() => void goOn()}>
+              <Button look="go" onClick={() => void rebase()}>
                 {workflowsTexts.goOn}
               </Button>
             ) : (

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
 import { lazy, type ReactNode, Suspense } from "react";
 import { hasStatus } from "@/api/problems";
-import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
+import { Badge, Empty, PageHead, Skeleton, Tabs } from "@/design";
 import { BackLink } from "@/parts/BackLink";
 import { JobsLink } from "@/parts/JobsLink";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -34,11 +35,7 @@ export function WorkflowPage() {
         icon={<Workflow size={20} />}
         title={workflowsTexts.notFound}
         text={workflowsTexts.notFoundText}
-        action={
-          <Button asChild>
-            <Link to="/operate/workflows">{workflowsTexts.back}</Link>
-          </Button>
-        }
+        action={<LinkButton to="/operate/workflows">{workflowsTexts.back}</LinkButton>}
       />
     );
   }

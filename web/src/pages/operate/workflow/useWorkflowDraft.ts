@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "react";
+import { useLeaveQuestion } from "@/parts/useLeaveQuestion";
 import { diffOf, isEmptyDiff, type WorkflowDiff } from "@/parts/workflow/diff";
 import { type Draft, draftOf, rebased } from "@/parts/workflow/draft";
 import { keepDraft, keptDraft } from "@/parts/workflow/drafts";
@@ -31,12 +32,7 @@ export function useWorkflowDraft(workflow: WorkflowDetail): Editing {
   const isDirty = !isEmptyDiff(diff);
   const version = isDirty && edit !== null ? edit.version : newest;
   useEffect(() => keepDraft(workflow.slug, isDirty ? edit : null), [workflow.slug, isDirty, edit]);
-  useEffect(() => {
-    if (!isDirty) return;
-    const confirmLeave = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener("beforeunload", confirmLeave);
-    return () => window.removeEventListener("beforeunload", confirmLeave);
-  }, [isDirty]);
+  useLeaveQuestion(isDirty);
   return {
     saved,
     draft,

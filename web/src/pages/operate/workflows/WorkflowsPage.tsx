@@ -2,7 +2,8 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Workflow } from "lucide-react";
 import { metricsQuery } from "@/api/queries";
-import { Button, Empty, PageHead, Segments } from "@/design";
+import { Empty, PageHead, Segments } from "@/design";
+import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
 import { useDropAndPaste } from "@/parts/upload/useDropAndPaste";
 import { useRole } from "@/parts/useRole";
@@ -64,15 +65,7 @@ export function WorkflowsPage() {
       ) : (
         <div className="grid gap-4">
           <WorkflowList workflows={workflows} metrics={metrics.data?.workflows ?? []} />
-          {query.hasNextPage && (
-            <Button
-              className="justify-self-center"
-              busy={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              {workflowsTexts.more}
-            </Button>
-          )}
+          <MoreButton query={query} />
         </div>
       )}
       {read.error && <ExportProblem error={read.error} onClose={read.reset} />}

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_NUMBER } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import type { WorkflowView } from "./route";
 
@@ -17,7 +18,6 @@ export const workflowsQuery = (view: WorkflowView) =>
           signal,
         }),
       ),
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
+    ...BY_NUMBER,
     placeholderData: keepPreviousData,
   });

@@ -62,7 +62,7 @@ export function usePairs(run: Run, step: string | undefined): Pairs {
     try {
       const found = await fetchPairs(run.id, step, PAIRS_PER_REQUEST);
       const before = latest.current.waiting.length;
-      // The server may or may not have counted a vote in flight.
+      // While a vote is being saved, the server may or may not have counted it.
       const isCounted = all === ended && all === sent.current.all;
       change((now) => received(now, found, isCounted ? saved.current.size : undefined));
       isDry.current = latest.current.waiting.length === before;

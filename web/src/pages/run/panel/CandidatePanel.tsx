@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, formatTokens, Skeleton } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { panelTexts, runTexts } from "@/texts/runs";
 import { type Candidate, candidateQuery, lineageQuery, type Run } from "../queries";
@@ -37,11 +37,9 @@ export function CandidatePanel({ run, id, onSelect }: Props) {
           <Head candidate={candidate.data} onClose={() => onSelect(undefined)} />
           <Figures run={run} candidate={candidate.data} cost={lineage.data?.ancestors.at(-1)?.cost} />
           <div className="flex flex-wrap gap-2">
-            <Button size="s" asChild>
-              <Link to="/jobs/$id" params={{ id: candidate.data.job_id }}>
-                {panelTexts.openJob}
-              </Link>
-            </Button>
+            <LinkButton size="s" to="/jobs/$id" params={{ id: candidate.data.job_id }}>
+              {panelTexts.openJob}
+            </LinkButton>
             {candidate.data.file?.url && (
               <Button size="s" asChild>
                 <a href={candidate.data.file.url} target="_blank" rel="noreferrer">

@@ -10,7 +10,7 @@ interface Point {
   y: number;
 }
 
-// A finger is never quite still.
+// A finger always moves a little during a tap.
 const TAP_PIXELS = 5;
 const WHEEL_STEP = 0.0016;
 const LINE_PIXELS = 16;
