@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
+import { oneOf } from "@/parts/search-params";
 
 export const ACCOUNT_TABS = ["wallet", "keys", "security", "appearance"] as const;
 export type AccountTab = (typeof ACCOUNT_TABS)[number];
@@ -8,7 +9,7 @@ export const accountRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/account",
   validateSearch: (search: Record<string, unknown>): { tab?: AccountTab } => ({
-    tab: ACCOUNT_TABS.find((tab) => tab === search.tab),
+    tab: oneOf(search.tab, ACCOUNT_TABS),
   }),
   component: lazyRouteComponent(() => import("./AccountPage"), "AccountPage"),
 });

@@ -1,6 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { effectQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
+import { text } from "@/parts/search-params";
 
 interface EffectSearch {
   /** The job whose values and input fill the form. */
@@ -13,7 +14,7 @@ export const effectRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/effects/$slug",
   validateSearch: (search: Record<string, unknown>): EffectSearch => ({
-    from: typeof search.from === "string" ? search.from : undefined,
+    from: text(search.from),
     other_file: search.other_file ? true : undefined,
   }),
   loader: ({ context, params }) => void context.queryClient.prefetchQuery(effectQuery(params.slug)),

@@ -1,6 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { effectsQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
+import { text } from "@/parts/search-params";
 
 export interface EffectsSearch {
   /** The search text. */
@@ -19,9 +20,3 @@ export const effectsRoute = createRoute({
   loader: ({ context }) => void context.queryClient.prefetchQuery(effectsQuery()),
   component: lazyRouteComponent(() => import("./EffectsPage"), "EffectsPage"),
 });
-
-/** The router reads a number in the URL as a number, but the user typed words. */
-function text(value: unknown): string | undefined {
-  const found = typeof value === "string" || typeof value === "number" ? String(value).slice(0, 200) : "";
-  return found === "" ? undefined : found;
-}

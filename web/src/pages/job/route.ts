@@ -2,6 +2,7 @@ import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-route
 import { hasStatus } from "@/api/problems";
 import { framedRoute } from "@/frame/routes";
 import { watchedJobQuery } from "@/parts/job/queries";
+import { whole } from "@/parts/search-params";
 import { JobNotFound } from "./JobNotFound";
 import { jobEventsQuery, summaryQuery } from "./queries";
 
@@ -14,7 +15,7 @@ export const jobRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/jobs/$id",
   validateSearch: (search: Record<string, unknown>): JobSearch => ({
-    output: Number.isInteger(search.output) && Number(search.output) > 1 ? Number(search.output) : undefined,
+    output: search.output === 1 ? undefined : whole(search.output),
   }),
   loader: async ({ context, params }) => {
     void context.queryClient.prefetchQuery(jobEventsQuery(params.id));

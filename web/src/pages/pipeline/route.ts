@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
+import { text, whole } from "@/parts/search-params";
 import { pipelineQuery, stepWorkflowsQuery } from "./queries";
 
 export type PipelineTab = "design" | "versions";
@@ -30,12 +31,8 @@ export const newPipelineRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines/new",
   validateSearch: (search: Record<string, unknown>): { template?: string } => ({
-    template: typeof search.template === "string" ? search.template.slice(0, 100) : undefined,
+    template: text(search.template),
   }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(stepWorkflowsQuery),
   component: lazyRouteComponent(() => import("./NewPipelinePage"), "NewPipelinePage"),
 });
-
-function whole(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined;
-}

@@ -1,6 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
 import { templatesQuery } from "@/parts/pipeline/queries";
+import { text } from "@/parts/search-params";
 import { pipelinesQuery } from "./queries";
 
 export interface PipelinesSearch {
@@ -12,7 +13,7 @@ export const pipelinesRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/pipelines",
   validateSearch: (search: Record<string, unknown>): PipelinesSearch => ({
-    start: typeof search.start === "string" ? search.start.slice(0, 100) : undefined,
+    start: text(search.start),
   }),
   loader: ({ context }) => {
     void context.queryClient.prefetchInfiniteQuery(pipelinesQuery);

@@ -1,5 +1,6 @@
 // Search parameters of a run's URL: the tab, the step, the selected candidate. Pure.
 import type { Schemas } from "@/api/types";
+import { matching, oneOf } from "@/parts/search-params";
 
 export const RUN_TABS = ["tree", "gallery", "compare", "gates", "winners", "budget"] as const;
 export type RunTab = (typeof RUN_TABS)[number];
@@ -14,18 +15,16 @@ export interface RunSearch {
   status?: Schemas["CandidateStatus"];
 }
 
+const NAME = /^.{1,100}$/;
+
 export function readSearch(search: Record<string, unknown>): RunSearch {
-  const tab = RUN_TABS.find((each) => each === search.tab);
+  const tab = oneOf(search.tab, RUN_TABS);
   return {
     tab: tab === "tree" ? undefined : tab,
-    step: text(search.step),
-    candidate: text(search.candidate),
-    status: search.status === "active" || search.status === "rejected" ? search.status : undefined,
+    step: matching(search.step, NAME),
+    candidate: matching(search.candidate, NAME),
+    status: oneOf(search.status, ["active", "rejected"] as const),
   };
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" && value.length <= 100 ? value : undefined;
 }
 
 type Steps = readonly Pick<Schemas["StepProgress"], "step" | "active">[];

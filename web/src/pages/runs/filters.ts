@@ -1,5 +1,6 @@
 // Filters of the list of runs, in the form of the URL. Pure.
 import type { Schemas } from "@/api/types";
+import { oneOf, text } from "@/parts/search-params";
 
 export const RUN_STATUSES = ["active", "paused", "completed", "canceled"] as const;
 export type RunStatus = Schemas["RunStatus"];
@@ -11,11 +12,7 @@ export interface RunsSearch {
 }
 
 export function readSearch(search: Record<string, unknown>): RunsSearch {
-  const pipeline = search.pipeline;
-  return {
-    status: RUN_STATUSES.find((status) => status === search.status),
-    pipeline: typeof pipeline === "string" && pipeline !== "" ? pipeline : undefined,
-  };
+  return { status: oneOf(search.status, RUN_STATUSES), pipeline: text(search.pipeline) };
 }
 
 export function isFiltered(search: RunsSearch): boolean {

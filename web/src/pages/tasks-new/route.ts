@@ -1,6 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { actorsQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
+import { id, text } from "@/parts/search-params";
 
 export interface TaskSearch {
   actor?: string;
@@ -24,14 +25,3 @@ export const newTaskRoute = createRoute({
   loader: ({ context }) => void context.queryClient.prefetchQuery(actorsQuery),
   component: lazyRouteComponent(() => import("./NewTaskPage"), "NewTaskPage"),
 });
-
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-/** An invalid value is ignored. */
-function id(value: unknown): string | undefined {
-  return typeof value === "string" && ID.test(value) ? value : undefined;
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? value.slice(0, 100) : undefined;
-}

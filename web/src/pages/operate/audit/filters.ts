@@ -1,5 +1,6 @@
 // Filters of the audit log, in the form of the URL and of the page. Pure.
 import { utcOf } from "@/parts/local-times";
+import { text } from "@/parts/search-params";
 
 export interface AuditSearch {
   /** E-mail address, or an actor as the log names it. */
@@ -19,10 +20,7 @@ const TEXTS = ["actor", "action", "type", "subject", "tenant"] as const;
 const TIMES = ["since", "until"] as const;
 
 export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
-  // The router reads the id of a fleet as a number.
-  const textOf = (value: unknown) =>
-    (typeof value === "string" || typeof value === "number" ? String(value).trim() : "") || undefined;
-  const texts = TEXTS.map((name) => [name, textOf(search[name])]);
+  const texts = TEXTS.map((name) => [name, text(search[name])]);
   const times = TIMES.map((name) => [name, typeof search[name] === "string" ? utcOf(search[name]) : undefined]);
   return Object.fromEntries([...texts, ...times].filter(([, value]) => value !== undefined)) as AuditSearch;
 }

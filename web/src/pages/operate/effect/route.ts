@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { text } from "@/parts/search-params";
 
 export interface EffectRecordSearch {
   /** How the preview is made. Default: by upload. */
@@ -13,7 +14,7 @@ export const effectRecordRoute = createRoute({
   path: "/operate/effects/$slug",
   validateSearch: (search: Record<string, unknown>): EffectRecordSearch => ({
     preview: search.preview === "render" ? "render" : undefined,
-    test: typeof search.test === "string" ? search.test : undefined,
+    test: text(search.test),
   }),
   component: lazyRouteComponent(() => import("./EffectRecordPage"), "EffectRecordPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text } from "@/parts/search-params";
 
 export const EFFECT_VIEWS = ["all", "published", "drafts"] as const;
 export type EffectView = (typeof EFFECT_VIEWS)[number];
@@ -13,18 +14,15 @@ export interface EffectsSearch {
   new?: string;
 }
 
-function text(value: unknown): string | undefined {
-  return typeof value === "string" || typeof value === "number" ? String(value) : undefined;
-}
-
 export const effectRecordsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/effects",
   validateSearch: (search: Record<string, unknown>): EffectsSearch => ({
-    view: EFFECT_VIEWS.find((view) => view === search.view),
-    category: text(search.category),
-    q: text(search.q) || undefined,
-    new: text(search.new),
+    view: oneOf(search.view, EFFECT_VIEWS),
+    // Effects without a category are a choice, too.
+    category: search.category === "" ? "" : text(search.category),
+    q: text(search.q),
+    new: search.new === "" ? "" : text(search.new),
   }),
   component: lazyRouteComponent(() => import("./EffectRecordsPage"), "EffectRecordsPage"),
 });

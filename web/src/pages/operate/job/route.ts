@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text, whole } from "@/parts/search-params";
 
 export const TABS = ["graph", "payload", "events", "money"] as const;
 export type Tab = (typeof TABS)[number];
@@ -24,15 +25,11 @@ export const operatorJobRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/jobs/$id",
   validateSearch: (search: Record<string, unknown>): OperatorJobSearch => ({
-    tab: (["payload", "events", "money"] as const).find((tab) => tab === search.tab),
-    attempt: Number.isInteger(search.attempt) && Number(search.attempt) > 0 ? Number(search.attempt) : undefined,
-    // The router reads an id of digits as a number.
-    node:
-      typeof search.node === "string" || typeof search.node === "number"
-        ? String(search.node).slice(0, MAX_NODE_LENGTH)
-        : undefined,
+    tab: oneOf(search.tab, ["payload", "events", "money"] as const),
+    attempt: whole(search.attempt),
+    node: text(search.node, MAX_NODE_LENGTH),
     all: search.all === true ? true : undefined,
-    file: typeof search.file === "string" ? search.file.slice(0, MAX_FILE_LENGTH) : undefined,
+    file: text(search.file, MAX_FILE_LENGTH),
   }),
   component: lazyRouteComponent(() => import("./OperatorJobPage"), "OperatorJobPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { whole } from "@/parts/search-params";
 
 export interface LedgerSearch {
   /** Default: the latest audit. */
@@ -10,7 +11,7 @@ export const ledgerRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/ledger",
   validateSearch: (search: Record<string, unknown>): LedgerSearch => ({
-    audit: Number.isSafeInteger(search.audit) && Number(search.audit) > 0 ? Number(search.audit) : undefined,
+    audit: whole(search.audit),
   }),
   component: lazyRouteComponent(() => import("./LedgerPage"), "LedgerPage"),
 });

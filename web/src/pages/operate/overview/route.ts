@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text } from "@/parts/search-params";
 
 export const RANGES = ["1h", "24h", "30d"] as const;
 export type Range = (typeof RANGES)[number];
@@ -14,8 +15,8 @@ export const operateRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate",
   validateSearch: (search: Record<string, unknown>): OverviewSearch => ({
-    range: RANGES.find((range) => range === search.range),
-    workflow: typeof search.workflow === "string" ? search.workflow : undefined,
+    range: oneOf(search.range, RANGES),
+    workflow: text(search.workflow),
   }),
   component: lazyRouteComponent(() => import("./OverviewPage"), "OverviewPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf } from "@/parts/search-params";
 
 export const WINDOWS = ["24h", "30d"] as const;
 export type SpendWindow = (typeof WINDOWS)[number];
@@ -13,7 +14,7 @@ export const providersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/providers",
   validateSearch: (search: Record<string, unknown>): ProvidersSearch => ({
-    range: WINDOWS.find((range) => range === search.range),
+    range: oneOf(search.range, WINDOWS),
   }),
   component: lazyRouteComponent(() => import("./ProvidersPage"), "ProvidersPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text } from "@/parts/search-params";
 
 export const SETTING_VIEWS = ["all", "changed"] as const;
 export type SettingView = (typeof SETTING_VIEWS)[number];
@@ -14,8 +15,8 @@ export const settingsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/settings",
   validateSearch: (search: Record<string, unknown>): SettingsSearch => ({
-    q: typeof search.q === "string" && search.q ? search.q : undefined,
-    view: SETTING_VIEWS.find((view) => view === search.view),
+    q: text(search.q),
+    view: oneOf(search.view, SETTING_VIEWS),
   }),
   component: lazyRouteComponent(() => import("./SettingsPage"), "SettingsPage"),
 });

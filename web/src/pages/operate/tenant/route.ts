@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf } from "@/parts/search-params";
 
 export const TENANT_TABS = ["users", "limits"] as const;
 export type TenantTab = (typeof TENANT_TABS)[number];
@@ -13,7 +14,7 @@ export const tenantRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/tenants/$id",
   validateSearch: (search: Record<string, unknown>): TenantSearch => ({
-    tab: TENANT_TABS.find((tab) => tab === search.tab),
+    tab: oneOf(search.tab, TENANT_TABS),
   }),
   component: lazyRouteComponent(() => import("./TenantPage"), "TenantPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { text } from "@/parts/search-params";
 
 export interface TenantsSearch {
   q?: string;
@@ -9,7 +10,7 @@ export const tenantsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/tenants",
   validateSearch: (search: Record<string, unknown>): TenantsSearch => ({
-    q: typeof search.q === "string" && search.q ? search.q : undefined,
+    q: text(search.q),
   }),
   component: lazyRouteComponent(() => import("./TenantsPage"), "TenantsPage"),
 });

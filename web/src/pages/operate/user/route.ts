@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf } from "@/parts/search-params";
 
 export const USER_TABS = ["wallet", "keys", "sessions"] as const;
 export type UserTab = (typeof USER_TABS)[number];
@@ -13,7 +14,7 @@ export const userRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/users/$id",
   validateSearch: (search: Record<string, unknown>): UserSearch => ({
-    tab: USER_TABS.find((tab) => tab === search.tab),
+    tab: oneOf(search.tab, USER_TABS),
   }),
   component: lazyRouteComponent(() => import("./UserPage"), "UserPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text } from "@/parts/search-params";
 
 export const USER_VIEWS = ["users", "invitations", "mails"] as const;
 export type UserView = (typeof USER_VIEWS)[number];
@@ -16,9 +17,9 @@ export const usersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/users",
   validateSearch: (search: Record<string, unknown>): UsersSearch => ({
-    q: typeof search.q === "string" && search.q ? search.q : undefined,
-    tenant: typeof search.tenant === "string" && search.tenant ? search.tenant : undefined,
-    view: USER_VIEWS.find((view) => view === search.view),
+    q: text(search.q),
+    tenant: text(search.tenant),
+    view: oneOf(search.view, USER_VIEWS),
   }),
   component: lazyRouteComponent(() => import("./UsersPage"), "UsersPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf, text, whole } from "@/parts/search-params";
 
 export const WORKFLOW_TABS = ["design", "versions", "settings", "requirements", "effects"] as const;
 export type WorkflowTab = (typeof WORKFLOW_TABS)[number];
@@ -16,20 +17,15 @@ export interface WorkflowSearch {
   test?: string;
 }
 
-function number(value: unknown): number | undefined {
-  return Number.isSafeInteger(value) && Number(value) > 0 ? Number(value) : undefined;
-}
-
 export const workflowRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/workflows/$slug",
   validateSearch: (search: Record<string, unknown>): WorkflowSearch => ({
-    tab: WORKFLOW_TABS.find((tab) => tab === search.tab),
-    // Ids of nodes look like numbers, and the router does not distinguish them.
-    node: typeof search.node === "string" || typeof search.node === "number" ? String(search.node) : undefined,
-    version: number(search.version),
-    against: number(search.against),
-    test: typeof search.test === "string" ? search.test : undefined,
+    tab: oneOf(search.tab, WORKFLOW_TABS),
+    node: text(search.node),
+    version: whole(search.version),
+    against: whole(search.against),
+    test: text(search.test),
   }),
   component: lazyRouteComponent(() => import("./WorkflowPage"), "WorkflowPage"),
 });

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
+import { oneOf } from "@/parts/search-params";
 
 export const WORKFLOW_VIEWS = ["active", "inactive", "all"] as const;
 export type WorkflowView = (typeof WORKFLOW_VIEWS)[number];
@@ -13,7 +14,7 @@ export const workflowsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/workflows",
   validateSearch: (search: Record<string, unknown>): WorkflowsSearch => ({
-    view: WORKFLOW_VIEWS.find((view) => view === search.view),
+    view: oneOf(search.view, WORKFLOW_VIEWS),
   }),
   component: lazyRouteComponent(() => import("./WorkflowsPage"), "WorkflowsPage"),
 });
