@@ -1,5 +1,6 @@
 import type { Schemas } from "@/api/types";
-import type { Span, StatusFilter, View } from "@/parts/job/all-jobs-filters";
+import type { StatusFilter, View } from "@/parts/job/all-jobs-filters";
+import type { Span } from "@/parts/job/statuses";
 import { counted } from "./plurals";
 
 const jobs = (count: string) => counted(count, "job");
@@ -11,7 +12,6 @@ export const allJobsTexts = {
   views: { jobs: "Jobs", errors: "Errors", actions: "Bulk actions" } satisfies Record<View, string>,
   // Filters
   search: "Search ids, errors and titles",
-  statusLabel: "Status",
   statuses: {
     all: "All",
     active: "Active",
@@ -56,14 +56,9 @@ export const allJobsTexts = {
   clearError: "Show jobs with any error",
   clear: "Clear filters",
   // List
-  list: "Jobs",
   columns: { job: "Job", owner: "Tenant and user", workflow: "Workflow", cost: "Cost", time: "Submitted" },
   newJobs: (count: number) => counted(count, "new job"),
-  loadingMore: "Loading more…",
   lookingFurther: "Searching older jobs…",
-  loadFailed: "More jobs could not be loaded.",
-  tryAgain: "Try again",
-  end: (count: string) => `${jobs(count)}, all shown`,
   deletedUser: "Deleted user",
   onlyUser: (name: string) => `Only jobs of ${name}`,
   onlyTenant: (name: string) => `Only jobs of tenant ${name}`,
@@ -74,13 +69,9 @@ export const allJobsTexts = {
   noneFound: "No job matches",
   noneFoundText: "Clear a filter, or choose a longer time.",
   // Selection
-  select: (title: string) => `Select ${title}`,
-  begin: "Select",
-  selectionBar: "Selected jobs",
   selected: (count: string) => `${count} selected`,
   all: (count: string) => `All ${jobs(count)} of this filter`,
   selectAll: (count: string) => `Select all ${count}`,
-  clearSelection: "Clear selection",
   noneFits: "None of these jobs can be changed: they are completed or canceled.",
   actions: { retry: "Retry", cancel: "Cancel", set_priority: "Set priority" } satisfies Record<
     Schemas["BulkActionKind"],

@@ -1,57 +1,30 @@
 import { Link } from "@tanstack/react-router";
-import { Check } from "lucide-react";
 import { memo } from "react";
 import { isActive, type JobSummary } from "@/api/types";
 import { classes, formatTokens, StatusBadge, Time } from "@/design";
 import { JobThumb } from "@/parts/JobThumb";
 import { stepOf } from "@/parts/job/stages";
+import { RowBox, type RowPlace, VirtualRow } from "@/parts/job/VirtualJobList";
 import { jobsTexts } from "@/texts/jobs";
 
 export const ROW_HEIGHT = 76;
 
-interface Props {
+interface Props extends RowPlace {
   job: JobSummary;
-  index: number;
-  count: number;
-  offset: number;
   isSelected: boolean;
   isSelecting: boolean;
   onToggle: (id: string) => void;
 }
 
-export const JobRow = memo(function JobRow({ job, index, count, offset, isSelected, isSelecting, onToggle }: Props) {
+export const JobRow = memo(function JobRow({ job, isSelected, isSelecting, onToggle, ...place }: Props) {
   return (
-    <li
-      data-index={index}
-      aria-posinset={index + 1}
-      aria-setsize={count}
-      style={{ height: ROW_HEIGHT, transform: `translateY(${offset}px)` }}
-      className={classes(
-        "group absolute inset-x-0 top-0 flex border-t transition-colors duration-100",
-        index === 0 && "border-t-transparent",
-        isSelected ? "bg-accent-soft" : "hover:bg-hover",
-      )}
-    >
-      <label
-        className={classes(
-          "grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center",
-          !isSelecting && "max-md:hidden",
-        )}
-      >
-        <input
-          type="checkbox"
-          checked={isSelected}
-          onChange={() => onToggle(job.id)}
-          aria-label={jobsTexts.select(job.title)}
-          className="peer sr-only"
-        />
-        <span
-          aria-hidden
-          className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
-        >
-          {isSelected && <Check size={13} strokeWidth={3} />}
-        </span>
-      </label>
+    <VirtualRow place={place} height={ROW_HEIGHT} isSelected={isSelected}>
+      <RowBox
+        name={job.title}
+        isSelected={isSelected}
+        onToggle={() => onToggle(job.id)}
+        className={!isSelecting && "max-md:hidden"}
+      />
       <Link
         to="/jobs/$id"
         params={{ id: job.id }}
@@ -76,7 +49,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
           </span>
         </span>
       </Link>
-    </li>
+    </VirtualRow>
   );
 });
 

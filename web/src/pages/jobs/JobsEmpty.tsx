@@ -1,7 +1,7 @@
-import { Link } from "@tanstack/react-router";
 import { Clapperboard, SearchX } from "lucide-react";
-import { Button, Empty } from "@/design";
+import { Empty } from "@/design";
 import { isFiltered, type JobsSearch } from "@/parts/job/filters";
+import { LinkButton } from "@/parts/LinkButton";
 import { jobsTexts } from "@/texts/jobs";
 
 export function JobsEmpty({ search }: { search: JobsSearch }) {
@@ -11,11 +11,7 @@ export function JobsEmpty({ search }: { search: JobsSearch }) {
         icon={<SearchX size={20} />}
         title={jobsTexts.noneFound}
         text={jobsTexts.noneFoundText}
-        action={
-          <Button asChild>
-            <Link to="/jobs">{jobsTexts.clear}</Link>
-          </Button>
-        }
+        action={<LinkButton to="/jobs">{jobsTexts.clear}</LinkButton>}
       />
     );
   }
@@ -25,9 +21,9 @@ export function JobsEmpty({ search }: { search: JobsSearch }) {
       title={jobsTexts.emptyTitle}
       text={jobsTexts.emptyText}
       action={
-        <Button look="go" asChild>
-          <Link to="/effects">{jobsTexts.emptyAction}</Link>
-        </Button>
+        <LinkButton look="go" to="/effects">
+          {jobsTexts.emptyAction}
+        </LinkButton>
       }
     />
   );

@@ -1,8 +1,9 @@
-import { CircleSlash, Download, RotateCcw, Trash2, X } from "lucide-react";
+import { CircleSlash, Download, RotateCcw, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { isActive, type JobSummary } from "@/api/types";
 import { Button, formatTokens } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { SelectionToolbar } from "@/parts/job/SelectionToolbar";
 import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
 import { type BulkAction, useBulk } from "./useBulk";
@@ -44,15 +45,8 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
   const made = jobs.filter((job) => job.output_count > 0);
   const chosen = confirming === "cancel" ? active : confirming === "retry" ? failed : ended;
   return (
-    <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
-      <div
-        role="toolbar"
-        aria-label={jobsTexts.selectionBar}
-        className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high"
-      >
-        <span className="num px-2.5 font-[550]" role="status">
-          {jobsTexts.selected(jobs.length)}
-        </span>
+    <>
+      <SelectionToolbar count={jobsTexts.selected(jobs.length)} onClear={selection.clear}>
         {active.length > 0 && (
           <Button look="quiet" onClick={() => setConfirming("cancel")} icon={<CircleSlash size={16} aria-hidden />}>
             <Word>{jobsTexts.cancel}</Word>
@@ -79,14 +73,7 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
             <Word>{jobsTexts.remove}</Word>
           </Button>
         )}
-        <Button
-          look="quiet"
-          size="icon"
-          aria-label={jobsTexts.clearSelection}
-          onClick={selection.clear}
-          icon={<X size={18} aria-hidden />}
-        />
-      </div>
+      </SelectionToolbar>
       {confirming && (
         <ConfirmDialog
           {...QUESTIONS[confirming](chosen)}
@@ -97,7 +84,7 @@ export function SelectionBar({ selection }: { selection: Selection<JobSummary> }
           onClose={() => setConfirming(null)}
         />
       )}
-    </div>
+    </>
   );
 }
 

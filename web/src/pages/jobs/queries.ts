@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import { type JobsSearch, toQuery } from "@/parts/job/filters";
 
@@ -9,8 +10,7 @@ export const libraryQuery = (search: JobsSearch) =>
   infiniteQueryOptions({
     queryKey: keys.library({ ...search }),
     queryFn: ({ pageParam, signal }) => fetchPage(search, pageParam, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next_cursor ?? null,
+    ...BY_TEXT,
     // The stream changes rows in place. A refetch would read every loaded page again.
     staleTime: Infinity,
     refetchOnWindowFocus: false,
@@ -18,7 +18,7 @@ export const libraryQuery = (search: JobsSearch) =>
     placeholderData: keepPreviousData,
   });
 
-export function fetchPage(search: JobsSearch, cursor: string | null, signal?: AbortSignal) {
+export function fetchPage(search: JobsSearch, cursor: string | undefined, signal?: AbortSignal) {
   return data(
     api.GET("/api/library/jobs", {
       params: { query: { ...toQuery(search, new Date()), cursor, limit: PAGE_SIZE } },

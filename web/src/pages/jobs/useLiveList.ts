@@ -6,6 +6,7 @@ import { changeListed, useCatchUp, useJobEvents } from "@/api/live";
 import { hasStatus } from "@/api/problems";
 import { isActive, type JobEvent, type JobSummary } from "@/api/types";
 import type { JobsSearch } from "@/parts/job/filters";
+import { prepended } from "@/parts/live-pages";
 import { fetchPage, fetchSummary, PAGE_SIZE } from "./queries";
 
 type Pages = InfiniteData<{ items: JobSummary[]; next_cursor?: string | null }>;
@@ -35,15 +36,7 @@ export function useLiveList(search: JobsSearch): LiveList {
       setNews([]);
       // Too many new rows to merge: reload from the start.
       if (jobs.length >= PAGE_SIZE) return void client.resetQueries({ queryKey });
-      client.setQueryData<Pages>(queryKey, (found) => {
-        const [first, ...rest] = found?.pages ?? [];
-        if (!found || !first) return found;
-        const known = new Set(first.items.map((row) => row.id));
-        return {
-          ...found,
-          pages: [{ ...first, items: [...jobs.filter((job) => !known.has(job.id)), ...first.items] }, ...rest],
-        };
-      });
+      client.setQueryData<Pages>(queryKey, (found) => prepended(found, jobs));
     },
     [client],
   );
@@ -51,7 +44,7 @@ export function useLiveList(search: JobsSearch): LiveList {
   const refresh = useCallback(
     async (isFirst: boolean) => {
       const filter = latest.current;
-      const page = await fetchPage(filter, null).catch(() => null);
+      const page = await fetchPage(filter, undefined).catch(() => null);
       const rows = loaded();
       if (page === null || filter !== latest.current) return;
       const known = new Set(rows.map((row) => row.id));

@@ -1,10 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { Segments, Select } from "@/design";
+import { Segments } from "@/design";
+import { ChoiceFilter } from "@/parts/ChoiceFilter";
 import { runsTexts } from "@/texts/runs";
 import { RUN_STATUSES, type RunsSearch } from "./filters";
 import { pipelineNamesQuery } from "./queries";
-
-const ALL = "*";
 
 export function RunFilters({ search, onChange }: { search: RunsSearch; onChange: (search: RunsSearch) => void }) {
   const { data: pipelines = [] } = useQuery(pipelineNamesQuery);
@@ -16,15 +15,13 @@ export function RunFilters({ search, onChange }: { search: RunsSearch; onChange:
         choices={(["all", ...RUN_STATUSES] as const).map((value) => ({ value, label: runsTexts.statuses[value] }))}
         onChange={(value) => onChange({ ...search, status: value === "all" ? undefined : value })}
       />
-      <Select
+      <ChoiceFilter
         label={runsTexts.pipeline}
+        any={runsTexts.allPipelines}
         className="w-56 max-sm:w-full"
-        value={search.pipeline ?? ALL}
-        choices={[
-          { value: ALL, label: runsTexts.allPipelines },
-          ...pipelines.map(({ slug, name }) => ({ value: slug, label: name })),
-        ]}
-        onChange={(value) => onChange({ ...search, pipeline: value === ALL ? undefined : value })}
+        value={search.pipeline}
+        choices={pipelines.map(({ slug, name }) => ({ value: slug, label: name }))}
+        onChange={(pipeline) => onChange({ ...search, pipeline })}
       />
     </div>
   );

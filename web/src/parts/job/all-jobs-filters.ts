@@ -1,13 +1,13 @@
 // Filters of the list of all jobs, in the form of the URL and of the API. Pure: the clock is a parameter.
 import type { JobStatus, Schemas } from "@/api/types";
 import { utcOf } from "@/parts/local-times";
+import { id, matching, oneOf, text } from "@/parts/search-params";
+import { countsBy, SECONDS, SPANS, type Span, STATUSES } from "./statuses";
 
 export const VIEWS = ["jobs", "errors", "actions"] as const;
 export type View = (typeof VIEWS)[number];
-export const STATUS_FILTERS = ["all", "active", "queued", "running", "completed", "failed", "canceled"] as const;
-export type StatusFilter = (typeof STATUS_FILTERS)[number];
-export const SPANS = ["hour", "day", "week", "month"] as const;
-export type Span = (typeof SPANS)[number];
+const FILTERS = ["active", "queued", "running", "completed", "failed", "canceled"] as const;
+export type StatusFilter = "all" | (typeof FILTERS)[number];
 export type Totals = Schemas["JobTotals"];
 export type Wanted = Partial<Schemas["JobFilter"]>;
 
@@ -32,28 +32,16 @@ export interface AllJobsSearch {
   time?: Span;
 }
 
-export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]> = {
-  queued: ["pending", "queued"],
-  running: ["processing"],
-  active: ["pending", "queued", "processing"],
-  completed: ["completed"],
-  failed: ["failed", "expired"],
-  canceled: ["canceled"],
-};
-const SECONDS: Record<Span, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
-const MAX_TEXT_LENGTH = 200;
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /** Reads any URL. Invalid values are left out. */
 export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
   // Every key is present, even with undefined, because the router keeps keys that are missing here.
   return {
-    view: oneOf(raw.view, ["errors", "actions"]),
+    view: oneOf(raw.view, ["errors", "actions"] as const),
     q: text(raw.q),
-    status: oneOf(raw.status, ["active", "queued", "running", "completed", "failed", "canceled"]),
-    tenant: matching(raw.tenant, ID),
-    user: matching(raw.user, ID),
-    run: matching(raw.run, ID),
+    status: oneOf(raw.status, FILTERS),
+    tenant: id(raw.tenant),
+    user: id(raw.user),
+    run: id(raw.run),
     workflow: matching(raw.workflow, /^[a-z0-9][a-z0-9_:.-]{0,127}$/),
     effect: matching(raw.effect, /^[a-z0-9][a-z0-9_-]{0,62}$/),
     kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
@@ -97,11 +85,7 @@ export function startOf(span: Span, now: Date): string {
 
 /** Number of jobs per status filter. */
 export function countsOf(totals: Totals): Record<StatusFilter, number> {
-  const sum = (statuses: readonly JobStatus[]) => sumOf(totals, statuses).jobs;
-  const counts = Object.fromEntries(
-    Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)]),
-  ) as Record<StatusFilter, number>;
-  return { ...counts, all: totals.jobs };
+  return { ...countsBy(FILTERS, (status) => totals.by_status[status]?.jobs ?? 0), all: totals.jobs };
 }
 
 export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: number; tokens: number } {
@@ -114,22 +98,8 @@ export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: n
   );
 }
 
-function text(value: unknown): string | undefined {
-  // The router reads a search for 2026 as a number.
-  const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return given.trim().slice(0, MAX_TEXT_LENGTH) || undefined;
-}
-
-function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {
-  return values.find((each) => each === value);
-}
-
 function moment(value: unknown): string | undefined {
   // Without this check a browser would also read "5" as a time.
   const isTime = typeof value === "string" && /^\d{4}-\d{2}-\d{2}/.test(value);
   return isTime ? utcOf(value) : undefined;
-}
-
-function matching(value: unknown, pattern: RegExp): string | undefined {
-  return typeof value === "string" && pattern.test(value) ? value : undefined;
 }

@@ -1,10 +1,10 @@
 // Filters of the user's list of jobs, in the form of the URL and of the API. Pure: the clock is a parameter.
 import type { JobStatus } from "@/api/types";
+import { id, matching, oneOf, text } from "@/parts/search-params";
+import { countsBy, SECONDS, SPANS, type Span, STATUSES } from "./statuses";
 
-export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
-export type StatusFilter = (typeof STATUS_FILTERS)[number];
-export const TIME_FILTERS = ["any", "hour", "day", "week", "month"] as const;
-export type TimeFilter = (typeof TIME_FILTERS)[number];
+const FILTERS = ["active", "completed", "failed", "canceled"] as const;
+export type StatusFilter = "all" | (typeof FILTERS)[number];
 
 /** A missing value filters nothing and keeps the URL short. */
 export interface JobsSearch {
@@ -12,34 +12,20 @@ export interface JobsSearch {
   status?: Exclude<StatusFilter, "all">;
   effect?: string;
   kind?: string;
-  time?: Exclude<TimeFilter, "any">;
+  time?: Span;
   run?: string;
 }
-
-export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]> = {
-  active: ["pending", "queued", "processing"],
-  completed: ["completed"],
-  failed: ["failed", "expired"],
-  canceled: ["canceled"],
-};
-const SECONDS: Record<Exclude<TimeFilter, "any">, number> = {
-  hour: 3_600,
-  day: 86_400,
-  week: 604_800,
-  month: 2_592_000,
-};
-const MAX_TEXT_LENGTH = 200;
 
 /** Reads any URL. Invalid values are left out. */
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
   // Every key is present, even with undefined, because the router keeps keys that are missing here.
   return {
     q: text(raw.q),
-    status: oneOf(raw.status, ["active", "completed", "failed", "canceled"]),
+    status: oneOf(raw.status, FILTERS),
     effect: matching(raw.effect, /^[a-z0-9][a-z0-9_-]{0,62}$/),
     kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
-    time: oneOf(raw.time, ["hour", "day", "week", "month"]),
-    run: matching(raw.run, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i),
+    time: oneOf(raw.time, SPANS),
+    run: id(raw.run),
   };
 }
 
@@ -60,24 +46,6 @@ export function toQuery(search: JobsSearch, now: Date) {
 
 /** Number of jobs per status filter. */
 export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<StatusFilter, number> {
-  const sum = (statuses: readonly JobStatus[]) =>
-    statuses.reduce((total, status) => total + (byStatus[status] ?? 0), 0);
-  const counts = Object.fromEntries(
-    Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)]),
-  ) as Record<StatusFilter, number>;
+  const counts = countsBy(FILTERS, (status) => byStatus[status] ?? 0);
   return { ...counts, all: Object.values(counts).reduce((total, count) => total + count, 0) };
-}
-
-function text(value: unknown): string | undefined {
-  // The router reads a search for 2026 as a number.
-  const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return given.trim().slice(0, MAX_TEXT_LENGTH) || undefined;
-}
-
-function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {
-  return values.find((each) => each === value);
-}
-
-function matching(value: unknown, pattern: RegExp): string | undefined {
-  return typeof value === "string" && pattern.test(value) ? value : undefined;
 }

@@ -15,9 +15,9 @@ const DEEPEST = 5;
 /** `result` of a job contains the value of its actor in `result.result`. Files are shown separately. */
 export function readableResult(result: Record<string, unknown> | null | undefined): ReadableResult | null {
   if (!result) return null;
-  const answered = result.result;
+  const returned = result.result;
   const { outputs: _outputs, metadata: _metadata, result: _result, ...made } = result;
-  const whole = isRecord(answered) ? { ...answered, ...made } : made;
+  const whole = isRecord(returned) ? { ...returned, ...made } : made;
   if (Object.keys(whole).length === 0) return null;
   const { text, ...rest } = whole;
   if (typeof text === "string" && Object.keys(rest).length === 0) return { form: "text", text };

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import { Check } from "lucide-react";
 import { memo } from "react";
 import { classes, formatTokens, StatusBadge, Time } from "@/design";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
+import { RowBox, type RowPlace, VirtualRow } from "@/parts/job/VirtualJobList";
 import { allJobsTexts } from "@/texts/all-jobs";
 import type { OperatedJob } from "./actions";
 
@@ -14,11 +14,8 @@ export function rowHeight(isNarrow: boolean): number {
   return isNarrow ? 96 : 64;
 }
 
-interface Props {
+interface Props extends RowPlace {
   job: OperatedJob;
-  index: number;
-  count: number;
-  offset: number;
   height: number;
   search: AllJobsSearch;
   isSelected: boolean;
@@ -26,29 +23,12 @@ interface Props {
   onToggle: ((id: string) => void) | null;
 }
 
-export const AllJobsRow = memo(function AllJobsRow({
-  job,
-  index,
-  count,
-  offset,
-  height,
-  search,
-  isSelected,
-  onToggle,
-}: Props) {
+export const AllJobsRow = memo(function AllJobsRow({ job, height, search, isSelected, onToggle, ...place }: Props) {
   return (
-    <li
-      data-index={index}
-      aria-posinset={index + 1}
-      aria-setsize={count}
-      style={{ height, transform: `translateY(${offset}px)` }}
-      className={classes(
-        "group absolute inset-x-0 top-0 flex border-t transition-colors duration-100",
-        index === 0 && "border-t-transparent",
-        isSelected ? "bg-accent-soft" : "hover:bg-hover",
+    <VirtualRow place={place} height={height} isSelected={isSelected}>
+      {onToggle && (
+        <RowBox name={`${job.title} ${job.id.slice(-6)}`} isSelected={isSelected} onToggle={() => onToggle(job.id)} />
       )}
-    >
-      {onToggle && <Box job={job} isSelected={isSelected} onToggle={onToggle} />}
       <div
         className={classes(
           "relative min-w-0 grow items-center pr-4 max-lg:grid max-lg:content-center max-lg:gap-0.5",
@@ -84,7 +64,7 @@ export const AllJobsRow = memo(function AllJobsRow({
           <Time at={job.submitted_at} className="whitespace-nowrap" />
         </span>
       </div>
-    </li>
+    </VirtualRow>
   );
 });
 
@@ -115,24 +95,4 @@ function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
 
 function Note({ children }: { children: string }) {
   return <span className="shrink-0 rounded-full border px-2 text-xs text-muted max-sm:hidden">{children}</span>;
-}
-
-function Box({ job, isSelected, onToggle }: { job: OperatedJob; isSelected: boolean; onToggle: (id: string) => void }) {
-  return (
-    <label className="grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center">
-      <input
-        type="checkbox"
-        checked={isSelected}
-        onChange={() => onToggle(job.id)}
-        aria-label={allJobsTexts.select(`${job.title} ${job.id.slice(-6)}`)}
-        className="peer sr-only"
-      />
-      <span
-        aria-hidden
-        className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
-      >
-        {isSelected && <Check size={13} strokeWidth={3} />}
-      </span>
-    </label>
-  );
 }

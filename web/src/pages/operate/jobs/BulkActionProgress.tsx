@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Square } from "lucide-react";
 import { meQuery } from "@/api/queries";
-import { Badge, Button, Progress, Time, type Tone } from "@/design";
+import { Badge, Button, formatNumber, Progress, Time, type Tone } from "@/design";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { type BulkAction, percentOf } from "./actions";
 import { useStopAction } from "./useBulkAction";
 
-const numbers = new Intl.NumberFormat("en");
 const TONES: Record<BulkAction["state"], Tone> = { running: "run", stopped: "warn", completed: "ok" };
 
 /** One bulk action: what it does, its progress, its refusals, and a button that stops it. */
@@ -41,19 +40,19 @@ export function BulkActionProgress({ action }: { action: BulkAction }) {
       <p className="num flex flex-wrap gap-x-4 gap-y-0.5 text-s text-muted" role="status">
         <span>
           {percentOf(action) === null
-            ? allJobsTexts.finding(numbers.format(action.total))
-            : allJobsTexts.counts(numbers.format(action.done), numbers.format(action.total))}
+            ? allJobsTexts.finding(formatNumber(action.total))
+            : allJobsTexts.counts(formatNumber(action.done), formatNumber(action.total))}
         </span>
-        {action.refused > 0 && <span>{allJobsTexts.refused(numbers.format(action.refused))}</span>}
+        {action.refused > 0 && <span>{allJobsTexts.refused(formatNumber(action.refused))}</span>}
         {action.untouched > 0 && action.state !== "running" && (
-          <span>{allJobsTexts.untouched(numbers.format(action.untouched))}</span>
+          <span>{allJobsTexts.untouched(formatNumber(action.untouched))}</span>
         )}
       </p>
       {action.refusals.length > 0 && (
         <ul className="grid gap-1 text-s">
           {action.refusals.map((refusal) => (
             <li key={refusal.code} className="flex gap-2">
-              <span className="num shrink-0 text-muted">{numbers.format(refusal.jobs)} ×</span>
+              <span className="num shrink-0 text-muted">{formatNumber(refusal.jobs)} ×</span>
               <span className="min-w-0 break-words">{refusal.example}</span>
             </li>
           ))}

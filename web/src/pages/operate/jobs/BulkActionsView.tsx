@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { ListChecks } from "lucide-react";
-import { Button, Empty } from "@/design";
+import { Empty } from "@/design";
+import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { BulkActionProgress } from "./BulkActionProgress";
@@ -26,11 +26,9 @@ export function BulkActionsView() {
                 {action.reason && ` · ${action.reason}`}
               </span>
               {search && (
-                <Button size="s" look="quiet" asChild>
-                  <Link to="/operate/jobs" search={search}>
-                    {allJobsTexts.sameFilter}
-                  </Link>
-                </Button>
+                <LinkButton size="s" look="quiet" to="/operate/jobs" search={search}>
+                  {allJobsTexts.sameFilter}
+                </LinkButton>
               )}
             </div>
           </li>

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Field, formatTokens, Input } from "@/design";
+import { Field, formatNumber, formatTokens, Input } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import type { Wanted } from "@/parts/job/all-jobs-filters";
 import { allJobsTexts } from "@/texts/all-jobs";
@@ -16,7 +16,6 @@ interface Props {
   onStarted: () => void;
 }
 
-const numbers = new Intl.NumberFormat("en");
 const WHOLE = /^[+-]?\d{1,9}$/;
 
 /** Shows the number of jobs and the effect on tokens before the action starts. */
@@ -24,7 +23,7 @@ export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }:
   const [reason, setReason] = useState("");
   const [priority, setPriority] = useState("10");
   const start = useStartAction(onStarted);
-  const count = scope.isPartial ? allJobsTexts.partial(numbers.format(scope.jobs)) : numbers.format(scope.jobs);
+  const count = scope.isPartial ? allJobsTexts.partial(formatNumber(scope.jobs)) : formatNumber(scope.jobs);
   const tokens = scope.isPartial ? allJobsTexts.partial(formatTokens(scope.tokens)) : formatTokens(scope.tokens);
   const isWrong = kind === "set_priority" && !WHOLE.test(priority.trim());
   const submit = () => {

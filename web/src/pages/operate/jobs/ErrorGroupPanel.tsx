@@ -1,11 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { X } from "lucide-react";
-import { Button, Time } from "@/design";
+import { Button, formatNumber, Time } from "@/design";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { errorGroupQuery } from "./queries";
-
-const numbers = new Intl.NumberFormat("en");
 
 /** The error that filters the list. */
 export function ErrorGroupPanel({ fingerprint }: { fingerprint: string }) {
@@ -17,7 +15,7 @@ export function ErrorGroupPanel({ fingerprint }: { fingerprint: string }) {
         <p className="font-[550] break-words">{data ? data.example.message : allJobsTexts.ofError(fingerprint)}</p>
         {data && (
           <p className="num mt-1 flex flex-wrap gap-x-4 text-s text-muted">
-            <span>{allJobsTexts.group(numbers.format(data.jobs) + (data.is_partial ? "+" : ""), data.tenants)}</span>
+            <span>{allJobsTexts.group(formatNumber(data.jobs) + (data.is_partial ? "+" : ""), data.tenants)}</span>
             <span>
               {allJobsTexts.firstSeen} <Time at={data.first_seen_at} />
             </span>

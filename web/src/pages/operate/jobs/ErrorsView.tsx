@@ -1,46 +1,29 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { CircleCheck } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { type Column, Empty, Select, Table, Time } from "@/design";
+import { type Column, Empty, formatNumber, Table, Time } from "@/design";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
 import { Pending } from "@/parts/Pending";
 import { allJobsTexts } from "@/texts/all-jobs";
+import { TenantFilter, useFilters, WorkflowFilter } from "./filters";
 import { errorGroupsQuery } from "./queries";
 import { TimeRange } from "./TimeRange";
-import { ANY, useChoices } from "./useChoices";
 
 type Group = Schemas["ErrorGroup"];
-const numbers = new Intl.NumberFormat("en");
 const SIZE = "w-auto! min-w-36 max-w-56 max-sm:max-w-none! max-sm:grow max-sm:basis-[calc(50%-0.25rem)]";
 
 /** Errors in groups, the most frequent first. A group links to its jobs. */
 export function ErrorsView({ search }: { search: AllJobsSearch }) {
   const query = useQuery(errorGroupsQuery(search));
-  const choices = useChoices(search);
-  const navigate = useNavigate({ from: "/operate/jobs" });
-  const change = (part: Partial<AllJobsSearch>) =>
-    void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
-  const picked = (value: string) => (value === ANY ? undefined : value);
+  const { change } = useFilters();
   return (
     <>
       <p className="mb-4 text-muted">{allJobsTexts.errorsText}</p>
       <div className="mb-4 flex flex-wrap gap-2">
         <TimeRange className={SIZE} search={search} unset={allJobsTexts.newestDay} onChange={change} />
-        <Select
-          label={allJobsTexts.workflowLabel}
-          className={SIZE}
-          value={search.workflow ?? ANY}
-          choices={choices.workflows}
-          onChange={(value) => change({ workflow: picked(value) })}
-        />
-        <Select
-          label={allJobsTexts.tenantLabel}
-          className={SIZE}
-          value={search.tenant ?? ANY}
-          choices={choices.tenants}
-          onChange={(value) => change({ tenant: picked(value) })}
-        />
+        <WorkflowFilter search={search} change={change} className={SIZE} />
+        <TenantFilter search={search} change={change} className={SIZE} />
       </div>
       {!query.data ? (
         <Pending query={query} className="h-64" />
@@ -79,8 +62,8 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
         </Link>
       ),
     },
-    { name: texts.jobs, right: true, cell: (group) => numbers.format(group.jobs) },
-    { name: texts.tenants, right: true, className: "max-lg:hidden", cell: (group) => numbers.format(group.tenants) },
+    { name: texts.jobs, right: true, cell: (group) => formatNumber(group.jobs) },
+    { name: texts.tenants, right: true, className: "max-lg:hidden", cell: (group) => formatNumber(group.tenants) },
     {
       name: texts.workflow,
       className: "max-lg:hidden",

@@ -1,67 +1,53 @@
-import { useNavigate } from "@tanstack/react-router";
+import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
-import { Button, type Choice, Select } from "@/design";
-import { type AllJobsSearch, isFiltered } from "@/parts/job/all-jobs-filters";
+import { Button } from "@/design";
+import { ChoiceFilter } from "@/parts/ChoiceFilter";
+import { type AllJobsSearch, countsOf, isFiltered } from "@/parts/job/all-jobs-filters";
+import { StatusTabs } from "@/parts/job/StatusTabs";
 import { SearchField } from "@/parts/SearchField";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { jobsTexts } from "@/texts/jobs";
-import { StatusTabs } from "./StatusTabs";
+import { TenantFilter, useFilters, WorkerFilter, WorkflowFilter } from "./filters";
+import { totalsQuery } from "./queries";
 import { TimeRange } from "./TimeRange";
-import { ANY, useChoices } from "./useChoices";
 
 // Two fields per line on a phone.
 const GROWING = "w-auto! min-w-32 max-sm:max-w-none! max-sm:basis-[calc(50%-0.25rem)] max-sm:grow";
 const SIZE = `${GROWING} max-w-48`;
 // Two times side by side.
 const WIDE = `${GROWING} max-w-68`;
-const KINDS: readonly Choice[] = [
-  { value: ANY, label: allJobsTexts.anyKind },
-  ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label })),
-];
+const KINDS = Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }));
 
 /** Filters of the list. Their state is the URL. */
 export function FilterBar({ search }: { search: AllJobsSearch }) {
-  const navigate = useNavigate({ from: "/operate/jobs" });
-  const choices = useChoices(search);
-  const change = (part: Partial<AllJobsSearch>) =>
-    void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
-  const picked = (value: string) => (value === ANY ? undefined : value);
+  const { change, clear } = useFilters();
+  const { data: totals } = useQuery(totalsQuery(search));
+  const filter = { search, change, className: SIZE };
   return (
     <div className="mb-4 grid gap-3">
-      <StatusTabs search={search} onChange={(status) => change({ status })} />
+      <StatusTabs
+        statuses={allJobsTexts.statuses}
+        counts={totals ? countsOf(totals) : null}
+        isPartial={totals?.is_partial}
+        chosen={search.status}
+        onChange={(status) => change({ status })}
+      />
       <div className="flex flex-wrap items-center gap-2">
         <SearchField
           label={allJobsTexts.search}
           value={search.q ?? ""}
           onChange={(q) => change({ q: q || undefined })}
         />
-        <Select
-          label={allJobsTexts.workflowLabel}
-          className={SIZE}
-          value={search.workflow ?? ANY}
-          choices={choices.workflows}
-          onChange={(value) => change({ workflow: picked(value) })}
-        />
-        <Select
-          label={allJobsTexts.tenantLabel}
-          className={SIZE}
-          value={search.tenant ?? ANY}
-          choices={choices.tenants}
-          onChange={(value) => change({ tenant: picked(value) })}
-        />
-        <Select
-          label={allJobsTexts.workerLabel}
-          className={SIZE}
-          value={search.worker ?? ANY}
-          choices={choices.workers}
-          onChange={(value) => change({ worker: picked(value) })}
-        />
-        <Select
+        <WorkflowFilter {...filter} />
+        <TenantFilter {...filter} />
+        <WorkerFilter {...filter} />
+        <ChoiceFilter
           label={allJobsTexts.kindLabel}
+          any={allJobsTexts.anyKind}
           className={SIZE}
-          value={search.kind ?? ANY}
+          value={search.kind}
           choices={KINDS}
-          onChange={(value) => change({ kind: picked(value) })}
+          onChange={(kind) => change({ kind })}
         />
         <TimeRange className={WIDE} search={search} unset={allJobsTexts.anyTime} onChange={change} />
         {search.user && (
@@ -77,7 +63,7 @@ export function FilterBar({ search }: { search: AllJobsSearch }) {
           </Button>
         )}
         {isFiltered(search) && (
-          <Button look="quiet" className="max-sm:w-full" onClick={() => void navigate({ search: {}, replace: true })}>
+          <Button look="quiet" className="max-sm:w-full" onClick={clear}>
             {allJobsTexts.clear}
           </Button>
         )}

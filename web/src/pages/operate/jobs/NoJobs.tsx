@@ -1,7 +1,7 @@
-import { Link } from "@tanstack/react-router";
 import { ListTree, SearchX } from "lucide-react";
-import { Button, Empty } from "@/design";
+import { Empty } from "@/design";
 import { type AllJobsSearch, isFiltered } from "@/parts/job/all-jobs-filters";
+import { LinkButton } from "@/parts/LinkButton";
 import { allJobsTexts } from "@/texts/all-jobs";
 
 export function NoJobs({ search }: { search: AllJobsSearch }) {
@@ -12,11 +12,7 @@ export function NoJobs({ search }: { search: AllJobsSearch }) {
       icon={<SearchX size={20} />}
       title={allJobsTexts.noneFound}
       text={allJobsTexts.noneFoundText}
-      action={
-        <Button asChild>
-          <Link to="/operate/jobs">{allJobsTexts.clear}</Link>
-        </Button>
-      }
+      action={<LinkButton to="/operate/jobs">{allJobsTexts.clear}</LinkButton>}
     />
   );
 }

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { type Choice, Select } from "@/design";
-import { type AllJobsSearch, SPANS, type Span, startOf } from "@/parts/job/all-jobs-filters";
+import { type AllJobsSearch, startOf } from "@/parts/job/all-jobs-filters";
+import { SPANS, type Span } from "@/parts/job/statuses";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { rangeWords } from "./filter-words";
 import { RangeDialog } from "./RangeDialog";

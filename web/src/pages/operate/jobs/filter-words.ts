@@ -1,7 +1,8 @@
 // Describes the filter of a bulk action in words, and as the URL of the list. Pure.
 import type { Schemas } from "@/api/types";
 import { absoluteMinute } from "@/design/times";
-import { type AllJobsSearch, STATUSES, type StatusFilter } from "@/parts/job/all-jobs-filters";
+import type { AllJobsSearch, StatusFilter } from "@/parts/job/all-jobs-filters";
+import { STATUSES } from "@/parts/job/statuses";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { statusTexts } from "@/texts/states";
 

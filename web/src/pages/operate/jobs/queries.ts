@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 import { type AllJobsSearch, toFilter } from "@/parts/job/all-jobs-filters";
 
@@ -18,8 +19,7 @@ export const allJobsQuery = (search: AllJobsSearch) =>
           signal,
         }),
       ),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next_cursor ?? null,
+    ...BY_TEXT,
     // The two queries below change rows in place.
     staleTime: Infinity,
     refetchOnWindowFocus: false,

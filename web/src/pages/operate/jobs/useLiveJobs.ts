@@ -3,6 +3,7 @@ import { type InfiniteData, useQuery, useQueryClient } from "@tanstack/react-que
 import { useCallback, useEffect, useMemo } from "react";
 import { keys } from "@/api/keys";
 import type { AllJobsSearch } from "@/parts/job/all-jobs-filters";
+import { prepended } from "@/parts/live-pages";
 import type { OperatedJob } from "./actions";
 import { allJobsQuery, jobRowsQuery, newestJobsQuery, PAGE_SIZE } from "./queries";
 
@@ -42,15 +43,7 @@ export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): 
   const show = useCallback(() => {
     // Too many new rows to merge: reload from the start.
     if (fresh.length >= PAGE_SIZE) return void client.resetQueries({ queryKey: JSON.parse(key) as unknown[] });
-    client.setQueryData<Pages>(JSON.parse(key) as unknown[], (found) => {
-      const [top, ...rest] = found?.pages ?? [];
-      if (!found || !top) return found;
-      const known = new Set(top.items.map((row) => row.id));
-      return {
-        ...found,
-        pages: [{ ...top, items: [...fresh.filter((job) => !known.has(job.id)), ...top.items] }, ...rest],
-      };
-    });
+    client.setQueryData<Pages>(JSON.parse(key) as unknown[], (found) => prepended(found, fresh));
   }, [client, fresh, key]);
   // An empty list has no scroll position to keep.
   useEffect(() => {

@@ -1,7 +1,8 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
 import { FigureLink } from "@/parts/FigureLink";
-import { type Span, startOf } from "@/parts/job/all-jobs-filters";
+import { startOf } from "@/parts/job/all-jobs-filters";
+import type { Span } from "@/parts/job/statuses";
 import { queuedText } from "@/parts/queued-jobs";
 import { operateTexts } from "@/texts/operate";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";

@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { metricsQuery } from "@/api/queries";
-import { PageHead, Segments, Select, Skeleton } from "@/design";
+import { PageHead, Segments, Skeleton } from "@/design";
+import { ChoiceFilter } from "@/parts/ChoiceFilter";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { operateTexts } from "@/texts/operate";
@@ -12,8 +13,6 @@ import { statisticsQuery } from "./queries";
 import { RANGES } from "./route";
 import { WorkflowTable } from "./WorkflowTable";
 
-const ALL = "*";
-
 export function OverviewPage() {
   useTitle(operateTexts.title);
   const { range = "1h", workflow } = useSearch({ from: "/framed/operator/operate" });
@@ -23,10 +22,6 @@ export function OverviewPage() {
   const recent = useQuery(statisticsQuery("1h", workflow));
   const metrics = useQuery(metricsQuery);
   const failed = [statistics, recent].find((query) => query.isError && !query.data);
-  const choices = [
-    { value: ALL, label: operateTexts.allWorkflows },
-    ...(metrics.data?.workflows ?? []).map((each) => ({ value: each.workflow, label: each.workflow })),
-  ];
   return (
     <>
       <PageHead
@@ -34,16 +29,14 @@ export function OverviewPage() {
         text={operateTexts.rangeTexts[range]}
         actions={
           <>
-            <Select
+            <ChoiceFilter
               label={operateTexts.workflow}
+              any={operateTexts.allWorkflows}
               className="w-56 max-sm:w-48"
-              value={workflow ?? ALL}
-              choices={choices}
+              value={workflow}
+              choices={(metrics.data?.workflows ?? []).map((each) => ({ value: each.workflow, label: each.workflow }))}
               onChange={(chosen) =>
-                void navigate({
-                  search: (before) => ({ ...before, workflow: chosen === ALL ? undefined : chosen }),
-                  replace: true,
-                })
+                void navigate({ search: (before) => ({ ...before, workflow: chosen }), replace: true })
               }
             />
             <Segments

@@ -1,5 +1,5 @@
-import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useLayoutEffect, useState } from "react";
+import { type Pages, useVirtualRows } from "@/parts/useVirtualRows";
 import { galleryTexts } from "@/texts/runs";
 import type { Candidate, Run } from "../queries";
 import { columnsFor } from "./columns";
@@ -9,58 +9,39 @@ interface Props {
   candidates: readonly Candidate[];
   steps: Run["steps"];
   selected: string | undefined;
-  query: {
-    hasNextPage: boolean;
-    isFetchingNextPage: boolean;
-    isFetchNextPageError: boolean;
-    fetchNextPage: () => unknown;
-  };
+  query: Pages;
   onSelect: (id: string) => void;
 }
 
 const GAP = 12;
 const CAPTION = 46;
 const RATIO = 3 / 2;
+// Fetch the next page when this many rows are left.
+const AHEAD = 4;
 
 /** Renders only the visible rows, however many candidates there are. */
 export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Props) {
-  const list = useRef<HTMLDivElement>(null);
-  const [{ top, width }, setBox] = useState({ top: 0, width: 0 });
+  const [width, setWidth] = useState(0);
+  const columns = columnsFor(width);
+  const cell = (width - (columns - 1) * GAP) / columns;
+  const height = Math.max(1, cell / RATIO + CAPTION);
+  const { list, rows, ...virtual } = useVirtualRows<HTMLDivElement>({
+    count: width === 0 ? 0 : Math.ceil(candidates.length / columns),
+    isReady: width > 0,
+    height: height + GAP,
+    overscan: 3,
+    query,
+    ahead: AHEAD,
+  });
   useLayoutEffect(() => {
     const element = list.current;
     if (!element) return;
-    const measure = () => {
-      const box = element.getBoundingClientRect();
-      setBox((before) => {
-        const now = { top: Math.round(box.top + window.scrollY), width: box.width };
-        return before.top === now.top && before.width === now.width ? before : now;
-      });
-    };
+    const measure = () => setWidth(element.getBoundingClientRect().width);
     measure();
     const resized = new ResizeObserver(measure);
     resized.observe(element);
     return () => resized.disconnect();
-  }, []);
-  const columns = columnsFor(width);
-  const cell = (width - (columns - 1) * GAP) / columns;
-  const height = Math.max(1, cell / RATIO + CAPTION);
-  const rows = Math.ceil(candidates.length / columns);
-  const virtual = useWindowVirtualizer({
-    count: width === 0 ? 0 : rows,
-    estimateSize: () => height + GAP,
-    overscan: 3,
-    scrollMargin: top,
-  });
-  useEffect(() => {
-    virtual.measure();
-  }, [virtual, height]);
-  const shown = virtual.getVirtualItems();
-  const last = shown.at(-1)?.index ?? 0;
-  const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
-  useEffect(() => {
-    if (width > 0 && hasNextPage && !isFetchingNextPage && !isFetchNextPageError && last >= rows - 4)
-      void fetchNextPage();
-  }, [last, rows, width, hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
+  }, [list]);
   return (
     <div className="min-w-0">
       <div
@@ -68,15 +49,15 @@ export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Pr
         role="list"
         aria-label={galleryTexts.list}
         className="relative"
-        style={{ height: virtual.getTotalSize() }}
+        style={{ height: virtual.height }}
       >
-        {shown.map((row) => (
+        {rows.map((row) => (
           <div
             key={row.key}
             role="presentation"
             className="absolute inset-x-0 top-0 grid"
             style={{
-              transform: `translateY(${row.start - top}px)`,
+              transform: `translateY(${row.offset}px)`,
               gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
               gap: GAP,
               height,
@@ -95,7 +76,7 @@ export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Pr
         ))}
       </div>
       <p className="min-h-6 pt-2 text-center text-s text-muted" role="status">
-        {isFetchingNextPage ? galleryTexts.loading : ""}
+        {query.isFetchingNextPage ? galleryTexts.loading : ""}
       </p>
     </div>
   );

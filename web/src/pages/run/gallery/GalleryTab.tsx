@@ -1,7 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { ImageIcon } from "lucide-react";
 import { useRef } from "react";
-import { Empty, Segments, Select } from "@/design";
+import { Empty, Segments } from "@/design";
+import { ChoiceFilter } from "@/parts/ChoiceFilter";
 import { Pending } from "@/parts/Pending";
 import { type SteadyUrls, steady } from "@/parts/steady-urls";
 import { galleryTexts } from "@/texts/runs";
@@ -9,8 +10,6 @@ import { CandidatePanel } from "../panel/CandidatePanel";
 import { galleryQuery, type Run } from "../queries";
 import type { RunSearch } from "../search";
 import { GalleryGrid } from "./GalleryGrid";
-
-const ALL = "*";
 
 interface Props {
   run: Run;
@@ -26,15 +25,16 @@ export function GalleryTab({ run, search, onChange }: Props) {
   return (
     <div className="grid gap-4">
       <div className="flex flex-wrap items-center gap-3">
-        <Select
+        <ChoiceFilter
           label={galleryTexts.stepLabel}
+          any={galleryTexts.allSteps}
           className="w-56 max-sm:w-full"
-          value={step ?? ALL}
-          choices={[
-            { value: ALL, label: galleryTexts.allSteps },
-            ...run.steps.map((each) => ({ value: each.step.slug, label: `${each.step.name} (${each.candidates})` })),
-          ]}
-          onChange={(value) => onChange({ step: value === ALL ? undefined : value })}
+          value={step}
+          choices={run.steps.map((each) => ({
+            value: each.step.slug,
+            label: `${each.step.name} (${each.candidates})`,
+          }))}
+          onChange={(chosen) => onChange({ step: chosen })}
         />
         <Segments
           label={galleryTexts.statusLabel}
