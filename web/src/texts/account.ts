@@ -37,7 +37,6 @@ export const walletTexts = {
   settled: "settled",
   untitled: (ending: string) => `Job …${ending}`,
   payment: (id: string) => `Payment ${id}`,
-  more: "Show more",
   noHistory: "No transactions yet",
   noHistoryText: "Payments and the cost of jobs are listed here.",
 };

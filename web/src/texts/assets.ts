@@ -5,7 +5,6 @@ export const assetsTexts = {
   columns: { asset: "Asset", type: "Type", size: "Size", uses: "Used by", added: "Added" },
   pending: "Upload not finished",
   unused: "Nothing uses it",
-  more: "Show more",
   none: "No asset yet",
   noneText: "Drop an image, video or audio file here, or choose a file.",
   upload: "Upload…",

@@ -11,7 +11,6 @@ export const auditTexts = {
   subjectHint: "Id of the object",
   since: "From",
   until: "Until",
-  tenant: "Tenant",
   apply: "Filter",
   clear: "Clear filters",
   columns: { at: "When", actor: "Who", action: "Action", subject: "Object", tenant: "Tenant", details: "Details" },

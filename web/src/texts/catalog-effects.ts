@@ -17,7 +17,6 @@ export const catalogEffectsTexts = {
   noneText: "Import a workflow first, then create an effect of it.",
   noneFound: "No effect matches",
   noneFoundText: "Change the search or the filters.",
-  more: "Show more",
   back: "Effects",
   notFound: "No such effect",
   notFoundText: "It may have been deleted, or the link is wrong.",
@@ -34,7 +33,6 @@ export const catalogEffectsTexts = {
   description: "Description",
   categoryHint: "Heading in the gallery, for example Color.",
   workflow: "Workflow",
-  chooseWorkflow: "Choose a workflow",
   noWorkflows: "There is no workflow with a graph. Import one first.",
   price: "Price in tokens",
   priceHint: "For one job. 0 makes the effect free.",
@@ -60,7 +58,6 @@ export const catalogEffectsTexts = {
   },
   noInput: "Takes no file",
   asset: "Asset",
-  chooseAsset: "Choose an asset",
 
   preview: "Preview",
   previewText: "What the gallery shows: at most six seconds of the result, and of the original beside it.",
@@ -77,14 +74,11 @@ export const catalogEffectsTexts = {
   uploadTab: "Upload",
   renderTab: "Render from a sample",
   previewWay: "How the preview is made",
-  kinds: { image: "Image", video: "Video" },
-  kindLabel: "Kind of file",
 
   unsaved: "Unsaved changes",
   save: "Save",
   discard: "Discard",
   saved: (name: string) => `${name} is saved.`,
-  cannotSave: "Not saved. The fields are marked.",
   changedByOther: "This effect was changed by another operator. Load it again, then make your change.",
   reload: "Load it again",
 

@@ -12,7 +12,6 @@ export const commonTexts = {
   done: "Done",
   itsJobs: "Jobs",
   copy: "Copy",
-  never: "Never",
   none: "–",
   /** Processes that can act beside users, as the audit log and histories name them. */
   actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<

@@ -21,7 +21,6 @@ export const fleetsTexts = {
   noLive: "No live worker",
   none: "No fleet yet",
   noneText: "A fleet is a group of workers that serve the same workflows. Create one, then start its workers.",
-  more: "Show more",
   create: "Create fleet",
   createTitle: "Create a fleet",
   created: (name: string) => `${name} is created.`,
@@ -52,7 +51,6 @@ export const fleetsTexts = {
 
 export const fleetTexts = {
   title: "Fleet",
-  cancel: "Cancel",
   save: "Save",
   actionsOf: (name: string) => `Actions for ${name}`,
   edit: "Edit",

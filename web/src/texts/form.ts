@@ -2,7 +2,6 @@ import { counted } from "./plurals";
 
 export const formTexts = {
   required: "Fill this in.",
-  requiredFile: "Choose a file.",
   tooLong: (most: number) => `Use at most ${counted(most, "character")}.`,
   atLeast: (least: number) => `The smallest value is ${least}.`,
   atMost: (most: number) => `The largest value is ${most}.`,
@@ -11,10 +10,8 @@ export const formTexts = {
   random: "Pick a random number",
   reset: "Reset to defaults",
   range: (min: number, max: number) => `${min} to ${max}`,
-  notANumber: "Write a number.",
   notJson: 'Write a JSON object, for example {"steps": 20}.',
   oneBelow: "One per line.",
-  none: "None",
   more: "More options",
   fromVariable: (label: string) => `Take ${label} from a variable`,
   ownValue: (label: string) => `Give ${label} a value of its own`,

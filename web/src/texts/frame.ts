@@ -5,7 +5,6 @@ export const frameTexts = {
   notCopied: "Could not copy",
   skip: "Skip to the content",
   navigation: "Main",
-  openMenu: "Open the menu",
   create: "Create",
   library: "Library",
   effects: "Effects",

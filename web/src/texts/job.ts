@@ -3,14 +3,12 @@ import type { StageName } from "@/parts/job/stages";
 export const jobTexts = {
   showAll: "Show all",
   showLess: "Show less",
-  job: "Job",
   jobs: "Jobs",
   notFound: "Job not found",
   notFoundText: "There is no such job of yours. It may have been deleted, or the link belongs to another account.",
   allJobs: "All jobs",
   on: (title: string, input: string) => `${title} on ${input}`,
   // The head
-  accepted: "Accepted",
   waited: (time: string) => `Waiting for ${time}`,
   started: (time: string) => `Started ${time} ago`,
   left: (time: string) => `about ${time} left`,
@@ -36,18 +34,15 @@ export const jobTexts = {
   step: (node: string, step: string, steps: string) => `${node}, step ${step} of ${steps}`,
   // Details
   details: "Details",
-  prompt: "Prompt",
   effect: "Effect",
   actor: "Actor",
   input: "Input",
   tokensHeld: "Tokens held",
   cost: "Cost",
-  givenBack: "Refunded",
   submitted: "Submitted",
   run: "Run",
   id: "Job",
   copyId: "Copy job id",
-  priority: "Priority",
   // Ending it
   cancel: "Cancel",
   cancelAndRefund: (tokens: string) => `Cancel, refund ${tokens}`,
@@ -96,7 +91,6 @@ export const jobTexts = {
   emptyResult: "The job ended without a result to show.",
   // The timeline
   timeline: "Timeline",
-  timelineFailed: "The timeline could not be loaded.",
   byOperator: "by an operator",
 };
 

@@ -27,7 +27,6 @@ export const ledgerTexts = {
   lastRun: "Last run",
   by: (who: string) => `by ${who}`,
   totals: { balance: "Tokens in wallets", held: "Held by active jobs", credited: "Ever credited", spent: "Ever spent" },
-  asOf: "As of",
   pools: "Pools of the audit",
   poolColumns: {
     pool: "Pool",

@@ -8,7 +8,6 @@ export const operatorJobTexts = {
   back: "All jobs",
   notFound: "Job not found",
   notFoundText: "There is no job with this id in any tenant.",
-  overview: "Overview",
   id: "Job id",
   copyId: "Copy job id",
   accepted: "Accepted",
@@ -19,7 +18,6 @@ export const operatorJobTexts = {
   workflow: "Workflow",
   kind: "Kind",
   provider: "Provider",
-  stage: "Stage",
   priority: "Priority",
   cost: "Cost",
   attempts: "Attempts",
@@ -27,7 +25,6 @@ export const operatorJobTexts = {
   cycle: "Charge cycle",
   worker: "Worker",
   deadline: "Deadline",
-  lastError: "Last error",
   // The waterfall
   waterfall: "Where the time went",
   waterfallText: (total: string) => `${total} from acceptance to end`,

@@ -16,7 +16,6 @@ export const requirementsTexts = {
   modelsHint: "If you give a hash, the file must have this hash. Without a hash, any file with this name is accepted.",
   model: "File name",
   modelName: (place: number) => `File name of model ${place}`,
-  hash: "SHA-256",
   modelHash: (place: number) => `SHA-256 of model ${place}`,
   hashPlaceholder: "SHA-256, optional",
   wrongHash: "A SHA-256 has 64 digits from 0 to f.",

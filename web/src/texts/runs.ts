@@ -1,6 +1,4 @@
-import { counted } from "./plurals";
-
-const numbers = new Intl.NumberFormat("en");
+import { counted, formatNumber } from "./plurals";
 
 export const runsTexts = {
   title: "Runs",
@@ -11,14 +9,13 @@ export const runsTexts = {
   pipeline: "Pipeline",
   allPipelines: "All pipelines",
   clear: "Clear filters",
-  more: "Show more",
   none: "No runs yet",
   noneText:
     "Start a run from a pipeline. It makes candidates step by step until your target or your budget is reached.",
   toPipelines: "Choose a pipeline",
   noneFound: "No run matches these filters",
   noneFoundText: "Change or clear the filters to see other runs.",
-  finished: (leaves: number, target: number) => `${numbers.format(leaves)} of ${numbers.format(target)} finished`,
+  finished: (leaves: number, target: number) => `${formatNumber(leaves)} of ${formatNumber(target)} finished`,
   progressOf: (name: string) => `Progress of ${name}`,
   spent: (spent: string, budget: string) => `${spent} of ${counted(budget, "token")}`,
   candidates: (count: number) => counted(count, "candidate"),
@@ -64,8 +61,6 @@ export const runTexts = {
   paused: "The run is paused. Active jobs go on.",
   resumed: "The run goes on.",
   canceled: "The run is canceled.",
-  steps: "Steps",
-  making: (count: number) => `${numbers.format(count)} in progress`,
   candidateName: (number: number) => `Candidate ${number}`,
   empty: "No candidates yet",
   emptyText: "The first candidates appear here as soon as their jobs are done.",
@@ -112,11 +107,7 @@ export const panelTexts = {
     surplus: "Surplus image",
   },
   made: "How it was made",
-  from: (number: number) => `From candidate ${number}`,
   seed: "Seed",
-  prompt: "Prompt",
-  seconds: "Time",
-  workflow: "Workflow",
   openJob: "Open job",
   openImage: "Open image",
   kill: "Kill branch",
@@ -156,7 +147,6 @@ export const galleryTexts = {
 
 export const compareTexts = {
   stepLabel: "Step",
-  question: "Which one is better?",
   pair: "Pair to compare",
   choose: (number: number) => `Candidate ${number} is better`,
   left: "Left",
@@ -164,8 +154,7 @@ export const compareTexts = {
   both: "Both",
   neither: "Neither",
   undo: "Undo",
-  undone: "The last vote was taken back.",
-  progress: (judged: number, total: number) => `${numbers.format(judged)} of ${counted(total, "pair")}`,
+  progress: (judged: number, total: number) => `${formatNumber(judged)} of ${counted(total, "pair")}`,
   progressLabel: "Compared pairs",
   done: "All pairs are compared",
   doneText: "You have judged every pair of active candidates of this step.",
@@ -173,7 +162,6 @@ export const compareTexts = {
   tooFew: "There is nothing to compare yet",
   tooFewText: "A step needs at least two active candidates.",
   failed: "The vote was not saved. The pair comes back.",
-  voted: { winner: "Your vote counts.", both: "Both gain points.", neither: "Both lose points." },
   keys: "Keys: ← → choose, ↑ both, ↓ neither, U undo",
 };
 
@@ -203,7 +191,6 @@ export const winnerTexts = {
   export: "Export",
   exportActive: "Active candidates (zip)",
   exportAll: "All candidates (zip)",
-  exportText: "A zip file with one folder per step, and a list of all candidates with seeds and ratings.",
   download: (number: number) => `Download candidate ${number}`,
 };
 
@@ -217,7 +204,7 @@ export const moreTexts = {
   budgetHint: (perLeaf: string) => `So far a finished candidate took about ${perLeaf}.`,
   start: "Make more",
   stop: "Close",
-  done: (target: number) => `The run makes candidates until it has ${numbers.format(target)}.`,
+  done: (target: number) => `The run makes candidates until it has ${formatNumber(target)}.`,
 };
 
 export const budgetTexts = {

@@ -5,7 +5,6 @@ export const settingsTexts = {
   views: { all: "All", changed: "Changed" },
   viewLabel: "Which settings",
   general: "general",
-  default: "Default",
   defaultIs: (value: string) => `Default: ${value.charAt(0).toLowerCase()}${value.slice(1)}.`,
   from: (source: string) => `From ${source}`,
   secretSet: "Set, not shown",

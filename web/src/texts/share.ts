@@ -13,10 +13,8 @@ export const shareTexts = {
   link: "Public link",
   copy: "Copy link",
   open: "Open",
-  copied: "The link is copied.",
   another: "Create another",
   active: "Active links",
-  none: "There is no public link yet.",
   opened: (count: number) =>
     count === 0 ? "Not opened yet" : count === 1 ? "Opened once" : `Opened ${counted(count, "time")}`,
   endsAt: "ends",
@@ -28,7 +26,6 @@ export const shareTexts = {
   keep: "Keep it",
   revoked: "The link is revoked and no longer works.",
   // The public page
-  pageTitle: "Shared result",
   endedTitle: "This link does not work",
   endedText: "The link has expired, was revoked or is incomplete. Ask the person who shared it for a new link.",
   download: "Download",

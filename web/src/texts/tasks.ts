@@ -2,7 +2,6 @@ export const taskTexts = {
   title: "Tasks",
   text: "Ask an actor for words, speech, images or facts from a page.",
   actors: "Actors",
-  loading: "Loading actors",
   off: "This actor takes no tasks at the moment.",
   notSetUp: "Not set up",
   none: "No actor is set up",

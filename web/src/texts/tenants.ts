@@ -67,7 +67,6 @@ export const tenantTexts = {
   wasDisabled: (name: string) => `${name} is disabled.`,
   wasEnabled: (name: string) => `${name} is enabled. Its users can sign in again.`,
   addUser: "Add user",
-  allUsers: "All users of the tenant",
   noUsers: "No users yet",
   noUsersText: "Invite a person, or create a user with a password.",
 };

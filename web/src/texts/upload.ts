@@ -25,7 +25,6 @@ export const uploadTexts = {
   speed: (sent: string, total: string, speed: string) => `${sent} of ${total} · ${speed}/s`,
   timeLeft: (time: string) => `${time} left`,
   uploaded: "Uploaded",
-  optional: "Optional",
   failed: "The upload was interrupted. Your form is kept; try again.",
   failedStorage: "The storage refused the upload. Your form is kept; try again.",
   gone: "The file of this form no longer exists. Choose it again.",
@@ -37,5 +36,4 @@ export const uploadTexts = {
   tooLong: (name: string, time: string, accepted: string) => `“${name}” is too long (${time}). Accepted: ${accepted}.`,
   tooManyPixels: (name: string, width: number, height: number, most: number) =>
     `“${name}” has ${width} × ${counted(height, "pixel")}. Images may have up to ${most} megapixels.`,
-  stillUploading: "Wait until the upload is done.",
 };

@@ -155,17 +155,13 @@ export const userWalletTexts = {
 };
 
 export const userKeysTexts = {
-  list: "API keys",
   none: "No API keys",
   noneText: "The user creates keys on the account page.",
-  keep: "Keep it",
 };
 
 export const userSessionsTexts = {
-  list: "Sessions",
   endAll: "Sign out everywhere",
   endAllTitle: (email: string) => `Sign ${email} out everywhere?`,
   endAllText: "Every browser of the user must sign in again. API keys keep working.",
   none: "No browser is signed in",
-  keep: "Cancel",
 };

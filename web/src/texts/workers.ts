@@ -72,7 +72,6 @@ export const workersTexts = {
   search: "Search ids, names and fleets",
   noneFound: (words: string) => `No worker matches “${words}”`,
   noneFoundText: "Search all workers, also those that are offline.",
-  more: "Show more",
 };
 
 export const workerTexts = {

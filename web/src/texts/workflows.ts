@@ -18,8 +18,6 @@ export const workflowsTexts = {
   },
   active: "Active",
   inactive: "Inactive",
-  more: "Show more",
-  none: "No workflow yet",
   noneText: "Drop a ComfyUI export in API format here, or choose the file.",
   noneOfView: { active: "No workflow is active", inactive: "No workflow is inactive", all: "No workflow yet" },
   back: "Workflows",
@@ -39,8 +37,6 @@ export const workflowsTexts = {
   dropTitle: "Drop a ComfyUI export.",
   dropText: "A JSON file in API format: in ComfyUI, choose Workflow → Export (API).",
   dropNow: "Drop it to import it",
-  choose: "Choose a file",
-  reading: "Reading the file…",
   notJson: (name: string) => `${name} is not JSON. In ComfyUI, choose Workflow → Export (API), and drop that file.`,
   notObject: (name: string) => `${name} is not a workflow. A workflow is an object of nodes.`,
   tooLarge: (name: string) => `${name} is too large to be a workflow. The limit is 8 MB.`,
@@ -48,7 +44,6 @@ export const workflowsTexts = {
   importTitle: (name: string) => `Import ${name}`,
   importText:
     "Inputs and outputs were proposed. You can change all of it on the next page; nothing is sold until you publish an effect.",
-  nodes: (count: number) => counted(count, "node"),
   proposed: "Proposed properties",
   noProperties: "None. You can choose inputs on the next page.",
   proposedResult: "Proposed result",
@@ -91,7 +86,6 @@ export const workflowsTexts = {
   isResult: "Its file is the result of a job.",
   useAsResult: "Use its file as the result",
   useAllFiles: "Deliver every file instead",
-  resultIsAll: "The result is every file that the graph saves.",
 
   properties: "Properties",
   propertiesText: "The values that a job can set, in the order of the form.",
@@ -169,10 +163,8 @@ export const workflowsTexts = {
   changedByOther:
     "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
   goOn: "Use the newer version",
-  cannotSave: "Not saved. The fields are marked.",
 
   versions: "Versions",
-  versionsText: "What the workflow was after each change.",
   version: (number: number) => `Version ${number}`,
   current: "Current",
   byYou: "by you",
