@@ -168,7 +168,7 @@ async def test_limits_of_a_tenant_are_changed_and_checked(
     await expect(page.get_by_text(app_text("providers.limit.wrong"))).to_be_visible()
     await page.get_by_label("Jobs at once", exact=True).fill("4")
     await page.get_by_role("button", name="Save").first.click()
-    await expect(page.get_by_text(app_text("tenants.share.saved"))).to_be_visible()
+    await expect(page.get_by_text(app_text("tenants.weight.saved"))).to_be_visible()
     await page.get_by_label(app_text("tenants.quota.fields.tenant_storage_bytes")).fill("20 GB")
     await page.get_by_label(app_text("tenants.quota.fields.user_database_bytes")).fill("3 GB")
     await page.get_by_label(app_text("tenants.quota.fields.keys_per_user")).fill("7")

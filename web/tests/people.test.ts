@@ -7,7 +7,7 @@ import { worstFirst } from "@/pages/operate/health/findings";
 import { finishedPools, poolState, totalOf } from "@/pages/operate/ledger/audits";
 import { found, type Setting, sections, valueText } from "@/pages/operate/settings/found";
 import { changesOf as quotaChanges } from "@/pages/operate/tenant/quotas";
-import { changesOf as shareChanges } from "@/pages/operate/tenant/share";
+import { changesOf as weightChanges } from "@/pages/operate/tenant/weight";
 import { amountOf } from "@/pages/operate/user/amounts";
 import { invitationState } from "@/pages/operate/users/invitations";
 import { actorName } from "@/parts/actor-name";
@@ -70,13 +70,13 @@ describe("forms", () => {
     expect(password).toMatch(/^([a-zA-Z2-9]{5}-){3}[a-zA-Z2-9]{5}$/);
     expect(freshPassword()).not.toBe(password);
   });
-  it("sends only what changed of a share", () => {
-    const share = { tenant: "a", weight: 1, max_running: null, max_running_per_user: 2, running: 0 };
-    expect(shareChanges(share, { weight: "1", max_running: "4", max_running_per_user: "" })).toEqual({
+  it("sends only what changed of a weight", () => {
+    const weight = { tenant: "a", weight: 1, max_running: null, max_running_per_user: 2, running: 0 };
+    expect(weightChanges(weight, { weight: "1", max_running: "4", max_running_per_user: "" })).toEqual({
       changes: { max_running: 4, max_running_per_user: null },
       problems: {},
     });
-    expect(Object.keys(shareChanges(share, { weight: "0", max_running: "1.5" }).problems)).toEqual([
+    expect(Object.keys(weightChanges(weight, { weight: "0", max_running: "1.5" }).problems)).toEqual([
       "weight",
       "max_running",
     ]);

@@ -81,7 +81,7 @@ export const keys = {
   tenants: (search: string) => ["operate", "tenants", "list", search] as const,
   tenant: (id: string) => ["operate", "tenants", "one", id] as const,
   tenantFigures: (ids: readonly string[]) => ["operate", "tenants", "figures", ids] as const,
-  tenantShare: (id: string) => ["operate", "tenants", "share", id] as const,
+  tenantWeight: (id: string) => ["operate", "tenants", "weight", id] as const,
   tenantQuotas: (id: string) => ["operate", "tenants", "quotas", id] as const,
   pools: ["operate", "pools"] as const,
   allUsers: ["operate", "users"] as const,

@@ -71,7 +71,7 @@ export const tenantTexts = {
   noUsersText: "Invite a person, or create a user with a password.",
 };
 
-export const shareTexts = {
+export const weightTexts = {
   title: "Share of the workers",
   text: "Among jobs of equal priority, the tenant with the fewest running jobs relative to its weight is next.",
   weight: "Weight",

@@ -6,14 +6,14 @@ import { figuresQuery } from "@/parts/tenant/queries";
 import { useRole } from "@/parts/useRole";
 import { commonTexts } from "@/texts/common";
 import { tenantTexts } from "@/texts/tenants";
-import { quotasQuery, shareQuery } from "./queries";
+import { quotasQuery, weightQuery } from "./queries";
 
 const texts = tenantTexts.figures;
 
 export function TenantFiguresRow({ id }: { id: string }) {
   const { data } = useQuery(figuresQuery([id]));
   const quotas = useQuery(quotasQuery(id));
-  const share = useQuery(shareQuery(id));
+  const weight = useQuery(weightQuery(id));
   const { me } = useRole();
   const [figures] = data ?? [];
   const show = (value: number | null | undefined, format = (each: number) => formatNumber(each)) =>
@@ -36,7 +36,7 @@ export function TenantFiguresRow({ id }: { id: string }) {
       <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
       <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(formatNumber(figures?.held ?? 0))} />
       <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={stored} />
-      <Stat label={texts.jobs} value={activeJobs} hint={share.data ? texts.running(share.data.running) : " "} />
+      <Stat label={texts.jobs} value={activeJobs} hint={weight.data ? texts.running(weight.data.running) : " "} />
     </div>
   );
 }

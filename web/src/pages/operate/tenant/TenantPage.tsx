@@ -8,11 +8,11 @@ import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
 import { tenantTexts as texts } from "@/texts/tenants";
 import { QuotaForm } from "./QuotaForm";
-import { quotasQuery, shareQuery, tenantQuery } from "./queries";
-import { ShareForm } from "./ShareForm";
+import { quotasQuery, tenantQuery, weightQuery } from "./queries";
 import { TenantFiguresRow } from "./TenantFiguresRow";
 import { TenantHead } from "./TenantHead";
 import { TenantUsers } from "./TenantUsers";
+import { WeightForm } from "./WeightForm";
 
 export function TenantPage() {
   const { id } = useParams({ from: "/framed/operator/operate/tenants/$id" });
@@ -43,11 +43,11 @@ export function TenantPage() {
 }
 
 function Limits({ id }: { id: string }) {
-  const share = useQuery(shareQuery(id));
+  const weight = useQuery(weightQuery(id));
   const quotas = useQuery(quotasQuery(id));
   return (
     <div className="grid max-w-4xl gap-8">
-      {share.data ? <ShareForm id={id} share={share.data} /> : <Skeleton className="h-40" />}
+      {weight.data ? <WeightForm id={id} weight={weight.data} /> : <Skeleton className="h-40" />}
       {quotas.data ? <QuotaForm id={id} quotas={quotas.data} /> : <Skeleton className="h-64" />}
     </div>
   );

@@ -11,9 +11,9 @@ export const tenantQuery = (id: string) =>
       data(api.GET("/api/admin/tenants/{tenant_id}", { params: { path: { tenant_id: id } }, signal })),
   });
 
-export const shareQuery = (id: string) =>
+export const weightQuery = (id: string) =>
   queryOptions({
-    queryKey: keys.tenantShare(id),
+    queryKey: keys.tenantWeight(id),
     queryFn: ({ signal }) =>
       data(api.GET("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, signal })),
     refetchInterval: REFRESH_MS,

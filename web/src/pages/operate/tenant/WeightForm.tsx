@@ -1,9 +1,9 @@
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { shareTexts as texts } from "@/texts/tenants";
+import { weightTexts as texts } from "@/texts/tenants";
 import { LimitsForm } from "./LimitsForm";
-import { changesOf, textsOf } from "./share";
+import { changesOf, textsOf } from "./weight";
 
 const UNLIMITED = { hint: texts.emptyHint, placeholder: texts.unlimited };
 const FIELDS = [
@@ -12,19 +12,19 @@ const FIELDS = [
   { name: "max_running_per_user", label: texts.maxRunningPerUser, ...UNLIMITED },
 ] as const;
 
-export function ShareForm({ id, share }: { id: string; share: Schemas["TenantWeight"] }) {
+export function WeightForm({ id, weight }: { id: string; weight: Schemas["TenantWeight"] }) {
   return (
     <LimitsForm
       title={texts.title}
-      text={`${texts.text} ${texts.running(share.running)}`}
+      text={`${texts.text} ${texts.running(weight.running)}`}
       done={texts.saved}
-      saved={textsOf(share)}
+      saved={textsOf(weight)}
       fields={FIELDS}
-      changesOf={(draft) => changesOf(share, draft)}
+      changesOf={(draft) => changesOf(weight, draft)}
       send={(body) =>
         data(api.PATCH("/api/admin/tenants/{tenant_id}/share", { params: { path: { tenant_id: id } }, body }))
       }
-      queryKey={keys.tenantShare(id)}
+      queryKey={keys.tenantWeight(id)}
     />
   );
 }
