@@ -56,12 +56,11 @@ WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :u
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- part: matches_filter
--- The filters of a JobListFilter. A filter that is NULL matches every job. They are written with CASE, for which a plan
--- that is kept expects half of the rows. For `… IS NULL OR …` it expects hardly any, and would sort all jobs of a user.
-CASE WHEN :status::text IS NULL THEN true ELSE status = :status END
-  AND CASE WHEN :run_id::uuid IS NULL THEN true ELSE run_id = :run_id END
-  AND CASE WHEN :client_reference::text IS NULL THEN true ELSE client_reference = :client_reference END
-  AND deleted_at IS NULL
+-- The filters of a JobListFilter. A filter that is NULL matches every job. They are one CASE, for which a plan that is
+-- kept expects half of the rows. For `… IS NULL OR …` it expects hardly any, and would sort all jobs of a user.
+CASE WHEN status = coalesce(:status::text, status) AND run_id IS NOT DISTINCT FROM coalesce(:run_id::uuid, run_id)
+    AND client_reference IS NOT DISTINCT FROM coalesce(:client_reference::text, client_reference)
+  THEN true ELSE false END AND deleted_at IS NULL
 
 -- name: list_jobs
 -- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
