@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.fleet.protocol import polls as polls_module
+from callsheet.fleet.protocol import unnamed_leases
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
 from tests.support.http.responses import assert_refused
@@ -151,11 +152,12 @@ class TestPolls:
         assert (await other.poll(poll_id="same"))["reason"] == "empty"
 
     async def test_a_lease_that_its_worker_does_not_know_is_requeued_without_counting_the_attempt(
-        self, worker_harness: WorkerHarness
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         lost = await worker.job()
+        monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
         # Too young: its answer may be on the way.
         assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
         await make_old(worker_harness, lost)
@@ -168,13 +170,69 @@ class TestPolls:
         assert (row["attempts"], row["requeues"]) == (1, 1)
         await worker_harness.audited(worker, "registered", "leased", "lease_requeued", "leased")
 
-    async def test_a_lease_with_a_heartbeat_never_counts_as_unknown(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_lease_with_a_heartbeat_a_moment_ago_never_counts_as_unknown(
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
+        monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
         job = await worker.job()
         await worker.heartbeat(job)
         await make_old(worker_harness, job)
-        assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
+        for _ in range(2):
+            assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
+
+    async def test_one_poll_is_not_enough_to_take_a_lease_from_its_worker(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
+        job = await worker.job()
+        await make_old(worker_harness, job)
+        for _ in range(2):
+            assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
+        assert (await worker.heartbeat(job)).status_code == 200
+
+    @pytest.mark.parametrize("attempts", [1, 3])
+    async def test_a_lease_that_its_worker_had_and_names_no_more_is_requeued_with_its_attempt(
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, attempts: int
+    ) -> None:
+        """As after a database lost the report of its end."""
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        await worker_harness.central("UPDATE ai_job_dispatches SET max_attempts = $1", attempts)
+        monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
+        job = await worker.job()
+        await worker.heartbeat(job)
+        await make_silent(worker_harness, job)
+        response = await worker.poll(active_leases=[])
+        if attempts == 1:
+            assert response == {"job": None, "reason": "empty"}
+            assert (await worker_harness.shown(person, submitted["id"]))["error"]["type"] == "lease_lost"
+            assert await worker_harness.balance(person) == 10
+        else:
+            assert response["job"]["job_id"] == submitted["id"]
+            row = await worker_harness.dispatch(response["job"])
+            assert (row["attempts"], row["requeues"]) == (2, 0)
+        assert_refused(await worker.heartbeat(job), 409, "lease_lost")
+
+    async def test_a_full_worker_loses_leases_that_its_heartbeats_do_not_name(
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker = await worker_harness.worker(max_concurrency=2)
+        person = await worker_harness.jobs_api.person(tokens=20)
+        for _ in range(2):
+            await worker_harness.engine_job(person)
+        monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
+        kept, lost = await worker.job(), await worker.job()
+        for job in (kept, lost):
+            await worker.heartbeat(job)
+            await make_silent(worker_harness, job)
+        both = [kept["lease_token"], lost["lease_token"]]
+        assert (await worker.heartbeat(kept, active_leases=both)).status_code == 200
+        assert (await worker_harness.dispatch(lost))["status"] == "leased"
+        assert (await worker.heartbeat(kept, active_leases=both[:1])).status_code == 200
+        assert (await worker_harness.dispatch(lost))["status"] == "queued"
+        assert (await worker_harness.dispatch(kept))["status"] == "leased"
 
     async def test_a_rotated_token_is_in_every_response_until_it_is_used(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
@@ -231,7 +289,29 @@ async def make_old(worker_harness: WorkerHarness, job: dict[str, Any]) -> None:
     await worker_harness.central(query, job["dispatch_id"])
 
 
+async def make_silent(worker_harness: WorkerHarness, job: dict[str, Any]) -> None:
+    query = """UPDATE ai_job_dispatches
+        SET last_leased_at = now() - interval '61 s', heartbeat_at = now() - interval '11 s' WHERE dispatch_id = $1"""
+    await worker_harness.central(query, job["dispatch_id"])
+
+
 class TestLongPolls:
+    async def test_a_waiting_poll_ends_soon_while_a_lease_is_not_named(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker(max_concurrency=2)
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
+        await worker.job()
+        async with asyncio.timeout(45):
+            assert (await worker.poll(active_leases=[], wait_seconds=55))["reason"] == "empty"
+
+    async def test_waiting_polls_end_when_central_may_have_lost_changes(self, worker_harness: WorkerHarness) -> None:
+        """So that all workers name their leases again."""
+        worker = await worker_harness.worker()
+        polling = asyncio.create_task(worker.poll(wait_seconds=55))
+        await waits(worker_harness)
+        worker_harness.plane.listener._notify_subscribers("assignments", None)
+        async with asyncio.timeout(45):
+            assert (await polling)["reason"] == "empty"
+
     async def test_a_waiting_worker_gets_a_job_as_soon_as_there_is_one(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)

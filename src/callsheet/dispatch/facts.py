@@ -162,6 +162,8 @@ class LeaseExtension(NamedTuple):
     lease_expires_at: datetime
     cancel_requested: bool
     ttl_seconds: float
+    # Number of leases of the worker.
+    held_by_worker: int
 
     @property
     def cycle(self) -> JobCycle:

@@ -286,7 +286,9 @@ FROM held_lease
 WHERE d.dispatch_id = held_lease.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
     d.lease_expires_at, d.cancel_requested_at IS NOT NULL AS cancel_requested,
-    greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
+    greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds,
+    (SELECT count(*) FROM ai_job_dispatches held WHERE held.worker_id = d.worker_id AND held.status = 'leased')
+        AS held_by_worker
 
 -- name: find
 -- Each dispatch, live or finished.

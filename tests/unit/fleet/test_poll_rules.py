@@ -1,4 +1,4 @@
-"""Who gets a job, and which leases a worker lost without knowing."""
+"""Who gets a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from callsheet.fleet.protocol.polls import (
     load,
     reason_after_wait,
     reason_against,
-    unknown_leases,
 )
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.wire.worker.protocol import PollRequest
@@ -33,7 +32,7 @@ def poll(**fields: Any) -> PollRequest:
 def held(
     token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, heartbeated: bool = False
 ) -> LeaseOfWorker:
-    return LeaseOfWorker(1, token, poll_id, seconds, heartbeated, 900 - seconds)
+    return LeaseOfWorker(1, token, poll_id, seconds, heartbeated, 900 - seconds, seconds)
 
 
 EARLIER = tuple(held(UUID(int=20 + number), seconds=2 + number) for number in range(6))
@@ -119,21 +118,3 @@ def test_a_repeated_poll_finds_its_lease() -> None:
     assert leased_by_poll(leases, "p-1") == leases[0]
     assert leased_by_poll(leases, "p-2") is None
     assert leased_by_poll(leases, None) is None
-
-
-@pytest.mark.parametrize(
-    ("lease_", "active", "unknown"),
-    [
-        (held(A), [], True),
-        (held(A), None, False),
-        (held(A), [A], False),
-        (held(A), [B], True),
-        (held(A, heartbeated=True), [], False),
-        (held(A, seconds=60.0), [], False),
-        (held(A, seconds=60.1), [], True),
-    ],
-)
-def test_a_lease_is_unknown_when_it_is_old_not_named_and_was_never_heartbeated(
-    lease_: LeaseOfWorker, active: list[UUID] | None, unknown: bool
-) -> None:
-    assert unknown_leases((lease_,), active) == ([lease_] if unknown else [])

@@ -75,6 +75,13 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("poll", "engine_use", "64 entries", 64, lambda n: {"engine_use": [{"name": "x", "slots": 1}] * n}),
     ("poll", "disk.free_bytes", "0 to 2^53", 2**53, lambda n: {"disk": {"free_bytes": n, "size_bytes": 1}}),
     ("poll", "disk.size_bytes", "0 to 2^53", 2**53, lambda n: {"disk": {"free_bytes": 1, "size_bytes": n}}),
+    (
+        "heartbeat",
+        "active_leases",
+        "1,000 entries",
+        1000,
+        lambda n: {"active_leases": [str(uuid4()) for _ in range(n)]},
+    ),
     ("heartbeat", "preview.data", "65,536 bytes before base64", 65_536, lambda n: {"preview": preview_image(n)}),
     ("heartbeat", "outputs", "100 entries", 100, lambda n: {"outputs": files(n)}),
     ("heartbeat", "outputs.name", "255 characters", 255, lambda n: {"outputs": [{**FILE, "name": "x" * n}]}),

@@ -68,3 +68,14 @@ async def test_the_place_of_a_run_is_given_back_when_the_engine_has_ended_it() -
     keeper.on_freed = lambda: freed.append(1)
     keeper.freed()
     assert freed == [1]
+
+
+async def test_every_heartbeat_names_all_leases_of_the_worker() -> None:
+    plane, held = FakePlane(), [uuid4(), uuid4()]
+    job = keeper_of(plane)._job
+    keeper = LeaseKeeper(cast("WorkerJob", job), cast("Plane", plane), 3600, 0.0, held=lambda: held)
+    await keeper.refresh()
+    held.pop()
+    await keeper.announce([])
+    assert [len(each["active_leases"]) for each in plane.heartbeats] == [2, 1]
+    assert plane.heartbeats[1]["active_leases"] == [str(held[0])]

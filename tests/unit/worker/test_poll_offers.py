@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, PollRequest, max_leases
-from callsheet.worker.agent.polls import WorkerOffer, named_leases, offer_of
+from callsheet.worker.agent.plane import named_leases
+from callsheet.worker.agent.polls import WorkerOffer, offer_of
 
 ONE = {"self_hosted": 1}
 THREE = {"self_hosted": 3}

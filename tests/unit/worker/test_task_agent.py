@@ -158,6 +158,25 @@ async def test_a_poll_whose_response_was_lost_is_repeated_with_the_same_id(tmp_p
     assert [kind for kind, _ in plane.reports] == ["complete"]
 
 
+async def test_each_poll_names_the_leases_that_the_worker_holds(tmp_path: Path) -> None:
+    done = asyncio.Event()
+    first, second = job(), job(dispatch_id=2)
+    plane = ScriptedPlane([first, second])
+
+    async def wait(task: Task) -> None:
+        await done.wait()
+
+    async with working(tmp_path, plane, wait, max_concurrency=3):
+        await until(lambda: len(plane.asked) == 3)
+        done.set()
+        await until(lambda: len(plane.reports) == 2)
+    assert [each.active_leases for each in plane.asked[:3]] == [
+        [],
+        [first.lease_token],
+        [first.lease_token, second.lease_token],
+    ]
+
+
 async def test_an_actor_that_ignores_its_cancel_is_abandoned_and_its_slot_is_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,8 @@ class LeaseOfWorker(NamedTuple):
     heartbeated: bool
     # Time until the lease expires, unless a heartbeat extends it.
     left_seconds: float
+    # Time since the last heartbeat; before the first one, since the lease.
+    silent_seconds: float
 
 
 class WorkerPrincipal(NamedTuple):
@@ -182,6 +184,7 @@ class WorkerTokenRow(NamedTuple):
     held_seconds: Sequence[float] | None
     held_heartbeated: Sequence[bool] | None
     held_left_seconds: Sequence[float] | None
+    held_silent_seconds: Sequence[float] | None
 
 
 class _RemovedWorker:
@@ -275,6 +278,7 @@ class WorkerAuthentication:
                     row.held_seconds or (),
                     row.held_heartbeated or (),
                     row.held_left_seconds or (),
+                    row.held_silent_seconds or (),
                     strict=True,
                 )
             ),

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-from uuid import UUID
 
 from starlette.types import Receive
 
@@ -18,7 +17,8 @@ from callsheet.fleet.protocol.authentication import LeaseOfWorker, WorkerAuthent
 from callsheet.fleet.protocol.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.protocol.poll_reports import PollReports
 from callsheet.fleet.protocol.source_design import registered_providers
-from callsheet.fleet.registry.worker_log import Audit, Event, outcome_of_requeue
+from callsheet.fleet.protocol.unnamed_leases import CONFIRM_SECONDS, UnnamedLeases, unnamed
+from callsheet.fleet.registry.worker_log import Audit, Event
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
 from callsheet.jobs.lease.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
@@ -39,8 +39,6 @@ HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 # Maximum number of open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and
 # a waiter entry.
 MAX_AT_ONCE = 100
-# If a worker does not know its lease after this time, the response was lost.
-UNKNOWN_AFTER_SECONDS = 60.0
 # A worker that waited longer may have been revoked, reassigned or given another job meanwhile.
 TRUSTED_SECONDS = 0.1
 
@@ -69,6 +67,7 @@ class WorkerPolls:
         has_spare_work: HasSpareWork,
         warmth: Warmth,
         reports: PollReports,
+        unnamed_leases: UnnamedLeases,
         gate: ProviderGate | None = None,
     ):
         self._authentication = authentication
@@ -78,6 +77,7 @@ class WorkerPolls:
         self._has_spare_work = has_spare_work
         self._warmth = warmth
         self._reports = reports
+        self._unnamed = unnamed_leases
         self._gate = gate or EveryProvider()
         self._long_poll = LongPoll(room.starter, room.dispatch.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
@@ -107,15 +107,18 @@ class WorkerPolls:
     def reassigned(self, worker_id: str | None) -> None:
         """Handles the notification that the worker was drained or assigned other workflows. If a notification is
         lost, the next poll sees the change, within a minute. Until then a drained worker gets no lease either.
+
+        None: the connection to central was lost, perhaps with its last changes. All workers poll again and name
+        their leases.
         """
         for open_poll in [each for polls in self._open_polls.values() for each in polls]:
-            if open_poll.criteria is not None and open_poll.worker_id == worker_id:
+            if open_poll.criteria is not None and worker_id in (None, open_poll.worker_id):
                 self._outdate(open_poll)
 
     async def _end(self, predecessors: Sequence[_OpenPoll]) -> None:
         """Ends earlier polls with the same poll id, whose responses the worker no longer reads, and waits for them.
         A lease that an earlier poll got is then among the worker's leases and is repeated. A lease that it got later
-        would be lost until `unknown_leases` finds it."""
+        would be lost until `UnnamedLeases` finds it."""
         for each in predecessors:
             self._outdate(each)
         for each in predecessors:
@@ -138,7 +141,7 @@ class WorkerPolls:
             repeated = await self._repeat(worker, request)
             if repeated is not None:
                 return _response(worker, repeated)
-            held = await self._requeue_unknown(worker, request)
+            held = await self._unnamed.requeue(worker, held, request.active_leases)
         criteria = criteria_of(worker, request)
         reason = await self._reason_against(worker, request, criteria, len(held))
         if reason is not None:
@@ -147,7 +150,7 @@ class WorkerPolls:
         # Only workflows that the worker may run anyway: loaded models do not give access to other queues.
         loaded = request.loaded_models
         cold = await self._warmth.cold(criteria.workflow_ids, loaded) if loaded else None
-        until = open_poll.since + (request.wait_seconds or 0.0)
+        until = open_poll.since + wait_of(request, held)
         while True:
             wait = max(0.0, until - time.monotonic())
             finding = self._long_poll.next_job(
@@ -222,31 +225,6 @@ class WorkerPolls:
             await asyncio.shield(self._return_lease(started, PAUSED, paused.delay_seconds))
         return None
 
-    async def _requeue_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[LeaseOfWorker]:
-        """Requeues the leases that the worker does not know. Returns the other leases."""
-        unknown = unknown_leases(worker.held, request.active_leases)
-        for held in unknown:
-            report = LeaseReport(held.dispatch_id, held.lease_token, worker.worker_id)
-            reason = "the worker does not know the lease"
-            try:
-                outcome = await self._room.leases.requeue(report, reason)
-            except (LeaseLost, NotFound):
-                continue  # The reaper took the lease at this moment.
-            details = {"reason": reason, "status": outcome.status}
-            await self._audit.note(
-                Event(
-                    worker.worker_id,
-                    worker.session_id,
-                    "lease_requeued",
-                    worker.actor,
-                    held.dispatch_id,
-                    details,
-                    settled=outcome.settled,
-                    outcome=outcome_of_requeue(outcome.status),
-                )
-            )
-        return [held for held in worker.held if held not in unknown]
-
     async def _reason_against(
         self, worker: WorkerPrincipal, request: PollRequest, criteria: Criteria, held: int
     ) -> Reason | None:
@@ -319,6 +297,14 @@ def _held_before(held: Sequence[LeaseOfWorker], started: StartedLease) -> int:
     return sum(age > own for age in ages.values())
 
 
+def wait_of(request: PollRequest, held: Sequence[LeaseOfWorker]) -> float:
+    """How long the poll waits for a job. While a lease is not named, the worker polls again soon: its next poll decides
+    whether it has the lease.
+    """
+    wait = request.wait_seconds or 0.0
+    return min(wait, CONFIRM_SECONDS) if unnamed(held, request.active_leases) else wait
+
+
 def load(request: PollRequest, held: int) -> int:
     """The leases in the queue or the load that the worker reports, whichever is greater."""
     return max(held, request.current_load or 0)
@@ -332,19 +318,6 @@ def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
 
 def leased_by_poll(held: Sequence[LeaseOfWorker], poll_id: str | None) -> LeaseOfWorker | None:
     return None if poll_id is None else next((lease for lease in held if lease.poll_id == poll_id), None)
-
-
-def unknown_leases(held: Sequence[LeaseOfWorker], active: Sequence[UUID] | None) -> list[LeaseOfWorker]:
-    """Leases whose response never reached the worker: it neither lists them as active nor sent a heartbeat for them."""
-    if active is None:
-        return []
-    return [
-        lease
-        for lease in held
-        if lease.lease_token not in active
-        and not lease.heartbeated
-        and lease.leased_seconds_ago > UNKNOWN_AFTER_SECONDS
-    ]
 
 
 def _response(worker: WorkerPrincipal, what: PollResponse | Reason) -> PollResponse:

@@ -17,6 +17,7 @@ from callsheet.fleet.protocol.outputs import (
     claims_of,
     refuse_repeated_names,
 )
+from callsheet.fleet.protocol.unnamed_leases import UnnamedLeases
 from callsheet.fleet.protocol.worker_errors import failure_of, failure_of_error
 from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
 from callsheet.jobs.lease.leases import LeaseEnded, Leases
@@ -58,6 +59,7 @@ class WorkerReports:
     inspection: OutputInspection
     audit: Audit
     refusals: EngineRefusals
+    unnamed: UnnamedLeases
     disk: Literal["local", "s3"]
     gate: ProviderGate = field(default_factory=EveryProvider)
 
@@ -70,6 +72,8 @@ class WorkerReports:
         extended = await self.leases.heartbeat(
             report, bool(request.run_started), bool(request.run_waiting), request.provider_job_id
         )
+        if request.active_leases is not None and extended.held_by_worker > len(request.active_leases):
+            await self.unnamed.look(worker, request.active_leases)
         response: dict[str, Any] = {
             "lease_expires_at": extended.lease_expires_at,
             "lease_ttl_seconds": extended.ttl_seconds,

@@ -13,7 +13,8 @@ SELECT lookups.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_p
     EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
-    held.heartbeated AS held_heartbeated, held.left_seconds AS held_left_seconds
+    held.heartbeated AS held_heartbeated, held.left_seconds AS held_left_seconds,
+    held.silent_seconds AS held_silent_seconds
 FROM lookups CROSS JOIN LATERAL (
     SELECT c.worker_id, c.session_id, c.stage, c.providers, c.names_providers, c.max_concurrency, c.is_approved,
         c.registered_concurrency, c.rotation_id, c.next_token_hash, c.fleet_id, c.is_narrowed, c.environment,
@@ -48,10 +49,22 @@ LEFT JOIN LATERAL (
             AS seconds,
         array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated,
         array_agg(extract(epoch FROM d.lease_expires_at - statement_timestamp())::float8 ORDER BY d.dispatch_id)
-            AS left_seconds
+            AS left_seconds,
+        array_agg(extract(epoch FROM statement_timestamp() - coalesce(d.heartbeat_at, d.last_leased_at))::float8
+            ORDER BY d.dispatch_id) AS silent_seconds
     FROM ai_job_dispatches d
     WHERE lookups.for_poll AND d.worker_id = w.worker_id AND d.status = 'leased'
 ) held ON true
+
+-- name: leases_of_worker
+SELECT dispatch_id, lease_token, poll_id,
+    extract(epoch FROM statement_timestamp() - last_leased_at)::float8 AS leased_seconds_ago,
+    heartbeat_at IS NOT NULL AS heartbeated,
+    extract(epoch FROM lease_expires_at - statement_timestamp())::float8 AS left_seconds,
+    extract(epoch FROM statement_timestamp() - coalesce(heartbeat_at, last_leased_at))::float8 AS silent_seconds
+FROM ai_job_dispatches
+WHERE status = 'leased' AND worker_id = :worker_id
+ORDER BY dispatch_id
 
 -- name: adopt_rotated_tokens
 -- At its first use the next token becomes the current one, and the old token is invalid.

@@ -14,6 +14,7 @@ from callsheet.fleet.protocol.engine_refusals import EngineRefusals
 from callsheet.fleet.protocol.outputs import AcceptedUploads, OutputInspection
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
+from callsheet.fleet.protocol.unnamed_leases import UnnamedLeases
 from callsheet.fleet.room import FleetRoom
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom
@@ -54,6 +55,7 @@ def open_protocol(
     gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
+    unnamed = UnnamedLeases(databases, fleet.held)
     polls = WorkerPolls(
         fleet.authentication,
         jobs,
@@ -62,6 +64,7 @@ def open_protocol(
         spare.exists,
         Warmth(databases),
         fleet.poll_reports,
+        unnamed,
         gate,
     )
     uploads = AcceptedUploads(storage)
@@ -74,6 +77,7 @@ def open_protocol(
         inspection,
         fleet.audit,
         EngineRefusals(databases, GraphStore(storage)),
+        unnamed,
         disk=settings.storage.backend,
         gate=gate,
     )

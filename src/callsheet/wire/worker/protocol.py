@@ -60,6 +60,15 @@ class WorkerRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
+ActiveLeases = Annotated[
+    list[UUID] | None,
+    Field(
+        max_length=MAX_ACTIVE_LEASES,
+        description="All lease tokens that the worker holds. Its other leases go back to the queue within seconds.",
+    ),
+]
+
+
 class LeaseRequest(WorkerRequest):
     """About one lease."""
 
@@ -128,9 +137,7 @@ class PollRequest(WorkerRequest):
         None, ge=0, le=MAX_WAIT_SECONDS, description="How long to wait if there is no job, in seconds. Default: 0."
     )
     poll_id: Line | None = Field(None, description="A poll that is repeated with the same id gets the same lease.")
-    active_leases: list[UUID] | None = Field(
-        None, max_length=MAX_ACTIVE_LEASES, description="The lease tokens it knows it holds."
-    )
+    active_leases: ActiveLeases = None
     prefetch: bool | None = Field(
         None, description="Asks for a lease beyond its capacity: at most one for each job that it runs at once."
     )
@@ -245,6 +252,7 @@ class AnnouncedOutput(WorkerRequest):
 
 
 class HeartbeatRequest(LeaseRequest):
+    active_leases: ActiveLeases = None
     run_started: bool | None = Field(
         None, description="Whether the engine has started the run. The run time counts from here."
     )

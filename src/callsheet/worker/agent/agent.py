@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from callsheet import __version__
 from callsheet.providers.engine import Engine
@@ -29,8 +30,8 @@ from callsheet.worker.agent.departure import DRAINED, Departure
 from callsheet.worker.agent.ec2 import Ec2Instance, Identity, Protection
 from callsheet.worker.agent.job_inputs import AssetCache
 from callsheet.worker.agent.job_run import JobRun, RunContext, end_run
-from callsheet.worker.agent.plane import RefusedRequest, Unreachable
-from callsheet.worker.agent.polls import PollFacts, WorkerOffer, named_leases, offer_of
+from callsheet.worker.agent.plane import RefusedRequest, Unreachable, named_leases
+from callsheet.worker.agent.polls import PollFacts, WorkerOffer, offer_of
 from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, claim, lease_of
 from callsheet.worker.agent.transfers import Transfers
 from callsheet.worker.engines.engine_choice import WarmModels
@@ -142,6 +143,7 @@ class Agent:
             ReportBox(directory / "reports", self._plane),
             self._environment,
             self._warm,
+            self._held,
         )
 
     async def _work(self, context: RunContext) -> None:
@@ -196,7 +198,7 @@ class Agent:
             providers=list(offer.providers),
             wait_seconds=self.config.wait_seconds if offer.wants else 0,
             poll_id=self._poll_id,
-            active_leases=named_leases([run.job.lease_token for run in self._runs]),
+            active_leases=named_leases(self._held()),
             prefetch=offer.prefetch,
             loaded_models=self._warm.hashes() or None,
             **self._facts.due(),
@@ -216,6 +218,9 @@ class Agent:
         finally:
             polling.cancel()
             await asyncio.gather(polling, return_exceptions=True)
+
+    def _held(self) -> list[UUID]:
+        return [run.job.lease_token for run in self._runs]
 
     def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex

@@ -7,13 +7,14 @@ import shutil
 import time
 import traceback
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Literal
+from uuid import UUID
 
 import structlog
 
@@ -86,7 +87,9 @@ class RunContext:
     transfers: Transfers
     reports: ReportBox
     environment: EnvironmentWatch
-    warm: WarmModels = field(default_factory=WarmModels)
+    warm: WarmModels
+    # The tokens of all leases of the agent.
+    held: Callable[[], Sequence[UUID]]
 
 
 class JobRun:
@@ -97,7 +100,12 @@ class JobRun:
         self._context = context
         config = context.config
         self._keeper = LeaseKeeper(
-            job, context.plane, config.heartbeat_seconds, config.progress_seconds, config.run_limit_seconds
+            job,
+            context.plane,
+            config.heartbeat_seconds,
+            config.progress_seconds,
+            config.run_limit_seconds,
+            held=context.held,
         )
         self._folder = config.directory / "work" / str(job.lease_token)
         # The job's engine. It does not change until the end of the run.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
+from uuid import UUID
 
 from callsheet.providers.comfy.run_messages import MAX_PERCENT
 from callsheet.providers.engine import NodeState
@@ -18,7 +19,7 @@ from callsheet.toolbox.logs import get_logger, note_failure
 from callsheet.wire.worker.fields import MAX_PREVIEW_BYTES, REASON
 from callsheet.wire.worker.protocol import UPLOADING, AnnouncedOutput, HeartbeatResponse, WorkerJob
 from callsheet.wire.worker.traces import MAX_NODE_ID_LENGTH
-from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
+from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable, named_leases
 from callsheet.worker.agent.run_trace import RunTrace
 
 log = get_logger(__name__)
@@ -44,11 +45,14 @@ class LeaseKeeper:
         heartbeat_seconds: float,
         progress_seconds: float,
         run_limit_seconds: float | None = None,
+        held: Callable[[], Sequence[UUID]] | None = None,
     ):
+        """`held`: the tokens of all leases of this worker, which every heartbeat names."""
         self.over = asyncio.Event()
         self.ending: Ending | None = None
         self._job = job
         self._plane = plane
+        self._held = held
         self._heartbeat_seconds = heartbeat_seconds
         self._progress_seconds = progress_seconds
         # The worker may have a limit of its own. The shorter limit counts.
@@ -252,5 +256,8 @@ class LeaseKeeper:
             self.end("canceled")
 
     def _message(self, **fields: object) -> Body:
+        held = None if self._held is None else named_leases(self._held())
+        if held is not None:
+            fields["active_leases"] = list(map(str, held))
         given = {name: value for name, value in fields.items() if value is not None}
         return {"dispatch_id": self._job.dispatch_id, "lease_token": str(self._job.lease_token), **given}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
+from uuid import UUID
 
-from callsheet.wire.worker.protocol import HeartbeatResponse, PollRequest, PollResponse
+from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, HeartbeatResponse, PollRequest, PollResponse
 
 
 class Unreachable(Exception):
@@ -46,3 +48,8 @@ class Plane(Protocol):
     def pause(self, failures: int, error: Exception | None = None) -> float:
         """Seconds to wait after this many failures in a row."""
         ...
+
+
+def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:
+    """The leases that polls and heartbeats name: all or none. A lease that is missing goes back to the queue."""
+    return list(tokens) if len(tokens) <= MAX_ACTIVE_LEASES else None

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from callsheet.toolbox.disk_space import read_space
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.worker.protocol import MAX_ACTIVE_LEASES, ReportedDisk, max_leases
+from callsheet.wire.worker.protocol import ReportedDisk, max_leases
 from callsheet.worker.engines.engines import Engines
 
 
@@ -45,11 +44,6 @@ def offer_of(slots: Mapping[str, int], held: Mapping[str, int], *, prefetch: boo
     if total < max_leases(capacity, prefetch=prefetch):
         ahead = tuple(each for each, count in slots.items() if held.get(each, 0) < max_leases(count, prefetch=prefetch))
     return WorkerOffer(capacity, ahead or tuple(slots), wants=bool(ahead), prefetch=bool(ahead))
-
-
-def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:
-    """The leases that a poll names: all or none. A missing lease would count as lost on its way to the worker."""
-    return list(tokens) if len(tokens) <= MAX_ACTIVE_LEASES else None
 
 
 log = get_logger(__name__)

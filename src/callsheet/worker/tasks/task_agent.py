@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import UUID
 
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
@@ -16,7 +17,7 @@ from callsheet.toolbox.outages import Outage
 from callsheet.toolbox.private_files import make_closed
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, WorkerJob
 from callsheet.worker.agent.departure import DRAINED, Departure
-from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable
+from callsheet.worker.agent.plane import Plane, RefusedRequest, Unreachable, named_leases
 from callsheet.worker.agent.transfers import Transfers
 from callsheet.worker.tasks.task_run import TaskContext, TaskRun
 
@@ -70,7 +71,7 @@ class TaskAgent:
         make_closed(self.config.directory)
         transfers = Transfers()
         context = self._context = TaskContext(
-            self.plane, self.actors, transfers, self.config.directory, self.config.heartbeat_seconds
+            self.plane, self.actors, transfers, self.config.directory, self._held, self.config.heartbeat_seconds
         )
         slots: list[asyncio.Task[None]] = []
         try:
@@ -160,8 +161,12 @@ class TaskAgent:
                 providers=list(self.config.providers),
                 wait_seconds=self.config.wait_seconds,
                 poll_id=poll_id,
+                active_leases=named_leases(self._held()),
             )
         )
+
+    def _held(self) -> list[UUID]:
+        return [run.job.lease_token for run in self._runs]
 
     async def _leave(self, slots: list[asyncio.Task[None]]) -> None:
         """Takes no new tasks. Running tasks may finish until the deadline, and are requeued then."""

@@ -11,11 +11,12 @@ import hashlib
 import os
 import shutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from callsheet.providers.actor import Actor, Deferred, Done, Task
 from callsheet.providers.errors import ProviderError
@@ -48,6 +49,8 @@ class TaskContext:
     transfers: Transfers
     # Contains one directory per task.
     directory: Path
+    # The tokens of all leases of the worker.
+    held: Callable[[], Sequence[UUID]]
     heartbeat_seconds: float = 5.0
     progress_seconds: float = 1.0
 
@@ -56,7 +59,9 @@ class TaskRun:
     def __init__(self, job: WorkerJob, context: TaskContext):
         self.job = job
         self._context = context
-        self._keeper = LeaseKeeper(job, context.plane, context.heartbeat_seconds, context.progress_seconds)
+        self._keeper = LeaseKeeper(
+            job, context.plane, context.heartbeat_seconds, context.progress_seconds, held=context.held
+        )
         self._reason = ""
 
     def interrupt(self, reason: str) -> None:
