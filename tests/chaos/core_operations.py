@@ -341,7 +341,7 @@ class Callback(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
         lease = started.lease
         return await core.room.leases.complete_callback(
-            lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider", [output_of(started)]
+            lease.dispatch_id, lease.cycle, {"a": 1}, "provider", [output_of(started)]
         )
 
     def predict(self, state: State, world: World, response: object) -> None:

@@ -16,6 +16,7 @@ from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.show.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
+from tests.support.database.lost_tails import lost_tail
 from tests.support.jobs.core import Core, Member, job_ids, open_core, report
 from tests.support.jobs.crashes import CORE_FAILPOINTS, crashed_at
 
@@ -233,7 +234,7 @@ async def called_back_but_the_dispatch_is_open(twin_jobs: TwinJobs) -> bool:
     started = await twin_jobs.leased()
     reports = twin_jobs.core.room.leases
     await reports.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
-    callback = reports.complete_callback(started.lease.dispatch_id, 1, {"outputs": []}, "provider")
+    callback = reports.complete_callback(started.lease.dispatch_id, started.lease.cycle, {"outputs": []}, "provider")
     return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, callback)
 
 
@@ -309,6 +310,17 @@ async def retried_while_the_old_dispatch_is_held(twin_jobs: TwinJobs) -> bool:
     await twin_jobs.leased()
     await crashed_at(Failpoint.EXPIRE_BEFORE_RELAY, twin_jobs.enforce_deadlines())
     return await crashed_at(Failpoint.RETRY_BEFORE_RELAY, twin_jobs.retry())
+
+
+@crash(Failpoint.RESTART_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def leased_after_central_lost_a_lease_but_not_started(twin_jobs: TwinJobs) -> bool:
+    await twin_jobs.submit()
+    async with lost_tail(twin_jobs.core.databases.central) as lose:
+        await twin_jobs.core.start()
+        await lose()
+    # As when the connection to central was lost.
+    twin_jobs.core.queue.received(None)
+    return await crashed_at(Failpoint.RESTART_BEFORE_POOL, twin_jobs.core.start("worker-2"))
 
 
 @crash(Failpoint.REAP_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>failed"), RESERVE, REFUND)

@@ -68,7 +68,9 @@ async def test_a_callback_after_the_cancel_changes_nothing(core: Core, ann: Memb
     job, started = await deferred_job(core, ann)
     await cancel_job(core, ann, job)
     callback = core.room.leases.complete_callback
-    assert (await callback(started.lease.dispatch_id, 1, {"output": "o"}, "provider:x")).status == "canceled"
+    assert (
+        await callback(started.lease.dispatch_id, started.lease.cycle, {"output": "o"}, "provider:x")
+    ).status == "canceled"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
 

@@ -170,7 +170,7 @@ async def test_a_limit_counts_leased_and_waiting_jobs_and_each_slot_is_freed_onc
         await core.complete(second)
     third = await core.start()
     assert (await core.lease(), await other.lease()) == (None, None)
-    await core.room.leases.complete_callback(first.lease.dispatch_id, 1, {}, "provider:x")
+    await core.room.leases.complete_callback(first.lease.dispatch_id, first.lease.cycle, {}, "provider:x")
     fourth = await other.start()
     assert await core.lease() is None
     await core.expire_lease(third.lease.dispatch_id)

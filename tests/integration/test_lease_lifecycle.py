@@ -430,13 +430,15 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
     await core.reap()
     assert await core.lease() is None
 
-    callback = core.room.leases.complete_callback
+    callback, cycle = core.room.leases.complete_callback, started.lease.cycle
     with pytest.raises(NotFound):
-        await callback(row["dispatch_id"], 2, {"output": "o.png"}, "provider:x")
+        await callback(row["dispatch_id"], cycle._replace(charge_cycle=2), {"output": "o.png"}, "provider:x")
     with pytest.raises(NotFound):
-        await callback(row["dispatch_id"] + 1000, 1, {"output": "o.png"}, "provider:x")
+        await callback(row["dispatch_id"], cycle._replace(job_id=uuid4()), {"output": "o.png"}, "provider:x")
+    with pytest.raises(NotFound):
+        await callback(row["dispatch_id"] + 1000, cycle, {"output": "o.png"}, "provider:x")
     for _ in ("first", "duplicate"):
-        assert (await callback(row["dispatch_id"], 1, {"output": "o.png"}, "provider:x")).status == "completed"
+        assert (await callback(row["dispatch_id"], cycle, {"output": "o.png"}, "provider:x")).status == "completed"
     assert (await core.job(ann, job.id))["result"] == {"output": "o.png"}
     assert (await core.events(ann, job.id))[-1]["actor"] == "provider:x"
     assert (await finished_dispatch(core, job))["provider_job_id"] == "prediction-9"
@@ -446,7 +448,9 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
 
 async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
-    outcome = await core.room.leases.complete_callback(started.lease.dispatch_id, 1, {"output": "x"}, "provider:x")
+    outcome = await core.room.leases.complete_callback(
+        started.lease.dispatch_id, started.lease.cycle, {"output": "x"}, "provider:x"
+    )
     assert outcome.status == "leased"
     assert await core.steps(ann, job.id) == STARTED
 
@@ -460,7 +464,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     assert (row["status"], row["error"]["type"]) == ("expired", "callback_expired")
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     callback = core.room.leases.complete_callback
-    assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
+    assert (await callback(dispatch_id, started.lease.cycle, {"output": "late"}, "provider:x")).status == "expired"
     await core.check_drained()
 
     # Retried, the callback of the cycle before is as late as it was.
@@ -468,11 +472,13 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     second = await core.start()
     later = datetime.now(UTC) + timedelta(hours=1)
     await core.room.leases.defer(report(second), "prediction-10", later)
-    assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
+    assert (await callback(dispatch_id, started.lease.cycle, {"output": "late"}, "provider:x")).status == "expired"
     with pytest.raises(NotFound):
-        await callback(dispatch_id, 2, {"output": "late"}, "provider:x")
+        await callback(dispatch_id, second.lease.cycle, {"output": "late"}, "provider:x")
     assert await core.status(ann, job.id) == "processing"
-    assert (await callback(second.lease.dispatch_id, 2, {"output": "fresh"}, "provider:x")).status == "completed"
+    assert (
+        await callback(second.lease.dispatch_id, second.lease.cycle, {"output": "fresh"}, "provider:x")
+    ).status == "completed"
     assert (await core.job(ann, job.id))["result"] == {"output": "fresh"}
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED, (2, "JOB_RESERVE", -10), (2, "JOB_CONSUME", 0)]
     await core.check_drained()

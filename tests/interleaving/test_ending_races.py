@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from callsheet.dispatch.facts import JobCycle
+from callsheet.dispatch.facts import JobCycle, Requeue
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.jobs.machine.states import Transition
@@ -164,6 +164,11 @@ async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refus
     async with race.pool.transaction() as connection:
         assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=2)])
         [completing] = await start_blocked(race.pool, race.one.complete(started))
+        queue, older = race.two.queue, started.lease
+        await queue.requeue([Requeue(older.dispatch_id, older.lease_token, attempt_counts=False)])
+        newer = await queue.lease(race.two.criteria(), "worker-2")
+        assert newer is not None
+        assert (newer.job_id, newer.lease_seq) == (job.id, 2)
     with pytest.raises(LeaseLost):
         await completing
     assert await race.one.steps(race.ann, job.id) == [*STARTED, "processing>queued", "queued>processing"]
@@ -267,12 +272,16 @@ async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retr
     await race.one.expire_lease(started.lease.dispatch_id)
     async with paused_at(Failpoint.REAP_BEFORE_CLOSE, race.one.reap()) as reaping:
         assert (await retry(race.two, race, job)).charge_cycle == 2
-        outcome = await race.two.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
+        outcome = await race.two.room.leases.complete_callback(
+            started.lease.dispatch_id, started.lease.cycle, {"late": True}, "provider"
+        )
         assert outcome.status == "expired"
     await reaping
     steps = [*EXPIRED_AND_RETRIED, "pending>queued", "queued!completed"]
     await race.check_job(job.id, steps, TWO_CYCLES, dispatch="queued")
-    again = await race.two.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
+    again = await race.two.room.leases.complete_callback(
+        started.lease.dispatch_id, started.lease.cycle, {"late": True}, "provider"
+    )
     assert again.status == "expired"
     await race.one.complete(await race.one.start())
     await race.check_job(
@@ -286,7 +295,9 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
     async with race.pool.transaction() as connection:
         await apply_transition(connection, Transition.EXPIRE, [move(race, job)])
         await retry_job(connection, move(race, job))
-        callback = race.one.room.leases.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
+        callback = race.one.room.leases.complete_callback(
+            started.lease.dispatch_id, started.lease.cycle, {"late": True}, "provider"
+        )
         [calling] = await start_blocked(race.pool, callback)
     assert (await calling).status == "expired"
     await race.two.relay()
@@ -297,7 +308,9 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
 async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
     job, started = await deferred(race)
     await race.one.expire_lease(started.lease.dispatch_id)
-    callback = race.one.room.leases.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
+    callback = race.one.room.leases.complete_callback(
+        started.lease.dispatch_id, started.lease.cycle, {"n": 1}, "provider"
+    )
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await start_blocked(race.pool, race.two.reap())
         assert (await callback).status == "completed"

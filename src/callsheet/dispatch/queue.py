@@ -276,7 +276,7 @@ class Queue:
     def received(self, payload: str | None) -> None:
         """Handles a notification from another control plane, or None if notifications may have been missed."""
         if payload is None:
-            self.leasing.turns.mark_stale()
+            self.leasing.turns.forget_lanes()
             return
         arrival = Arrival.read(payload)
         if arrival.lane is None:

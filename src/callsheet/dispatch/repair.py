@@ -72,10 +72,12 @@ class DispatchRepair:
                 connection, OpenDispatch, after=after, limit=limit, settle_seconds=settle_seconds
             )
 
-    async def raise_lease_seq(self, key: JobCycle, lease_seq: int) -> bool:
-        """Raises lease_seq of a queued dispatch to its job's last lease; False if lease_seq was not behind."""
+    async def raise_lease_seq(self, key: JobCycle, lease_seq: int, token: UUID | None = None) -> bool:
+        """Raises lease_seq of a dispatch that this token holds, or of one that no lease holds. False if lease_seq was
+        not behind, or if another lease holds the dispatch.
+        """
         async with self._central.connection() as connection:
-            return await _raise_lease_seq(connection, key, lease_seq) > 0
+            return await _raise_lease_seq(connection, key, lease_seq, token) > 0
 
     async def recreate(self, entry: QueueEntry, lease_seq: int) -> bool:
         """Creates the missing dispatch of a job, with the job's lease_seq; False if a dispatch exists or existed."""
@@ -87,8 +89,5 @@ class DispatchRepair:
         return bool(placed)
 
 
-async def _raise_lease_seq(connection: Connection, key: JobCycle, lease_seq: int) -> int:
-    tenant_id, job_id, charge_cycle = key
-    return await SQL["raise_lease_seq"].run(
-        connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, lease_seq=lease_seq
-    )
+async def _raise_lease_seq(connection: Connection, key: JobCycle, lease_seq: int, token: UUID | None = None) -> int:
+    return await SQL["raise_lease_seq"].run(connection, **key._asdict(), lease_seq=lease_seq, token=token)

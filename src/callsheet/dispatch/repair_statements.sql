@@ -9,7 +9,7 @@ UPDATE ai_job_dispatches d SET
         || ARRAY (SELECT gen_random_uuid() FROM generate_series(d.lease_seq + 1, :lease_seq::bigint)),
     past_workers = d.past_workers || array_fill(''::text, ARRAY[(:lease_seq::bigint - d.lease_seq)::integer])
 WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle = :charge_cycle
-  AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
+  AND d.lease_token IS NOT DISTINCT FROM :token::uuid AND d.lease_seq < :lease_seq::bigint
 
 -- name: central_states
 -- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither. Row by row: for a page of

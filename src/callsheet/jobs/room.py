@@ -12,6 +12,7 @@ from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
 from callsheet.jobs.lease.leases import Leases, Stored, only_result
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressSweeper
+from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.journal import CHANNEL, Journal
 from callsheet.jobs.machine.relay import Relay
@@ -93,8 +94,9 @@ def open_jobs(
     journal = Journal(notify)
     transitions = Transitions(routing, journal)
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
-    leases = Leases(queue, transitions, stored, settings.free_requeues)
-    starter = Starter(queue, routing, transitions, leases)
+    restarts = Restarts(dispatch.repair, transitions)
+    leases = Leases(queue, transitions, restarts, stored, settings.free_requeues)
+    starter = Starter(queue, routing, transitions, leases, restarts)
     next_ends = NextEnds(dispatch.positions)
     submission = Submission(routing, relay, journal, settings, limits, next_ends, usage, require_space)
     return JobsRoom(
@@ -109,7 +111,7 @@ def open_jobs(
         leases=leases,
         cancellation=Cancellation(routing, transitions, relay),
         retries=Retries(routing, transitions, relay, journal, limits, next_ends, require_space),
-        reaper=Reaper(queue, transitions, reaped),
+        reaper=Reaper(queue, transitions, restarts, reaped),
         deadlines=Deadlines(lambda: databases.pools, transitions, relay),
         reconciler=Reconciler(lambda: databases.pools, queue, dispatch.repair, routing, transitions),
         feeds=Feeds(),

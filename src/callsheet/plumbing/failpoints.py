@@ -37,6 +37,7 @@ class Failpoint(StrEnum):
     LEASE_BEFORE_START = "lease.before_start"
     START_BEFORE_RESPONSE = "start.before_response"
     START_BEFORE_CLOSE = "start.before_close"
+    RESTART_BEFORE_POOL = "restart.before_pool"
     COMPLETE_BEFORE_POOL = "complete.before_pool"
     COMPLETE_BEFORE_CLOSE = "complete.before_close"
     FAIL_BEFORE_CLOSE = "fail.before_close"

@@ -88,9 +88,7 @@ class ResultCollector:
         await hit(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE)
         result = result_of(call.provider, prediction, outputs)
         try:
-            outcome = await self._leases.complete_callback(
-                call.dispatch_id, call.charge_cycle, result, _actor(call), outputs
-            )
+            outcome = await self._leases.complete_callback(call.dispatch_id, call.cycle, result, _actor(call), outputs)
         except (LeaseLost, NotFound):
             outcome = None
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)
@@ -132,7 +130,7 @@ class ResultCollector:
 
     async def _fail(self, call: ClaimedCall, failure: Failure) -> None:
         try:
-            await self._leases.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
+            await self._leases.fail_callback(call.dispatch_id, call.cycle, failure, _actor(call))
         except (LeaseLost, NotFound):
             log.warning("webhook.overtaken", job_id=str(call.job_id), charge_cycle=call.charge_cycle)
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)

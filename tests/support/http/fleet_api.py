@@ -23,6 +23,7 @@ from callsheet.fleet.registry.credentials import Credential, SecretCredential, f
 from callsheet.fleet.registry.held_leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.jobs.lease.leases import Leases
+from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.repair.reap import Reaper
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.database.databases import Databases
@@ -134,7 +135,8 @@ def registry(databases: Databases, leases: Leases, **settings: Any) -> FleetRoom
 
 def recording_reaped(core: Core) -> JobsRoom:
     """The room of jobs of `core`, with a reaper that records expired leases in the workers' logs."""
-    reaper = Reaper(core.queue, core.room.transitions, ExpiredLeases(core.databases).record)
+    restarts = Restarts(core.room.dispatch.repair, core.room.transitions)
+    reaper = Reaper(core.queue, core.room.transitions, restarts, ExpiredLeases(core.databases).record)
     return replace(core.room, reaper=reaper)
 
 

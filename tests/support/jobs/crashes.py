@@ -17,7 +17,10 @@ from asyncpg.pool import PoolConnectionHolder
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 
 # Failpoints of other rooms are tested in the tests of those rooms.
-CORE = ("submit", "relay", "lease", "start", "complete", "fail", "requeue", "cancel", "retry", "reap", "expire")
+CORE = (
+    *("submit", "relay", "lease", "start", "restart", "complete"),
+    *("fail", "requeue", "cancel", "retry", "reap", "expire"),
+)
 CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] in CORE)
 
 

@@ -116,6 +116,13 @@ class Turns:
             if dispatch_id not in ended:
                 self.start(dispatch_id, lane)
 
+    def forget_lanes(self) -> None:
+        """Forgets which lanes have work. A central that lost its last changes gives the ids of lanes out again."""
+        for view in self._views.values():
+            for lane in tuple(view.lanes()):
+                view.leave(lane)
+        self.mark_stale()
+
     def mark_stale(self) -> None:
         """Marks all views as outdated, because notifications may have been missed."""
         for view in self._views.values():

@@ -8,6 +8,7 @@ state that it finds.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from random import Random
@@ -19,15 +20,17 @@ from callsheet.dispatch.facts import (
     DispatchState,
     EndStatus,
     Heartbeat,
+    JobCycle,
     JobEnd,
     LeaseExtension,
     Requeue,
 )
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome, recorded_outcome, settlement_of
-from callsheet.jobs.machine.cycles import end_of_cycle
+from callsheet.jobs.lease.restarts import Restarts
+from callsheet.jobs.machine.cycles import JobState, end_of_cycle
 from callsheet.jobs.machine.states import Transition, target
-from callsheet.jobs.machine.transition_requests import JobOutputFile, TransitionRequest
+from callsheet.jobs.machine.transition_requests import JobOutputFile, TransitionRequest, TransitionResult
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.outages import backoff_seconds
@@ -71,9 +74,10 @@ def _or_recorded(report: Callable[P, Awaitable[ReportOutcome]]) -> Callable[P, C
 class Leases:
     """`stored` makes what a completed job stores. `free_requeues`: how many interruptions cost no attempt."""
 
-    def __init__(self, queue: Queue, transitions: Transitions, stored: Stored, free_requeues: int):
+    def __init__(self, queue: Queue, transitions: Transitions, restarts: Restarts, stored: Stored, free_requeues: int):
         self._queue = queue
         self._transitions = transitions
+        self._restarts = restarts
         self._stored = stored
         self._free_requeues = free_requeues
 
@@ -130,7 +134,7 @@ class Leases:
     async def complete_callback(
         self,
         dispatch_id: int,
-        charge_cycle: int,
+        job: JobCycle,
         result: Mapping[str, Any],
         actor: str,
         outputs: Sequence[JobOutputFile] = (),
@@ -138,7 +142,7 @@ class Leases:
         """Completes a job after a callback of its provider. A late callback (another cycle, an ended job) changes
         nothing.
         """
-        dispatch = await self._waiting(dispatch_id, charge_cycle)
+        dispatch = await self._waiting(dispatch_id, job)
         request = TransitionRequest(
             dispatch.cycle,
             actor,
@@ -150,11 +154,11 @@ class Leases:
         return await self._end(Transition.COMPLETE, dispatch, request)
 
     @_or_recorded
-    async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> ReportOutcome:
+    async def fail_callback(self, dispatch_id: int, job: JobCycle, failure: Failure, actor: str) -> ReportOutcome:
         """Fails a job after a callback of its provider. No worker holds a lease for a retry, so the job ends and is
         refunded.
         """
-        dispatch = await self._waiting(dispatch_id, charge_cycle)
+        dispatch = await self._waiting(dispatch_id, job)
         request = TransitionRequest(
             dispatch.cycle, actor, lease_seq=dispatch.lease_seq, **_of_failure(dispatch, failure)
         )
@@ -267,10 +271,11 @@ class Leases:
         """The outcome of a lease that has ended."""
         return recorded_outcome(await self._find(report.dispatch_id), report)
 
-    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> DispatchState:
+    async def _waiting(self, dispatch_id: int, job: JobCycle) -> DispatchState:
         """The dispatch if it waits for a callback. Raises LeaseEnded."""
         dispatch = await self._find(dispatch_id)
-        if dispatch.charge_cycle != charge_cycle:
+        if dispatch.cycle != job:
+            # An earlier cycle, or another job: a central that lost its last changes gives the ids out again.
             raise NotFound("There is no such dispatch.")
         if dispatch.finished or dispatch.status != "waiting":
             raise LeaseEnded(ReportOutcome(dispatch.job_id, dispatch.status))
@@ -325,18 +330,19 @@ class Leases:
         return ReportOutcome(dispatch.job_id, end or "queued", settled)
 
     async def _end(self, transition: Transition, dispatch: DispatchState, request: TransitionRequest) -> ReportOutcome:
+        end: EndStatus | None = None
         changed = await self._transitions.apply(transition, request)
+        if changed is None:
+            job = await self._transitions.state_of(dispatch.cycle)
+            end = end_of_cycle(job, dispatch.charge_cycle)
+            if end is None:
+                changed = await self._apply_again(transition, dispatch, job, request)
+            elif job is not None and end != target(transition).value and not _only_stopped(transition, end):
+                await self._transitions.deny(transition, request)
+            # Otherwise it is a repeated report, after a crash before the close, or the pool lost the job.
         if changed is not None:
             end = cast("EndStatus", changed.status)
-        else:
-            found = await self.end_of(dispatch)
-            if found is None:
-                # The job runs under a newer lease: this report is from a worker that lost its lease.
-                raise LeaseLost()
-            if found != target(transition).value and not _only_stopped(transition, found):
-                await self._transitions.deny(transition, request)
-            # Otherwise it is a repeated report, after a crash before the close.
-            end = found
+        assert end is not None
         is_complete = transition is Transition.COMPLETE
         await hit(Failpoint.COMPLETE_BEFORE_CLOSE if is_complete else Failpoint.FAIL_BEFORE_CLOSE)
         closed = await self._queue.close(
@@ -348,6 +354,18 @@ class Leases:
             return ReportOutcome(dispatch.job_id, end)
         settled = settlement_of(dispatch, changed, closed.held_seconds or 0.0, closed.duration_seconds)
         return ReportOutcome(dispatch.job_id, end, settled)
+
+    async def _apply_again(
+        self, transition: Transition, dispatch: DispatchState, job: JobState | None, request: TransitionRequest
+    ) -> TransitionResult:
+        """Ends a job that does not run under the lease of its report."""
+        restarted = await self._restarts.under(dispatch, job, request.actor)
+        if restarted is not None:
+            changed = await self._transitions.apply(transition, replace(request, lease_seq=restarted.lease_seq))
+            if changed is not None:
+                return changed
+        # The job runs under a newer lease: this report is from a worker that lost its lease.
+        raise LeaseLost()
 
 
 def request_under_lease(

@@ -11,6 +11,7 @@ from callsheet.dispatch.queue import Queue
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.lease.leases import LeaseEnded, Leases, worker_actor
 from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease, lease_of
+from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.rows import JobPayload
 from callsheet.jobs.machine.states import Transition
@@ -28,11 +29,14 @@ POOL_AWAY_SECONDS = 15.0
 
 
 class Starter:
-    def __init__(self, queue: Queue, routing: TenantRouting, transitions: Transitions, leases: Leases):
+    def __init__(
+        self, queue: Queue, routing: TenantRouting, transitions: Transitions, leases: Leases, restarts: Restarts
+    ):
         self._queue = queue
         self._routing = routing
         self._transitions = transitions
         self._leases = leases
+        self._restarts = restarts
 
     async def lease_and_start(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
@@ -98,12 +102,18 @@ class Starter:
         job = await self._transitions.start(transition, request)
         if job is not None:
             return StartedLease(lease, job.user_id, job.effect_id, job.payload, job.task_actor)
-        end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
+        state = await self._transitions.state_of(lease.cycle)
+        end = end_of_cycle(state, lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
             await self._queue.close(DispatchEnd(lease.dispatch_id, end, lease.lease_token))
-        # Otherwise a newer lease replaced this one while the start was delayed: change nothing.
-        return None
+            return None
+        restarted = await self._restarts.under(lease, state, request.actor)
+        if restarted is None:
+            return None  # A newer lease replaced this one while the start was delayed: change nothing.
+        lease_seq, job = restarted
+        renumbered = lease._replace(lease_seq=lease_seq)
+        return StartedLease(renumbered, job.user_id, job.effect_id, job.payload, job.task_actor)
 
     async def _return_during_start(
         self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float
@@ -111,10 +121,11 @@ class Starter:
         """Returns a lease that no worker will run; the attempt does not count. The job follows after its start."""
         await self._queue.requeue([_back(lease, delay_seconds)])
         await asyncio.wait({start})
-        if not start.cancelled() and start.exception() is None and start.result() is not None:
+        started = None if start.cancelled() or start.exception() is not None else start.result()
+        if started is not None:
             await hit(Failpoint.REQUEUE_BEFORE_POOL)
             request = TransitionRequest(
-                lease.cycle, worker_actor(lease.worker_id), lease_seq=lease.lease_seq, reason=NOT_TAKEN
+                lease.cycle, worker_actor(lease.worker_id), lease_seq=started.lease.lease_seq, reason=NOT_TAKEN
             )
             await self._transitions.apply(Transition.REQUEUE, request)
 

@@ -150,9 +150,12 @@ class Transitions:
         *,
         close_dispatch: bool = False,
         only_from: JobStatus | None = None,
+        pool: Database | None = None,
     ) -> TransitionResult | None:
-        """Changes the job, or returns None if it has another status, cycle or lease."""
-        pool = await self._routing.pool_of_tenant(request.job.tenant_id)
+        """Changes the job, or returns None if it has another status, cycle or lease. `pool`: for loops that read the
+        job in its pool. A restored central may not know its tenant.
+        """
+        pool = pool or await self._routing.pool_of_tenant(request.job.tenant_id)
         kind = (pool.name, transition, close_dispatch, only_from)
         batcher = self._changes.get(kind)
         if batcher is None:

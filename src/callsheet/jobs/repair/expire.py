@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple, cast
 from uuid import UUID
@@ -17,6 +18,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
+from callsheet.wire.errors import NotFound
 from callsheet.wire.job_errors import job_error, sentence_of
 from callsheet.wire.jobs import JobStatus
 
@@ -51,16 +53,18 @@ class Deadlines(Loop):
     async def enforce(self, pool: Database, at: datetime | None = None) -> bool:
         async with pool.connection() as connection:
             rows = await SQL["find_overdue"].rows(connection, OverdueJob, now=at, limit=BATCH)
-        await all_of(self._end(JobCycle(*row[:3]), JobStatus(row.status)) for row in rows)
+        await all_of(self._end(pool, JobCycle(*row[:3]), JobStatus(row.status)) for row in rows)
         return len(rows) == BATCH
 
-    async def _end(self, job: JobCycle, status: JobStatus) -> None:
+    async def _end(self, pool: Database, job: JobCycle, status: JobStatus) -> None:
         if status is JobStatus.PROCESSING:
             transition, error = Transition.EXPIRE, job_error("deadline", sentence_of("deadline"))
         else:
             transition, error = Transition.FAIL, job_error("queue_deadline", sentence_of("queue_deadline"))
         request = TransitionRequest(job, ACTOR, reason=error["message"], error=error)
-        ended = await self._transitions.apply(transition, request, close_dispatch=True, only_from=status)
+        ended = await self._transitions.apply(transition, request, close_dispatch=True, only_from=status, pool=pool)
         if ended is not None:
             await hit(Failpoint.EXPIRE_BEFORE_RELAY)
-            await self._relay.close_now(JobEnd(*job, cast("EndStatus", ended.status)))
+            # If central does not know the tenant, the loop of the relay closes the dispatch.
+            with suppress(NotFound):
+                await self._relay.close_now(JobEnd(*job, cast("EndStatus", ended.status)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from callsheet.dispatch.facts import DispatchEnd, EndStatus, ExpiredDispatch, JobCycle, JobEnd, Requeue
 from callsheet.dispatch.queue import Queue
+from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
@@ -35,10 +37,11 @@ class Reaper(Loop):
     name = "reaper"
     interval_seconds = 5.0
 
-    def __init__(self, queue: Queue, transitions: Transitions, reaped: Reaped | None = None):
+    def __init__(self, queue: Queue, transitions: Transitions, restarts: Restarts, reaped: Reaped | None = None):
         super().__init__()
         self._queue = queue
         self._transitions = transitions
+        self._restarts = restarts
         self._reaped = reaped
 
     async def tick(self, now: datetime) -> bool:
@@ -101,11 +104,17 @@ class Reaper(Loop):
 
     async def _end(self, transition: Transition, lease: ExpiredDispatch, error: dict[str, Any]) -> str | None:
         """Ends the lease. Returns the new status of the job if this reaper took the lease, otherwise None."""
-        ended = await self._transitions.apply(transition, _request(lease, error["message"], error))
+        request = _request(lease, error["message"], error)
+        ended = await self._transitions.apply(transition, request)
+        end: EndStatus | None = None
+        if ended is None:
+            job = await self._transitions.state_of(lease.cycle)
+            end = end_of_cycle(job, lease.charge_cycle)
+            if end is None and (restarted := await self._restarts.under(lease, job, ACTOR)) is not None:
+                again = replace(request, up_to_lease_seq=restarted.lease_seq)
+                ended = await self._transitions.apply(transition, again)
         if ended is not None:
-            end: EndStatus | None = cast("EndStatus", ended.status)
-        else:
-            end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
+            end = cast("EndStatus", ended.status)
         if end is not None:
             await hit(Failpoint.REAP_BEFORE_CLOSE)
             ending = DispatchEnd(lease.dispatch_id, end, lease.lease_token, error=error["message"])

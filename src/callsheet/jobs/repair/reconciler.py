@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import asyncpg
+
 from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.repair import CentralState, DispatchRepair, OpenDispatch
@@ -29,7 +31,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.job_errors import reported_message
+from callsheet.wire.job_errors import job_error, reported_message
 from callsheet.wire.jobs import JobStatus
 
 SQL = statements("callsheet.jobs.repair")
@@ -72,7 +74,8 @@ class Reconciler(Loop):
         self._transitions = transitions
         self._after_deadline: dict[str, datetime | None] = {}
         self._after_dispatch = 0
-        self._suspicions: dict[Suspicion, float] = {}
+        # When each difference was first seen, and in which pool.
+        self._suspicions: dict[Suspicion, tuple[float, Database]] = {}
         self.healed: Counter[str] = Counter({kind.value: 0 for kind in Discrepancy})
 
     async def tick(self, now: datetime) -> None:
@@ -82,10 +85,10 @@ class Reconciler(Loop):
 
     async def _confirm_due(self) -> None:
         moment = self._clock.monotonic()
-        due = [seen for seen, at in self._suspicions.items() if moment - at >= self.confirm_seconds]
+        due = {seen: pool for seen, (at, pool) in self._suspicions.items() if moment - at >= self.confirm_seconds}
         for suspicion in due:
             del self._suspicions[suspicion]
-        await all_of(unless_unavailable(self._confirm(suspicion)) for suspicion in due)
+        await all_of(unless_unavailable(self._confirm(suspicion, pool)) for suspicion, pool in due.items())
 
     async def _check_pool(self, pool: Database) -> None:
         """Checks active jobs whose dispatch is missing or has ended."""
@@ -100,7 +103,8 @@ class Reconciler(Loop):
         if live:
             states = await self._repair.central_states(list(live), self.settle_seconds)
             self._suspect(
-                compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])
+                pool,
+                (compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])),
             )
 
     async def _check_central(self) -> None:
@@ -121,30 +125,25 @@ class Reconciler(Loop):
     async def _compare_with(self, pool: Database, dispatches: Sequence[OpenDispatch]) -> None:
         jobs = await self._job_sides(pool, [(one.tenant_id, one.job_id) for one in dispatches])
         self._suspect(
-            compare(
-                one.cycle,
-                jobs.get((one.tenant_id, one.job_id)),
-                _central_state(one),
-            )
-            for one in dispatches
+            pool,
+            (compare(one.cycle, jobs.get((one.tenant_id, one.job_id)), _central_state(one)) for one in dispatches),
         )
 
-    def _suspect(self, found: Iterable[Suspicion | None]) -> None:
+    def _suspect(self, pool: Database, found: Iterable[Suspicion | None]) -> None:
         moment = self._clock.monotonic()
         for suspicion in found:
             if suspicion is not None and len(self._suspicions) < self.max_suspicions:
-                self._suspicions.setdefault(suspicion, moment)
+                self._suspicions.setdefault(suspicion, (moment, pool))
 
-    async def _confirm(self, suspicion: Suspicion) -> None:
+    async def _confirm(self, suspicion: Suspicion, pool: Database) -> None:
         tenant_id, job_id, _ = suspicion.job
-        pool = await self._routing.pool_of_tenant(tenant_id)
         job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
         central = (await self._repair.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
-        if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):
+        if compare(suspicion.job, job, central) == suspicion and await self._heal(pool, suspicion, job, central):
             self.healed[suspicion.kind.value] += 1
             log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
 
-    async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralState) -> bool:
+    async def _heal(self, pool: Database, suspicion: Suspicion, job: JobSide | None, central: CentralState) -> bool:
         if job is None or suspicion.kind in (
             Discrepancy.ORPHANED_DISPATCH,
             Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
@@ -154,27 +153,37 @@ class Reconciler(Loop):
             return True
         match suspicion.kind:
             case Discrepancy.MISSING_DISPATCH:
-                return await self._dispatch_again(job)
+                return await self._dispatch_or_fail(pool, job)
             case Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH:
                 transition, error = ending_of(job, central)
                 reason = error["message"] if error else "The dispatch was canceled."
-                return await self._change(transition, suspicion, reason=reason, error=error)
+                return await self._change(pool, transition, suspicion, reason=reason, error=error)
             case Discrepancy.LEASES_OF_DISPATCH:
                 return await self._repair.raise_lease_seq(suspicion.job, job.lease_seq)
             case Discrepancy.STATUS_OF_JOB:
-                return await self._change(into_the_queue(job), suspicion, reason="The job waits in the queue.")
+                return await self._change(pool, into_the_queue(job), suspicion, reason="The job waits in the queue.")
             case _:
                 assert central.priority is not None
                 return await self._transitions.set_priority(suspicion.job, central.priority)
 
-    async def _dispatch_again(self, job: JobSide) -> bool:
+    async def _dispatch_or_fail(self, pool: Database, job: JobSide) -> bool:
+        try:
+            return await self._dispatch_again(pool, job)
+        except asyncpg.ForeignKeyViolationError:
+            # Central was restored, and its tenant or its workflow was created after the backup.
+            error = job_error("dispatch_ended", "Central does not know the tenant or the workflow of the job.")
+            suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, job.entry.cycle, job.lease_seq)
+            return await self._change(pool, Transition.FAIL, suspicion, reason=error["message"], error=error)
+
+    async def _dispatch_again(self, pool: Database, job: JobSide) -> bool:
         if not await self._repair.recreate(job.entry, job.lease_seq):
             return False
         await hit(Failpoint.RECONCILE_BEFORE_POOL)
         cycle = job.entry.cycle
         suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, cycle, job.lease_seq)
         if job.status != JobStatus.QUEUED:
-            await self._change(into_the_queue(job), suspicion, reason="The dispatch was lost and was created again.")
+            reason = "The dispatch was lost and was created again."
+            await self._change(pool, into_the_queue(job), suspicion, reason=reason)
         end = await self._end_of(cycle)
         if end is not None:
             # The job ended meanwhile, while there was no dispatch to close.
@@ -182,13 +191,19 @@ class Reconciler(Loop):
         return True
 
     async def _change(
-        self, transition: Transition, suspicion: Suspicion, *, reason: str, error: Mapping[str, Any] | None = None
+        self,
+        pool: Database,
+        transition: Transition,
+        suspicion: Suspicion,
+        *,
+        reason: str,
+        error: Mapping[str, Any] | None = None,
     ) -> bool:
         reported = reported_message(error) if error else None
         request = TransitionRequest(
             suspicion.job, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, reported=reported, error=error
         )
-        return await self._transitions.apply(transition, request) is not None
+        return await self._transitions.apply(transition, request, pool=pool) is not None
 
     async def _end_of(self, job: JobCycle) -> EndStatus | None:
         return end_of_cycle(await self._transitions.state_of(job), job.charge_cycle)
