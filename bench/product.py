@@ -33,7 +33,7 @@ from callsheet.wire.jobs import Job, JobStatus
 
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
 INPUT = "__INPUT_PATH__"
-SAID_LINES = 40
+OUTPUT_LINES = 40
 # One user submits a whole batch at once.
 ACTIVE_JOBS = 1000
 Graph = dict[str, Any]
@@ -119,13 +119,13 @@ class RunningProduct:
         process = await asyncio.create_subprocess_exec(
             *self.command("worker"), env=_environment(self.home, given), cwd=self.home.parent, stderr=PIPE
         )
-        is_ready, said = asyncio.Event(), deque[str](maxlen=SAID_LINES)
-        reading = asyncio.create_task(_read(process, is_ready, said))
+        is_ready, output = asyncio.Event(), deque[str](maxlen=OUTPUT_LINES)
+        reading = asyncio.create_task(_read(process, is_ready, output))
         try:
             async with asyncio.timeout(START_SECONDS):
                 await is_ready.wait()
             if process.returncode is not None:
-                raise RuntimeError("the agent did not start:\n" + "".join(said))
+                raise RuntimeError("the agent did not start:\n" + "".join(output))
             yield process.pid
         finally:
             await stop(process)
@@ -204,10 +204,10 @@ async def _person(databases: Databases) -> str:
     return (await Keys(databases).create(user.id, CreateKeyRequest(name="bench"))).key
 
 
-async def _read(process: Process, is_ready: asyncio.Event, said: deque[str]) -> None:
+async def _read(process: Process, is_ready: asyncio.Event, output: deque[str]) -> None:
     assert process.stderr is not None
     async for line in process.stderr:
-        said.append(line.decode(errors="replace"))
+        output.append(line.decode(errors="replace"))
         if b'"worker.ready"' in line:
             is_ready.set()
     await process.wait()

@@ -65,8 +65,8 @@ async def run(seconds: float, samples: int = SAMPLES) -> list[Result]:
                 await asyncio.sleep(max(0.0, started + seconds * number / samples - time.monotonic()))
                 for tab in tabs:
                     await tab.measure()
-                said = "; ".join(tab.latest() for tab in tabs)
-                sys.stderr.write(f"  {time.monotonic() - started:5.0f} s, {len(state.jobs) - cost} jobs: {said}\n")
+                latest = "; ".join(tab.latest() for tab in tabs)
+                sys.stderr.write(f"  {time.monotonic() - started:5.0f} s, {len(state.jobs) - cost} jobs: {latest}\n")
     minutes = f"{seconds / 60:.3g} min"
     return [result for tab in tabs for result in _results(tab, minutes)]
 

@@ -50,7 +50,7 @@ class Watch:
     spans: list[tuple[float, float]] = field(default_factory=list)
     started_at: float | None = None
 
-    def tell(self, remaining: int) -> None:
+    def note(self, remaining: int) -> None:
         now = time.perf_counter()
         if remaining and self.started_at is None:
             self.started_at = now
@@ -139,6 +139,6 @@ async def watching(engine: str) -> AsyncIterator[Watch]:
 async def _listen(socket: ClientConnection, watch: Watch) -> None:
     async for message in socket:
         if isinstance(message, str):
-            said = json.loads(message)
-            if said["type"] == "status":
-                watch.tell(said["data"]["status"]["exec_info"]["queue_remaining"])
+            parsed = json.loads(message)
+            if parsed["type"] == "status":
+                watch.note(parsed["data"]["status"]["exec_info"]["queue_remaining"])

@@ -110,21 +110,21 @@ async def _turn(product: RunningProduct, direct: DirectClient, effect: str, numb
     turns.direct.append(await direct.run(content))
     started = time.perf_counter()
     job = await product.client.submit(effect, {}, **given)
-    heard = {"submitted": time.perf_counter()}
+    times = {"submitted": time.perf_counter()}
     async with aclosing(product.client.events(job.id)) as events:
-        async for told in events:
-            if isinstance(told, JobEvent) and told.to_status is not None:
-                heard[told.to_status.value] = time.perf_counter()
-    turns.ours.append(1000 * (heard["completed"] - started))
+        async for event in events:
+            if isinstance(event, JobEvent) and event.to_status is not None:
+                times[event.to_status.value] = time.perf_counter()
+    turns.ours.append(1000 * (times["completed"] - started))
     turns.transfers.append(put_ms + await _fetch_ms(direct.http, await product.client.job(job.id)))
-    _note_steps(turns, started, heard)
+    _note_steps(turns, started, times)
 
 
-def _note_steps(turns: Turns, started: float, heard: Mapping[str, float]) -> None:
+def _note_steps(turns: Turns, started: float, times: Mapping[str, float]) -> None:
     before = started
     for step, until in (("submit", "submitted"), ("pickup", "processing"), ("run", "completed")):
-        turns.steps.setdefault(step, []).append(1000 * (heard.get(until, before) - before))
-        before = heard.get(until, before)
+        turns.steps.setdefault(step, []).append(1000 * (times.get(until, before) - before))
+        before = times.get(until, before)
 
 
 async def _upload(product: RunningProduct, content: bytes) -> tuple[str, float]:
@@ -190,8 +190,8 @@ class DirectClient:
         assert self._socket is not None
         async for message in self._socket:
             if isinstance(message, str):
-                said = json.loads(message)
-                data = said["data"]
-                if said["type"] == "executing" and data["node"] is None and data["prompt_id"] == prompt_id:
+                parsed = json.loads(message)
+                data = parsed["data"]
+                if parsed["type"] == "executing" and data["node"] is None and data["prompt_id"] == prompt_id:
                     return
         raise RuntimeError("the engine closed its socket")

@@ -32,14 +32,14 @@ class Verdict:
 
     @property
     def lines(self) -> list[str]:
-        said = [f"Vulnerable: {each}" for each in self.vulnerable]
+        lines = [f"Vulnerable: {each}" for each in self.vulnerable]
         if self.unknown and not self.audited:
-            said.append(f"No advisories can be had here, so nothing was audited. {self.reason}")
+            lines.append(f"No advisories can be had here, so nothing was audited. {self.reason}")
         elif self.unknown:
-            said.append(f"Not audited: {', '.join(self.unknown)}. {self.reason}")
+            lines.append(f"Not audited: {', '.join(self.unknown)}. {self.reason}")
         if self.audited and not self.vulnerable:
-            said.append(f"No known vulnerability in {self.audited} packages.")
-        return said
+            lines.append(f"No known vulnerability in {self.audited} packages.")
+        return lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,10 +336,10 @@ def _input_text(name: str, given: NodeInput) -> str:
     options = given.options or {}
     choices = given.choices
     if choices is not None:
-        said = ", ".join(f"`{choice}`" for choice in choices) if choices else "a file"
+        kind_of_input = ", ".join(f"`{choice}`" for choice in choices) if choices else "a file"
     else:
-        said = " ".join(filter(None, (str(given.kind), _number_text(options))))
-    return f"{name}: {said}{' *(optional)*' if given.optional else ''}"
+        kind_of_input = " ".join(filter(None, (str(given.kind), _number_text(options))))
+    return f"{name}: {kind_of_input}{' *(optional)*' if given.optional else ''}"
 
 
 def _number_text(options: Mapping[str, Any]) -> str:

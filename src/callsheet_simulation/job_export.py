@@ -87,8 +87,8 @@ async def read_history(
 
 
 def _counts(each: Dispatch, start: datetime, stage: str, workflows: Collection[str]) -> bool:
-    is_asked_for = each.stage == stage and (not workflows or each.workflow in workflows)
-    return is_asked_for and each.created_at >= start and each.duration_seconds is not None
+    is_wanted = each.stage == stage and (not workflows or each.workflow in workflows)
+    return is_wanted and each.created_at >= start and each.duration_seconds is not None
 
 
 def read_span(text: str) -> timedelta:

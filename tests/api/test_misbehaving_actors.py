@@ -114,8 +114,8 @@ async def test_unwritable_progress_is_dropped_and_the_lease_is_kept(
     task = await actor_harness.submit(ann, "echo")
     await until(lambda: painter.tasks)
     for percent, message in [(math.nan, "half"), (math.inf, None), (50.0, "a\ud800b")]:
-        painter.tasks[-1].say(percent, message)
-        painter.tasks[-1].say(25.0, "Mixing colours")
+        painter.tasks[-1].report_progress(percent, message)
+        painter.tasks[-1].report_progress(25.0, "Mixing colours")
 
     async def is_said() -> bool:
         progress = (await actor_harness.get(ann, task))["progress"]

@@ -38,8 +38,8 @@ async def main():
     async def ran(actor, payload):
         plan = registry.actors[actor].plan(payload)
         with tempfile.TemporaryDirectory() as directory:
-            say = lambda percent, message: heard.append([percent, message])
-            done = await registry.actors[actor].run(Task("tq_1", payload, 1, pathlib.Path(directory), say))
+            report = lambda percent, message: heard.append([percent, message])
+            done = await registry.actors[actor].run(Task("tq_1", payload, 1, pathlib.Path(directory), report))
             files = [[file.name, file.mime_type, file.path.read_bytes()[:8].hex()] for file in done.files]
         limit = [plan.concurrency.identifier, plan.concurrency.limit]
         return {"provider": plan.provider, "limit": limit, "result": done.result, "files": files}

@@ -95,13 +95,13 @@ def print_help(
     names: list[str] = typer.Argument(None, metavar="[COMMAND]...", help="The command, for example jobs show."),
 ) -> None:
     """Show the commands, or the help of one command."""
-    asked = context.find_root()
+    shown = context.find_root()
     for name in names or ():
-        command = getattr(asked.command, "commands", {}).get(name)
+        command = getattr(shown.command, "commands", {}).get(name)
         if command is None:
             raise OperatorError(f"There is no command {' '.join(names)!r}. To list them: callsheet help")
-        asked = type(asked)(command, info_name=name, parent=asked)
-    typer.echo(asked.get_help())
+        shown = type(shown)(command, info_name=name, parent=shown)
+    typer.echo(shown.get_help())
 
 
 @app.command("version", rich_help_panel=ADMINISTER)

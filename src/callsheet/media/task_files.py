@@ -33,8 +33,8 @@ class TaskFile:
 def with_files(payload: Mapping[str, Any], files: Iterable[TaskFile]) -> dict[str, Any]:
     """The payload as it is stored. A `task_files` member that the payload already has is removed."""
     kept = [{name: getattr(file, name) for name in TaskFile.__slots__} for file in files]
-    said = {name: value for name, value in payload.items() if name != KEY}
-    return {**said, KEY: kept} if kept else said
+    visible = {name: value for name, value in payload.items() if name != KEY}
+    return {**visible, KEY: kept} if kept else visible
 
 
 def files_of(kind: str, payload: Mapping[str, Any]) -> list[TaskFile]:

@@ -145,7 +145,7 @@ def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
         return database_excess(storage.database.bytes, storage.database.bytes_limit)
     take, have = ("would take", "would have") if with_new else ("take", "have")
     has = "would have" if with_new else "has"
-    for quota, used, reserved, limit, said, unit in (
+    for quota, used, reserved, limit, text, unit in (
         ("user_storage_bytes", mine.bytes, mine.reserved_bytes, mine.bytes_limit, f"Your files {take}", "byte"),
         ("user_storage_files", mine.files, mine.reserved_files, mine.files_limit, f"You {have}", "file"),
         (
@@ -162,7 +162,7 @@ def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
         total = used + held
         if total > limit or (total == limit and not with_new):
             with_it = " with this one" if with_new else ""
-            sentence = f"{said} {counted(total, unit)}{with_it}, and the limit is {limit} ({quota})."
+            sentence = f"{text} {counted(total, unit)}{with_it}, and the limit is {limit} ({quota})."
             if held:
                 reserved_units = counted(held, f"{unit} that is", f"{unit}s that are")
                 sentence += (

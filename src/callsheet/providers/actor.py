@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, MadeFile, SayProgress
+from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, MadeFile, ReportProgress
 
 __all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task", "title_of"]
 
@@ -47,7 +47,7 @@ class Task:
     attempt: int
     # An empty directory of this attempt. It is removed afterwards.
     directory: Path
-    say: SayProgress
+    report_progress: ReportProgress
     # Only set if the plan finishes by webhook.
     callback: Callback | None = None
     # The URL of the first file in storage that the payload names. The control plane signs it.

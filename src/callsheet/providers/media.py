@@ -42,7 +42,7 @@ class Generation:
 
 
 # Gets percent (0 to 100, if known) and a sentence. Called often, so it must not block.
-SayProgress = Callable[[float | None, str | None], None]
+ReportProgress = Callable[[float | None, str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class MediaProvider(Protocol):
 
 
 class SyncProvider(MediaProvider, Protocol):
-    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+    async def generate(self, generation: Generation, directory: Path, report_progress: ReportProgress) -> Made:
         """Streams the results into files below `directory`. Raises ProviderError."""
         ...
 

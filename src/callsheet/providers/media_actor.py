@@ -65,7 +65,7 @@ class MediaActor:
         )
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
-        provider, generation = self._asked(payload)
+        provider, generation = self._generation_of(payload)
         return Plan(
             provider=provider.name,
             finish=provider.finish,
@@ -80,7 +80,7 @@ class MediaActor:
         generation = replace(generation, own_url=task.input_url)
         match provider.finish:
             case Finish.SYNC:
-                made = await cast("SyncProvider", provider).generate(generation, task.directory, task.say)
+                made = await cast("SyncProvider", provider).generate(generation, task.directory, task.report_progress)
                 result = {"provider": provider.name, "action": generation.action, "details": dict(made.details)}
                 return Done(result, made.files, made.provider_job_id)
             case Finish.WEBHOOK:
@@ -99,12 +99,12 @@ class MediaActor:
         accepted the task, so another worker may be able to run it.
         """
         try:
-            return self._asked(payload)
+            return self._generation_of(payload)
         except InvalidRequest as invalid:
             details = {each.field: each.reason for each in invalid.errors}
             raise ProviderError("invalid_request", str(invalid), retryable=True, details=details) from None
 
-    def _asked(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
+    def _generation_of(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
         refuse([*_wrong_shape(payload), *_not_used(payload)])
         provider = self._media.get(payload["provider"])
         if provider is None:
@@ -127,8 +127,8 @@ def _form_of(provider: MediaProvider, action: str) -> PayloadForm:
     """The form of an action. A provider may describe the parameters of its action with `params_schema`; otherwise
     any parameters are accepted.
     """
-    said = getattr(provider, "params_schema", None)
-    params = said(action) if callable(said) else {"type": "object", "additionalProperties": True}
+    schema_of = getattr(provider, "params_schema", None)
+    params = schema_of(action) if callable(schema_of) else {"type": "object", "additionalProperties": True}
     values = {"provider": provider.name, "action_type": action}
     title = f"{provider.name}: {action.replace('_', ' ')}"
     return PayloadForm(title, _schema(values, params), values, provider=provider.name, action=action)

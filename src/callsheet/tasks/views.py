@@ -61,10 +61,13 @@ def _sent(row: JobRow, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _progress(row: JobRow, job: Job) -> TaskProgress:
-    said = job.progress
-    if said is not None:
+    progress = job.progress
+    if progress is not None:
         return TaskProgress(
-            percent=said.percent, message=said.message, elapsed_ms=said.elapsed_ms, updated_at=said.updated_at
+            percent=progress.percent,
+            message=progress.message,
+            elapsed_ms=progress.elapsed_ms,
+            updated_at=progress.updated_at,
         )
     message = _DEFAULT_MESSAGES[job.status]
     if job.status is JobStatus.QUEUED and row.lease_seq > 0:

@@ -20,12 +20,12 @@ def is_other_name(host: str, public_url: str) -> bool:
     """
     parts = urlsplit(public_url)
     try:
-        asked = urlsplit(f"//{host}")
-        is_same_port = asked.port == parts.port
+        requested = urlsplit(f"//{host}")
+        is_same_port = requested.port == parts.port
     except ValueError:
         return False
-    is_local = is_loopback(asked.hostname or "") and is_loopback(parts.hostname or "")
-    return is_local and is_same_port and asked.hostname != parts.hostname
+    is_local = is_loopback(requested.hostname or "") and is_loopback(parts.hostname or "")
+    return is_local and is_same_port and requested.hostname != parts.hostname
 
 
 def content_security_policy(storage_url: str) -> str:

@@ -224,7 +224,7 @@ class AskPasswordReset(UserRequest):
     email: AnyEmail
 
 
-class PasswordResetAsked(ResponseModel):
+class PasswordResetRequested(ResponseModel):
     """The same response for every e-mail address, whether it belongs to a user or not."""
 
     message: str

@@ -110,9 +110,9 @@ class Sockets:
 
     def _take_features(self, text: str, listener: _Listener) -> None:
         with contextlib.suppress(ValueError):
-            said = json.loads(text)
-            if isinstance(said, dict) and said.get("type") == "feature_flags":
-                flags = said.get("data")
+            message = json.loads(text)
+            if isinstance(message, dict) and message.get("type") == "feature_flags":
+                flags = message.get("data")
                 listener.wants_metadata = isinstance(flags, dict) and bool(flags.get("supports_preview_metadata"))
                 listener.put(json.dumps({"type": "feature_flags", "data": self._features}))
 

@@ -66,7 +66,7 @@ class ScriptedActor:
 class ImageActor(ScriptedActor):
     async def run(self, task: Task) -> Done | Deferred:
         self.tasks.append(task)
-        task.say(40.0, "Mixing colours")
+        task.report_progress(40.0, "Mixing colours")
         await self.gate.wait()
         path = task.directory / "picture.png"
         path.write_bytes(PNG)

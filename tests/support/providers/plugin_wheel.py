@@ -26,7 +26,7 @@ from typing import Any
 from callsheet.providers.actor import Done, Plan, Task
 from callsheet.providers.context import PluginContext
 from callsheet.providers.errors import ProviderError
-from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, SayProgress
+from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, ReportProgress
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 
 
@@ -50,8 +50,8 @@ class TinyProvider:
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
         return {"width": 1, "height": 1}
 
-    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
-        say(50.0, "Painting")
+    async def generate(self, generation: Generation, directory: Path, report_progress: ReportProgress) -> Made:
+        report_progress(50.0, "Painting")
         path = directory / "tiny.png"
         path.write_bytes(picture(sum(generation.prompt.encode()) % 256))
         return Made([MadeFile(path, path.name, "image/png")], "tiny-1", {"signature": self._signature})
@@ -77,7 +77,7 @@ class CountActor:
     async def run(self, task: Task) -> Done:
         if task.payload["text"] == "fail":
             raise ProviderError("tiny_failed", "It was told to fail.")
-        task.say(100.0, "Counted")
+        task.report_progress(100.0, "Counted")
         return Done({"letters": len(task.payload["text"]), "providers": self._providers})
 
 
@@ -96,7 +96,7 @@ class WaitActor:
         return Plan()
 
     async def run(self, task: Task) -> Done:
-        task.say(1.0, "Waiting")
+        task.report_progress(1.0, "Waiting")
         await asyncio.sleep(task.payload["seconds"])
         return Done({"attempt": task.attempt})
 

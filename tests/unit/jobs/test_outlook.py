@@ -153,15 +153,15 @@ def test_a_running_job_waits_for_nothing() -> None:
         (running(None, average_seconds=100.0), 100),
         (running(30), None),
         # What the worker says is better than any average.
-        (running(30, average_seconds=100.0, percent=50.0, elapsed_seconds=20.0, said_at=NOW), 20),
-        (running(30, percent=50.0, said_at=NOW), 30),
-        (running(30, percent=75.0, elapsed_seconds=30.0, said_at=NOW - timedelta(seconds=4)), 6),
-        (running(30, percent=99.0, elapsed_seconds=20.0, said_at=NOW - timedelta(seconds=9)), 0),
-        (running(30, percent=100.0, elapsed_seconds=30.0, said_at=NOW), 0),
+        (running(30, average_seconds=100.0, percent=50.0, elapsed_seconds=20.0, reported_at=NOW), 20),
+        (running(30, percent=50.0, reported_at=NOW), 30),
+        (running(30, percent=75.0, elapsed_seconds=30.0, reported_at=NOW - timedelta(seconds=4)), 6),
+        (running(30, percent=99.0, elapsed_seconds=20.0, reported_at=NOW - timedelta(seconds=9)), 0),
+        (running(30, percent=100.0, elapsed_seconds=30.0, reported_at=NOW), 0),
         # The first few percent say nothing yet.
-        (running(30, average_seconds=100.0, percent=1.0, elapsed_seconds=30.0, said_at=NOW), 70),
-        (running(30, average_seconds=100.0, percent=0.0, elapsed_seconds=30.0, said_at=NOW), 70),
-        (running(None, percent=50.0, said_at=NOW), None),
+        (running(30, average_seconds=100.0, percent=1.0, elapsed_seconds=30.0, reported_at=NOW), 70),
+        (running(30, average_seconds=100.0, percent=0.0, elapsed_seconds=30.0, reported_at=NOW), 70),
+        (running(None, percent=50.0, reported_at=NOW), None),
     ],
 )
 def test_the_estimated_end_of_a_running_job_is_correct(facts: Facts, eta: int | None) -> None:

@@ -65,7 +65,7 @@ def test_media_types_with_parameters_are_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "plan"),
+    ("requested", "plan"),
     [
         ("bytes=0-0", Plan(206, 0, 1)),
         ("bytes=0-9", Plan(206, 0, 10)),
@@ -82,21 +82,21 @@ def test_media_types_with_parameters_are_accepted() -> None:
         ("bytes=" + "9" * 5000 + "-", Plan(200, 0, 10)),
     ],
 )
-def test_a_range_header_selects_its_bytes(asked: str, plan: Plan) -> None:
-    assert plan_range(asked, 10) == plan
+def test_a_range_header_selects_its_bytes(requested: str, plan: Plan) -> None:
+    assert plan_range(requested, 10) == plan
 
 
-@pytest.mark.parametrize(("asked", "size"), [("bytes=10-", 10), ("bytes=-0", 10), ("bytes=0-", 0), ("bytes=-1", 0)])
-def test_a_range_outside_is_refused_with_the_size(asked: str, size: int) -> None:
+@pytest.mark.parametrize(("requested", "size"), [("bytes=10-", 10), ("bytes=-0", 10), ("bytes=0-", 0), ("bytes=-1", 0)])
+def test_a_range_outside_is_refused_with_the_size(requested: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable) as refusal:
-        plan_range(asked, size)
+        plan_range(requested, size)
     assert refusal.value.size == size
 
 
 @given(st.text(alphabet="bytes=0123456789-, ", max_size=30), st.integers(0, 100))
-def test_every_range_header_gets_bytes_of_the_object_or_a_refusal(asked: str, size: int) -> None:
+def test_every_range_header_gets_bytes_of_the_object_or_a_refusal(requested: str, size: int) -> None:
     try:
-        plan = plan_range(asked, size)
+        plan = plan_range(requested, size)
     except RangeNotSatisfiable:
         return
     assert 0 <= plan.start <= plan.end <= size

@@ -212,7 +212,7 @@ class TestWebhooks:
 
     def task(self, directory: Path, callback: Callback | None) -> Any:
         task = media_task(directory, provider="recording")
-        return type(task)(task.id, task.payload, 1, directory, task.say, callback)
+        return type(task)(task.id, task.payload, 1, directory, task.report_progress, callback)
 
     async def test_the_first_attempt_submits_without_looking(
         self, media: MediaActor, provider: RecordingProvider, tmp_path: Path

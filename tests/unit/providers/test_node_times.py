@@ -131,7 +131,7 @@ def test_the_messages_of_a_run_have_all_outputs_that_its_history_has(name: str) 
     following = Following(EngineRun(found["prompt_id"], {}), RecordingWatcher(), SocketImages())
     for each in found["messages"]:
         if "type" in each["msg"] and each["msg"]["data"].get("prompt_id") == found["prompt_id"]:
-            following.said(each["msg"]["type"], each["msg"]["data"])
+            following.receive(each["msg"]["type"], each["msg"]["data"])
     entry = found["history"][found["prompt_id"]]
     if any(each["msg"].get("type") == "execution_start" for each in found["messages"]):
         assert following.outputs == entry["outputs"]

@@ -86,8 +86,8 @@ class InProcessPlane:
         return await self._entered(lambda header: self.protocol.polls.response(header, request, _stays))
 
     async def heartbeat(self, request: dict[str, Any]) -> HeartbeatResponse:
-        said = self._read(HeartbeatRequest, request)
-        return await self._entered(lambda header: self._heartbeat(header, said))
+        heartbeat = self._read(HeartbeatRequest, request)
+        return await self._entered(lambda header: self._heartbeat(header, heartbeat))
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         return await self._entered(lambda header: self._report(header, kind, body))
@@ -161,10 +161,10 @@ class InProcessPlane:
         await self.registry.deregister(await self.authentication.of(header), reason)
 
 
-async def _with_worker_errors(asking: Awaitable[Result]) -> Result:
+async def _with_worker_errors(call: Awaitable[Result]) -> Result:
     """Raises the errors that a worker handles, in place of those of the control plane."""
     try:
-        return await asking
+        return await call
     except RateLimited as busy:
         raise Unreachable(str(busy), busy.retry_after_seconds) from None
     except Refusal as refusal:

@@ -45,7 +45,7 @@ def create_effect(
     from callsheet.identity.audit_log import OPERATOR
 
     if cost is None and publish:
-        cost = _asked_cost(slug)
+        cost = _prompt_for_cost(slug)
     request = checked(
         CreateEffect,
         slug=slug,
@@ -206,7 +206,7 @@ def publish_effect(
 ) -> None:
     """Publish an effect."""
     if cost is None and with_catalog(lambda catalog: catalog.effects.get(effect)).credits_cost == 0:
-        cost = _asked_cost(effect)
+        cost = _prompt_for_cost(effect)
     _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost}))
 
 
@@ -229,7 +229,7 @@ def _changed(effect: str, changes: Mapping[str, object]) -> EffectRecord:
     return with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
 
 
-def _asked_cost(effect: str) -> int:
+def _prompt_for_cost(effect: str) -> int:
     if not sys.stdin.isatty():
         raise OperatorError(f"Effect {effect} has no price. Add --cost TOKENS; --cost 0 makes it free.")
     return int(typer.prompt(f"Tokens that a job of {effect} costs (0 makes it free)", type=int))

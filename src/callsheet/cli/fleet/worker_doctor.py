@@ -86,10 +86,10 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
 def _drift(response: httpx.Response, started_at: float) -> float | None:
     """The difference of its clock to ours, in seconds. Its header has whole seconds, so half a second is added."""
     try:
-        said = parsedate_to_datetime(response.headers["date"]).timestamp()
+        server_time = parsedate_to_datetime(response.headers["date"]).timestamp()
     except (KeyError, ValueError):
         return None
-    return said + 0.5 - (started_at + time.time()) / 2
+    return server_time + 0.5 - (started_at + time.time()) / 2
 
 
 def _secret(tried: httpx.Response, *, is_set: bool) -> SettingsFinding:

@@ -69,10 +69,10 @@ def list_pipelines(url: str | None = URL, as_json: bool = AS_JSON) -> None:
 
 
 def with_client(url: str | None, work: Callable[[PipelineClient], Awaitable[Result]]) -> Result:
-    return asyncio.run(_asked(url, work))
+    return asyncio.run(_with_client(url, work))
 
 
-async def _asked(url: str | None, work: Callable[[PipelineClient], Awaitable[Result]]) -> Result:
+async def _with_client(url: str | None, work: Callable[[PipelineClient], Awaitable[Result]]) -> Result:
     from callsheet.cli.shared.login import login_for
     from callsheet.cli.shared.pipeline_client import PipelineClient
 

@@ -19,7 +19,7 @@ from callsheet.settings import SettingsError, find_place
 _is_verbose: ContextVar[bool] = ContextVar("is_verbose", default=False)
 
 
-def say(message: str) -> None:
+def print_detail(message: str) -> None:
     """Prints a line if the user gave `--verbose`."""
     if _is_verbose.get():
         err.print(f"callsheet: {message}", style="dim")
@@ -28,7 +28,7 @@ def say(message: str) -> None:
 def _turn_verbose(value: bool) -> None:
     if value and not _is_verbose.get():
         _is_verbose.set(True)
-        say(find_place().sentence)
+        print_detail(find_place().sentence)
 
 
 def _turn_quiet(value: bool) -> None:

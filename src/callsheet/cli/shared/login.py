@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from callsheet.cli.shared.command_tree import say
+from callsheet.cli.shared.command_tree import print_detail
 from callsheet.cli.shared.profile_store import DEMO, chosen_profile, read_profiles
 from callsheet.settings import Settings, file_of, is_found_here, load_settings
 from callsheet.toolbox.errors import OperatorError
@@ -95,17 +95,17 @@ def login_of(settings: Settings, *, is_url_named: bool = False) -> Login:
         login = _named(settings, name)
         if url not in (None, login.url):
             raise OperatorError(f"Profile {name} is for {login.url}, not for {url}. Its API key is not sent elsewhere.")
-        say(f"Control plane: {login.url} (profile {name}).")
+        print_detail(f"Control plane: {login.url} (profile {name}).")
         return login
     if settings.client.api_key is not None:
         login = Login(url or settings.public_url, settings.client.api_key.get_secret_value())
         if not is_url_named:
             _refuse_to_be_led_away(settings, login.url)
-        say(f"Control plane: {login.url} (client.api_key in the settings).")
+        print_detail(f"Control plane: {login.url} (client.api_key in the settings).")
         return login
     for name, login in _kept(settings):
         if url in (None, login.url):
-            say(f"Control plane: {login.url} (profile {name}).")
+            print_detail(f"Control plane: {login.url} (profile {name}).")
             return login
     where = f" for {url}" if url is not None else ""
     raise OperatorError(

@@ -29,10 +29,10 @@ SELECT EXISTS (SELECT FROM worker_drains WHERE worker_id = :worker_id AND ending
 -- name: retire_workers
 -- Drains of the autoscaler. Run after lock_drains, so that a lease in progress is waited for and seen.
 INSERT INTO worker_drains (worker_id, drained_by, reason)
-SELECT asked.id, :drained_by, :reason FROM unnest(:worker_ids::text[]) AS asked (id)
+SELECT wanted.id, :drained_by, :reason FROM unnest(:worker_ids::text[]) AS wanted (id)
 WHERE :also_busy::boolean OR NOT EXISTS (
-    SELECT FROM ai_job_dispatches d WHERE d.worker_id = asked.id AND d.status = 'leased')
-ORDER BY asked.id
+    SELECT FROM ai_job_dispatches d WHERE d.worker_id = wanted.id AND d.status = 'leased')
+ORDER BY wanted.id
 ON CONFLICT (worker_id) DO NOTHING
 RETURNING worker_id
 

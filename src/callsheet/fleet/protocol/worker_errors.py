@@ -48,7 +48,7 @@ def sanitize_worker_error(raw: JsonValue) -> str:
     """One line, taken from the engine's JSON, from a field in the text, or from the first line with
     content.
     """
-    return clean_line(_said_by(raw)) or FALLBACK
+    return clean_line(_message_of(raw)) or FALLBACK
 
 
 def failure_of(request: FailRequest) -> Failure:
@@ -70,20 +70,20 @@ def failure_of_error(error: WorkerError, error_message: JsonValue = None) -> Fai
     )
 
 
-def _said_by(raw: JsonValue) -> str:
+def _message_of(raw: JsonValue) -> str:
     match _parsed(raw):
         case Mapping() as engine:
             return _line_of(_message_in(engine))
         case list() as several:
             # Nested lists are skipped: they may exceed the recursion limit.
-            said = (_said_by(each) for each in several if not isinstance(each, list))
-            return next((text for text in said if text), "")
+            found = (_message_of(each) for each in several if not isinstance(each, list))
+            return next((text for text in found if text), "")
         case str() as text:
-            return _said_in(text)
+            return _message_in_text(text)
     return ""
 
 
-def _said_in(text: str) -> str:
+def _message_in_text(text: str) -> str:
     found = _FIELD_IN_TEXT.search(text)
     if found is not None:
         return _line_of(_unescaped(found[1] or found[2]))
@@ -91,8 +91,8 @@ def _said_in(text: str) -> str:
         title = _TITLE.search(text)
         return title[2] if title else ""
     tag = _TAG.match(text.lstrip())
-    said = text.lstrip()[tag.end() :] if tag is not None else text
-    return "" if said.lstrip().startswith(("{", "[")) else _line_of(said)
+    message = text.lstrip()[tag.end() :] if tag is not None else text
+    return "" if message.lstrip().startswith(("{", "[")) else _line_of(message)
 
 
 def _parsed(raw: JsonValue) -> JsonValue:

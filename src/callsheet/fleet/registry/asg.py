@@ -37,7 +37,7 @@ class AsgVerdict:
     reason: str | None = None
 
 
-NOT_ASKED: Final = AsgVerdict("not_asked")
+UNVERIFIED: Final = AsgVerdict("not_asked")
 
 
 class AutoscalingGroups:
@@ -50,7 +50,7 @@ class AutoscalingGroups:
 
     async def verdict(self, worker_id: str) -> AsgVerdict:
         if not self._settings.validate_asg_instance:
-            return NOT_ASKED
+            return UNVERIFIED
         instance = INSTANCE.fullmatch(worker_id)
         if instance is None:
             # This check works without AWS: during an outage, an invented id must not pass more easily than an

@@ -12,7 +12,7 @@ from callsheet.catalog.engines import live_engines
 from callsheet.catalog.engines.environments import enter
 from callsheet.fleet.fleets.placement import Placement, check_shape, placement_of
 from callsheet.fleet.protocol.authentication import WorkerPrincipal, hash_token, new_token
-from callsheet.fleet.registry.asg import NOT_ASKED, AsgVerdict, AutoscalingGroups
+from callsheet.fleet.registry.asg import UNVERIFIED, AsgVerdict, AutoscalingGroups
 from callsheet.fleet.registry.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.worker_log import Audit, Event, write
@@ -82,7 +82,7 @@ class WorkerRegistry:
                 "worker_id", f"Worker ids that start with {OWN_PREFIX!r} are reserved for control planes."
             )
         # This is outside the transaction, because AWS may take seconds.
-        verdict = NOT_ASKED if is_own else await self._groups.verdict(request.worker_id)
+        verdict = UNVERIFIED if is_own else await self._groups.verdict(request.worker_id)
         await self._check(request.worker_id, verdict)
         token = new_token()
         async with self._databases.central.transaction() as connection:

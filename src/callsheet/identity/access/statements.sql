@@ -3,12 +3,12 @@
 
 -- name: find_by_keys
 -- LATERAL with LIMIT 1 makes the planner find each row by its index, whatever the statistics of the tables say.
-SELECT asked.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
+SELECT wanted.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
     k.id AS key_id, k.scopes
-FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS asked (key_hash, place)
+FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS wanted (key_hash, place)
 CROSS JOIN LATERAL (
     SELECT id, user_id, scopes FROM api_keys
-    WHERE key_hash = asked.key_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    WHERE key_hash = wanted.key_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
     LIMIT 1
 ) k
 CROSS JOIN LATERAL (

@@ -25,7 +25,7 @@ from callsheet.wire.identity import (
     Invitation,
     Mail,
     OpenInvitation,
-    PasswordResetAsked,
+    PasswordResetRequested,
     ResetLink,
     SetPasswordRequest,
     User,
@@ -52,11 +52,11 @@ def link_router(links: AccountLinks, authentication: Authentication) -> Router:
         return await invitations.accept(token, body)
 
     @router.post("/password-resets", status_code=202)
-    async def ask_password_reset(body: AskPasswordReset, request: Request) -> PasswordResetAsked:
+    async def ask_password_reset(body: AskPasswordReset, request: Request) -> PasswordResetRequested:
         """Sends a link to set a new password. The response is the same whether the e-mail address belongs to a user or
         not."""
         by_mail = await resets.ask(body.email, authentication.client_address(request))
-        return PasswordResetAsked(message=ON_ITS_WAY if by_mail else NO_MAIL)
+        return PasswordResetRequested(message=ON_ITS_WAY if by_mail else NO_MAIL)
 
     @router.post("/password-resets/{token}", status_code=204)
     async def reset_password(token: str, body: SetPasswordRequest) -> None:

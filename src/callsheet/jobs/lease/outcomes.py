@@ -68,12 +68,12 @@ class Failure:
 
     @property
     def retry_after_seconds(self) -> float:
-        """The delay that a busy provider asked for before the next attempt."""
-        asked = (self.details or {}).get("retry_after_seconds")
-        if isinstance(asked, bool) or not isinstance(asked, int | float):
+        """The delay that a busy provider seconds for before the next attempt."""
+        seconds = (self.details or {}).get("retry_after_seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             return 0.0
         # A JSON number may be larger than any float.
-        return float(max(0, min(asked, 2**31)))
+        return float(max(0, min(seconds, 2**31)))
 
     def as_error(self) -> dict[str, Any]:
         return job_error(self.type, self.message, self.details, self.traceback)

@@ -15,7 +15,7 @@ from callsheet.wire.plurals import choose, counted
 # Positions are exact up to this number. Users do not need larger positions, and counting them would scan the queue.
 EXACT = 1000
 # Below this percentage, an estimate depends more on the worker's first steps than on the rest of the run.
-TELLING_PERCENT = 5.0
+MIN_PERCENT = 5.0
 # Estimated remaining time of a run that exceeds the average, as a share of its elapsed time.
 OVERTIME = 0.1
 
@@ -86,7 +86,7 @@ class Facts:
     # The worker's last progress report, and its time.
     percent: float | None = None
     elapsed_seconds: float | None = None
-    said_at: datetime | None = None
+    reported_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ def outlook(facts: Facts, capacity: CapacitySource = NO_WORKERS) -> Outlook:
 
 
 def _left_to_run(facts: Facts) -> float | None:
-    if facts.said_at is not None and facts.percent is not None and facts.percent >= TELLING_PERCENT:
+    if facts.reported_at is not None and facts.percent is not None and facts.percent >= MIN_PERCENT:
         elapsed = facts.elapsed_seconds
         if elapsed is None:
-            elapsed = _seconds_between(facts.running_since, facts.said_at)
+            elapsed = _seconds_between(facts.running_since, facts.reported_at)
         if elapsed is not None:
-            return elapsed * (100 - facts.percent) / facts.percent - (facts.now - facts.said_at).total_seconds()
+            return elapsed * (100 - facts.percent) / facts.percent - (facts.now - facts.reported_at).total_seconds()
     elapsed = _seconds_between(facts.running_since, facts.now)
     if elapsed is None or facts.average_seconds is None:
         return facts.average_seconds

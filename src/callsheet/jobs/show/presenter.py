@@ -205,7 +205,7 @@ def with_progress(facts: Facts, progress: JobProgress | None) -> Facts:
     if progress is None:
         return facts
     elapsed = None if progress.elapsed_ms is None else progress.elapsed_ms / 1000
-    return replace(facts, percent=progress.percent, elapsed_seconds=elapsed, said_at=progress.updated_at)
+    return replace(facts, percent=progress.percent, elapsed_seconds=elapsed, reported_at=progress.updated_at)
 
 
 def _route(position: QueuePosition) -> Route:

@@ -4,34 +4,34 @@
 -- The unread events of several readers, the status of each job, and the latest progress if it runs: one statement for
 -- all readers that were woken together. A reader gets one row per event, or one row without an event. `is_known`: the
 -- event at the position of the reader still exists.
-SELECT asked.place, job.status, job.event_seq, job.is_known, event.job_id, event.seq, event.event, event.from_status,
+SELECT wanted.place, job.status, job.event_seq, job.is_known, event.job_id, event.seq, event.event, event.from_status,
     event.to_status, event.actor, event.reason, event.data, event.at, progress.percent, progress.message,
     progress.elapsed_ms, progress.node_id, progress.updated_at, progress.preview_at
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :numbers::bigint[], :times::timestamptz[]) WITH ORDINALITY
-    AS asked (tenant_id, asked_job, number, at, place)
+    AS wanted (tenant_id, wanted_job, number, at, place)
 LEFT JOIN LATERAL (
     SELECT status, event_seq, charge_cycle, lease_seq,
-        CASE WHEN asked.at IS NULL THEN event_seq >= asked.number
+        CASE WHEN wanted.at IS NULL THEN event_seq >= wanted.number
             ELSE EXISTS (
                 SELECT FROM job_events
-                WHERE tenant_id = asked.tenant_id AND job_id = asked.asked_job AND seq = asked.number
-                  AND at = asked.at)
+                WHERE tenant_id = wanted.tenant_id AND job_id = wanted.wanted_job AND seq = wanted.number
+                  AND at = wanted.at)
         END AS is_known
     FROM ai_jobs
-    WHERE tenant_id = asked.tenant_id AND id = asked.asked_job LIMIT 1
+    WHERE tenant_id = wanted.tenant_id AND id = wanted.wanted_job LIMIT 1
 ) job ON true
 LEFT JOIN LATERAL (
     SELECT job_id, seq, event, from_status, to_status, actor, reason, data, at FROM job_events
-    WHERE tenant_id = asked.tenant_id AND job_id = asked.asked_job AND seq > asked.number
+    WHERE tenant_id = wanted.tenant_id AND job_id = wanted.wanted_job AND seq > wanted.number
     ORDER BY seq LIMIT :limit
 ) event ON true
 LEFT JOIN LATERAL (
     SELECT percent, message, elapsed_ms, node_id, updated_at, preview_at FROM job_progress p
-    WHERE p.tenant_id = asked.tenant_id AND p.job_id = asked.asked_job AND job.status = 'processing'
+    WHERE p.tenant_id = wanted.tenant_id AND p.job_id = wanted.wanted_job AND job.status = 'processing'
       AND p.charge_cycle = job.charge_cycle AND p.lease_seq = job.lease_seq
     LIMIT 1
 ) progress ON true
-ORDER BY asked.place, event.seq
+ORDER BY wanted.place, event.seq
 
 -- name: follow_user
 -- The unread events of a reader, with the wallet after them; at least one row. The held tokens change only with an

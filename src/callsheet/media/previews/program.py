@@ -298,8 +298,8 @@ class PreviewClip:
     def add(self, sampled: tuple[VideoFrame, int]) -> None:
         frame, place = sampled
         image = self._image(frame, self._side)
-        if self.poster is None or (not self._has_good_poster and _says_something(image)):
-            self._has_good_poster = _says_something(image)
+        if self.poster is None or (not self._has_good_poster and _has_contrast(image)):
+            self._has_good_poster = _has_contrast(image)
             self.poster = self._image(frame, LARGE_SIDE)
         self._encode(image, place)
 
@@ -340,7 +340,7 @@ def _even(length: float) -> int:
     return max(2, round(length / 2) * 2)
 
 
-def _says_something(image: Image.Image) -> bool:
+def _has_contrast(image: Image.Image) -> bool:
     return ImageStat.Stat(image.convert("L")).stddev[0] >= MIN_CONTRAST
 
 

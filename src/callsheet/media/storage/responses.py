@@ -53,15 +53,15 @@ def plan_response(request_headers: Mapping[str, str], info: ObjectInfo) -> Plan:
     if _names(request_headers.get("if-none-match"), info.etag):
         return Plan(304, 0, 0)
     condition = request_headers.get("if-range")
-    asked = request_headers.get("range")
-    if asked is None or (condition is not None and condition not in (info.etag, http_date(info))):
+    requested = request_headers.get("range")
+    if requested is None or (condition is not None and condition not in (info.etag, http_date(info))):
         return Plan(200, 0, info.size)
-    return plan_range(asked, info.size)
+    return plan_range(requested, info.size)
 
 
-def plan_range(asked: str, size: int) -> Plan:
+def plan_range(requested: str, size: int) -> Plan:
     """One range; several, or anything malformed, get the whole object, as RFC 9110 §14.2 allows."""
-    match = _RANGE.fullmatch(asked.replace(" ", ""))
+    match = _RANGE.fullmatch(requested.replace(" ", ""))
     if match is None or match.group(0) == "bytes=-":
         return Plan(200, 0, size)
     first, last = match.groups()

@@ -64,8 +64,8 @@ class ResolvedFilter:
     @property
     def is_source_alone(self) -> bool:
         """Whether nearly every job of the source matches, so that a page reads no more jobs than it shows."""
-        asked = self.filter.model_dump(exclude_defaults=True)
-        return (self.source == "all" and not asked) or asked.keys() == {"tenant_id"} or asked.keys() == {"user_id"}
+        given = self.filter.model_dump(exclude_defaults=True)
+        return (self.source == "all" and not given) or given.keys() == {"tenant_id"} or given.keys() == {"user_id"}
 
     def parameters(self, cursor: UUID | None) -> dict[str, Any]:
         wanted = self.filter

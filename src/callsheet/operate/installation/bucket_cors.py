@@ -44,9 +44,9 @@ async def refused_origins(storage: Storage, origins: Iterable[str]) -> list[str]
 
 async def _is_allowed(client: httpx.AsyncClient, origin: str, urls: dict[str, str]) -> bool:
     for method, url in urls.items():
-        asked = {"origin": origin, "access-control-request-method": method, "access-control-request-headers": HEADERS}
+        headers = {"origin": origin, "access-control-request-method": method, "access-control-request-headers": HEADERS}
         try:
-            response = await client.options(url, headers=asked)
+            response = await client.options(url, headers=headers)
         except httpx.HTTPError:
             return False
         if not response.is_success or response.headers.get("access-control-allow-origin") not in (origin, "*"):

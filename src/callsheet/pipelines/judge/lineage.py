@@ -151,7 +151,7 @@ class Lineages:
 def ancestor_view(row: AncestorRow, step: StepRow, files: Mapping[UUID, File], *, with_graph: bool) -> Ancestor:
     started, ended = row.started_at, row.completed_at
     by_actor = row.actor is not None and row.effect_id is None
-    asked = without_files(row.kind, row.payload) if by_actor else None
+    payload_of_actor = without_files(row.kind, row.payload) if by_actor else None
     return Ancestor(
         candidate_id=row.id,
         number=row.number,
@@ -161,8 +161,8 @@ def ancestor_view(row: AncestorRow, step: StepRow, files: Mapping[UUID, File], *
         seed=row.seed,
         draw=row.draw,
         # The whole payload is not shown, because it names objects in storage.
-        workflow=(row.payload.get("workflow") or {}) if with_graph and asked is None else {},
-        payload=asked,
+        workflow=(row.payload.get("workflow") or {}) if with_graph and payload_of_actor is None else {},
+        payload=payload_of_actor,
         lineage=row.lineage or {},
         cost=row.cost,
         elo=row.elo,

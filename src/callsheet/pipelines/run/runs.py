@@ -289,8 +289,8 @@ class _Key:
     def of(cls, pipeline_id: UUID, request: CreateRun) -> _Key:
         if request.idempotency_key is None:
             return cls(None, None)
-        asked = {"pipeline": str(pipeline_id), **request.model_dump(mode="json", exclude={"idempotency_key"})}
-        return cls(request.idempotency_key, hash_of(asked))
+        hashed = {"pipeline": str(pipeline_id), **request.model_dump(mode="json", exclude={"idempotency_key"})}
+        return cls(request.idempotency_key, hash_of(hashed))
 
     async def earlier(self, connection: Connection, principal: Principal) -> RunRow | None:
         """The run that was created with the key."""

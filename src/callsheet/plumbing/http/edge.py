@@ -74,11 +74,11 @@ class Cors:
         if not self._allows(origin):
             shown = origin[:200].decode("latin-1")
             raise Forbidden(f"Pages of {shown} may not call this API. An operator can add it to server.cors_origins.")
-        asked = headers.get(b"access-control-request-headers", b"")
+        requested = headers.get(b"access-control-request-headers", b"")
         response = Response(status_code=204)
         response.raw_headers = [
             (b"access-control-allow-methods", METHODS),
-            (b"access-control-allow-headers", asked if _HEADER_NAMES.fullmatch(asked) else b""),
+            (b"access-control-allow-headers", requested if _HEADER_NAMES.fullmatch(requested) else b""),
             (b"access-control-max-age", PREFLIGHT_SECONDS),
         ]
         return response

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from callsheet.providers.actor import Deferred, Done, Plan, Task
 from callsheet.providers.ads.copywriting import NAME as COPYWRITING
 from callsheet.providers.ads.copywriting import Copywriter, ModelWriter, TemplateWriter
-from callsheet.providers.ads.prompts import ProviderRequest, film_asked, image_asked, speech_asked
+from callsheet.providers.ads.prompts import ProviderRequest, image_request, speech_request, video_request
 from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.context import BuiltInContext
 from callsheet.providers.errors import ProviderError
@@ -114,7 +114,7 @@ class ScrapeActor:
 
     async def run(self, task: Task) -> Done:
         url = read_again(ScrapeInput, task.payload).url
-        task.say(None, f"Reading a page of {urlsplit(url).hostname}")
+        task.report_progress(None, f"Reading a page of {urlsplit(url).hostname}")
         return Done({"product": await self._scraper.scrape(url)})
 
 
@@ -132,7 +132,7 @@ class _CallingBack(Generic[Input]):
     def __init__(self, context: BuiltInContext):
         self._context = context
 
-    def asked(self, wanted: Input) -> ProviderRequest:
+    def request(self, wanted: Input) -> ProviderRequest:
         raise NotImplementedError
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
@@ -167,12 +167,12 @@ class _CallingBack(Generic[Input]):
         if model is None:
             setting = f"providers.replicate.models.{self.name}"
             raise InvalidRequest.field("provider", f"The provider of {self.name} is not configured. Set {setting}.")
-        asked = self.asked(wanted)
+        request = self.request(wanted)
         # Inputs that not every model has are sent only if the settings of the model name them.
-        extra = {name: value for name, value in asked.extra.items() if name in model.inputs}
-        given = {**asked.params, **extra}
+        extra = {name: value for name, value in request.extra.items() if name in model.inputs}
+        given = {**request.params, **extra}
         params = {name: value for name, value in given.items() if value is not None and name not in model.fixed}
-        generation = Generation(self.name, asked.prompt, params)
+        generation = Generation(self.name, request.prompt, params)
         problems = list(provider.problems(generation))
         if problems:
             raise InvalidRequest.of(problems)
@@ -188,8 +188,8 @@ class StaticAdActor(_CallingBack[StaticAdInput]):
     model = StaticAdInput
     promised = ("image/*",)
 
-    def asked(self, wanted: StaticAdInput) -> ProviderRequest:
-        return image_asked(wanted)
+    def request(self, wanted: StaticAdInput) -> ProviderRequest:
+        return image_request(wanted)
 
 
 class VideoActor(_CallingBack[VideoInput]):
@@ -201,8 +201,8 @@ class VideoActor(_CallingBack[VideoInput]):
     model = VideoInput
     promised = ("video/*",)
 
-    def asked(self, wanted: VideoInput) -> ProviderRequest:
-        return film_asked(wanted)
+    def request(self, wanted: VideoInput) -> ProviderRequest:
+        return video_request(wanted)
 
 
 class SpeechActor(_CallingBack[SpeechInput]):
@@ -214,8 +214,8 @@ class SpeechActor(_CallingBack[SpeechInput]):
     promised = ("audio/*", "video/mp4", "video/webm")
     makes_images = False
 
-    def asked(self, wanted: SpeechInput) -> ProviderRequest:
-        return speech_asked(wanted)
+    def request(self, wanted: SpeechInput) -> ProviderRequest:
+        return speech_request(wanted)
 
 
 _TYPED: Final = (StaticAdActor, VideoActor, SpeechActor)

@@ -147,12 +147,12 @@ def _microdata(page: LexborHTMLParser) -> Found:
     for node in scope.css("[itemprop]")[:MAX_INSPECTED]:
         name = node.attributes.get("itemprop") or ""
         values.setdefault(name, []).append(_value_of(node))
-    said = {name: next((value for value in found if value), None) for name, found in values.items()}
+    values_of_product = {name: next((value for value in found if value), None) for name, found in values.items()}
     return {
-        "title": said.get("name"),
-        "description": said.get("description"),
-        "price": price_of(said.get("price") or said.get("lowPrice"), declared=True),
-        "currency": currency_of(said.get("priceCurrency")),
+        "title": values_of_product.get("name"),
+        "description": values_of_product.get("description"),
+        "price": price_of(values_of_product.get("price") or values_of_product.get("lowPrice"), declared=True),
+        "currency": currency_of(values_of_product.get("priceCurrency")),
         "images": values.get("image", []),
     }
 

@@ -23,14 +23,14 @@ class ProviderRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def image_asked(wanted: StaticAdInput) -> ProviderRequest:
+def image_request(wanted: StaticAdInput) -> ProviderRequest:
     words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the image."
     prompt = f"Advertising photograph, style: {wanted.style}. {about(wanted.product)} {words}"
     extra = {"image": first_image(wanted.product), "style": wanted.style, "headline": wanted.headline}
     return ProviderRequest(prompt, {"aspect_ratio": wanted.aspect_ratio}, extra)
 
 
-def film_asked(wanted: VideoInput) -> ProviderRequest:
+def video_request(wanted: VideoInput) -> ProviderRequest:
     product = about(wanted.product) if wanted.product else ""
     script = f"Script: {wanted.script}" if wanted.script else ""
     prompt = " ".join(part for part in (f"User-made video, style: {wanted.style}.", product, script) if part)
@@ -38,7 +38,7 @@ def film_asked(wanted: VideoInput) -> ProviderRequest:
     return ProviderRequest(prompt, {"aspect_ratio": wanted.aspect_ratio, "duration": wanted.duration_seconds}, extra)
 
 
-def speech_asked(wanted: SpeechInput) -> ProviderRequest:
+def speech_request(wanted: SpeechInput) -> ProviderRequest:
     return ProviderRequest(
         params={"text": wanted.text, "voice": wanted.voice},
         extra={"language": wanted.language, "speed": wanted.speed},

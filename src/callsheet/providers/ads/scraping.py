@@ -108,7 +108,7 @@ class Scraper:
         given = json.dumps({"url": url}).encode() + b"\n" + html.encode("utf-8", "replace")
         try:
             async with asyncio.timeout(self._config.read_seconds):
-                said, _ = await process.communicate(given)
+                output, _ = await process.communicate(given)
         except TimeoutError:
             raise ProviderError("page_unreadable", "The page takes too long to read.") from None
         finally:
@@ -117,7 +117,7 @@ class Scraper:
                 await process.wait()
         if process.returncode != 0:
             raise ProviderError("page_unreadable", "The page cannot be read.", details={"exit": process.returncode})
-        found: Mapping[str, Any] = json.loads(said)
+        found: Mapping[str, Any] = json.loads(output)
         return found
 
 

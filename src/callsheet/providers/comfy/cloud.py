@@ -332,8 +332,8 @@ class ComfyCloud:
         error = job.get("execution_error") or following.error
         if isinstance(error, dict):
             return errors.of_execution_error(error)
-        said = status.get("error_message") or status.get("error")
-        return errors.of_execution_error({"exception_message": str(said or ""), "exception_type": "Error"})
+        message = status.get("error_message") or status.get("error")
+        return errors.of_execution_error({"exception_message": str(message or ""), "exception_type": "Error"})
 
     def _refuse_to_stall(self, following: Following) -> None:
         silent = time.monotonic() - following.last_sign

@@ -56,8 +56,8 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
         return EngineLacks(message, [missing], {"advice": INSTALL_NODE, **details})
     problems = _node_problems(body.get("node_errors"))
     # The details are often only the number of a node.
-    said = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
-    return _of_nodes(said or "The engine refused the workflow.", body.get("node_errors"), details)
+    text = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
+    return _of_nodes(text or "The engine refused the workflow.", body.get("node_errors"), details)
 
 
 def _of_nodes(message: str, node_errors: object, details: dict[str, Any]) -> EngineError:
@@ -103,8 +103,8 @@ def of_node_errors(node_errors: object, output_node: str | None) -> EngineError 
     stopped = {str(each) for node in node_errors.values() for each in _dependents(node)} | set(node_errors)
     if output_node is not None and output_node not in stopped:
         return None
-    said = "; ".join(_node_problems(node_errors)[:5])
-    return _of_nodes(said or "The engine refused a node.", node_errors, {"node_errors": dict(node_errors)})
+    text = "; ".join(_node_problems(node_errors)[:5])
+    return _of_nodes(text or "The engine refused a node.", node_errors, {"node_errors": dict(node_errors)})
 
 
 def of_execution_error(data: Mapping[str, Any]) -> EngineError:

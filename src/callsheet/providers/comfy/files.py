@@ -19,7 +19,7 @@ from callsheet.providers.texts import save_text
 from callsheet.wire.plurals import counted
 
 # The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
-ASKED_FROM_BYTES = 1_000_000
+CHECKED_FROM_BYTES = 1_000_000
 # Bytes that a form adds to a file.
 FORM_BYTES = 4096
 RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megabytes."
@@ -76,7 +76,7 @@ class EngineFiles:
 
     async def _refuse_too_large(self, size: int) -> None:
         """Refuses before gigabytes are sent. Asks for the limit each time, because a restart may have changed it."""
-        if size < ASKED_FROM_BYTES:
+        if size < CHECKED_FROM_BYTES:
             return
         response = await self._http.again(lambda: self._http.call("GET", "/features"))
         body = json_of(response)

@@ -130,7 +130,7 @@ class EngineHttp:
         except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
             result = type(error).__name__
             raise EngineUnreachable(
-                _said_of(error),
+                _reason_of(error),
                 may_have_arrived=not isinstance(error, _NEVER_SENT),
                 reason=type(error).__name__,
                 path=shown,
@@ -201,7 +201,7 @@ def json_of(response: httpx.Response) -> object:
     return body
 
 
-def _said_of(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, _NEVER_SENT):
         return "The engine cannot be reached."
     return STOPPED if isinstance(error, httpx.TimeoutException) else "The connection to the engine was lost."

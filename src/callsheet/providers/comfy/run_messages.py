@@ -137,7 +137,7 @@ class Following:
             )
         return found
 
-    def said(self, event: str, data: Mapping[str, Any]) -> None:
+    def receive(self, event: str, data: Mapping[str, Any]) -> None:
         self.alive()
         # The engine sends no message about a run that is still waiting.
         self.note_start()

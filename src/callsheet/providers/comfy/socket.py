@@ -202,7 +202,7 @@ class EngineSocket:
             self.last_sign = time.monotonic()
         following = self._runs.get(str(run_id))
         if following is not None:
-            following.said(str(message.get("type")), data)
+            following.receive(str(message.get("type")), data)
         elif run_id is not None:
             self._unclaim(str(run_id), text)
 

@@ -20,7 +20,7 @@ from callsheet.providers.downloads import DownloadLimits, download
 from callsheet.providers.errors import MAX_KEPT_ID_LENGTH, ProviderError, ProviderUnavailable
 from callsheet.providers.http.config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
 from callsheet.providers.http.templates import Values, dug, dug_texts, filled, filled_path, percent_of
-from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
+from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, ReportProgress
 from callsheet.providers.parameters import parameter_problems, with_defaults
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.service_calls import Service
@@ -90,7 +90,7 @@ class HttpProvider:
     async def close(self) -> None:
         """Nothing to close: `Clients` closes the HTTP clients."""
 
-    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+    async def generate(self, generation: Generation, directory: Path, report_progress: ReportProgress) -> Made:
         action = self._config.actions[generation.action]
         params = with_defaults(action.params, generation.params)
         values = values_of(action, generation)
@@ -98,8 +98,8 @@ class HttpProvider:
         try:
             async with asyncio.timeout(self._config.limit_seconds):
                 job_id = await self._taken(action, values)
-                say(0.0, f"{self.name} accepted the request")
-                status, urls = await self._finished(job_id, say)
+                report_progress(0.0, f"{self.name} accepted the request")
+                status, urls = await self._finished(job_id, report_progress)
                 files = await self._downloaded(urls, directory)
         except TimeoutError:
             await self._cancel(job_id)
@@ -140,7 +140,7 @@ class HttpProvider:
                 response = await self._call(action, values)
                 break
             except ProviderUnavailable as busy:
-                pause = pause_asked_for(busy)
+                pause = requested_pause(busy)
                 if pause is None or attempt == SUBMIT_ATTEMPTS:
                     raise
                 await asyncio.sleep(pause)
@@ -156,7 +156,7 @@ class HttpProvider:
             raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})
         return text
 
-    async def _finished(self, job_id: str, say: SayProgress) -> tuple[str, list[str]]:
+    async def _finished(self, job_id: str, report_progress: ReportProgress) -> tuple[str, list[str]]:
         """The last status of the job, and the URLs of its outputs."""
         poll, heard = self._config.poll, time.monotonic()
         known = False
@@ -178,7 +178,7 @@ class HttpProvider:
                     return status, self._urls_in(response)
                 if status in poll.failed:
                     raise self._failed(response, status)
-                say(self._percent_in(response), self._service.presentable(status))
+                report_progress(self._percent_in(response), self._service.presentable(status))
             await asyncio.sleep(pause)
 
     def _percent_in(self, response: Any) -> float | None:
@@ -247,7 +247,7 @@ class HttpProvider:
         return await self._service.call(request.method, path, body, error_path=self._config.poll.error, often=often)
 
 
-def pause_asked_for(busy: ProviderUnavailable) -> float | None:
+def requested_pause(busy: ProviderUnavailable) -> float | None:
     """The time to wait before a refused request is repeated; None if that is too long to wait here."""
     seconds = busy.details.get("retry_after_seconds")
     if busy.details.get("status") not in (429, 503) or not isinstance(seconds, float):

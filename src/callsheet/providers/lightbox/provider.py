@@ -22,7 +22,7 @@ from callsheet.providers.engine import Engine, EngineRun, EngineStuck, EngineUnr
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.lightbox.config import LightboxProviderConfig
 from callsheet.providers.lightbox.graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
-from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
+from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, ReportProgress
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.stripping import without_graph
 from callsheet.wire.errors import FieldProblem
@@ -82,12 +82,12 @@ class Lightbox:
         if self._engine is not None:
             await self._engine.close()
 
-    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+    async def generate(self, generation: Generation, directory: Path, report_progress: ReportProgress) -> Made:
         assert self._engine is not None, "a task for an engine that is not configured is refused before it runs"
         run_id = str(uuid.uuid4())
         try:
             async with asyncio.timeout(self._config.limit_seconds):
-                files = await self._made(self._engine, run_id, generation, directory, say)
+                files = await self._made(self._engine, run_id, generation, directory, report_progress)
         except TimeoutError:
             await _stop(self._engine, run_id)
             message = f"The engine did not finish within {counted(self._config.limit_seconds, 'second')}."
@@ -104,7 +104,7 @@ class Lightbox:
         return Made(files, run_id, {"params": params_of(generation)})
 
     async def _made(
-        self, engine: Engine, run_id: str, generation: Generation, directory: Path, say: SayProgress
+        self, engine: Engine, run_id: str, generation: Generation, directory: Path, report_progress: ReportProgress
     ) -> list[MadeFile]:
         # This checks whether the engine can take a run, and whether one run can be stopped without the others.
         await engine.describe()
@@ -113,7 +113,7 @@ class Lightbox:
             image = await self._image_at_engine(engine, run_id, generation, directory)
         graph, output_node = graph_of(generation, image)
         run = EngineRun(run_id, with_own_outputs(graph, run_id), output_node)
-        outputs = await engine.run(run, _Watching(say))
+        outputs = await engine.run(run, _Watching(report_progress))
         return await _fetched(engine, outputs[:MAX_FILES], directory)
 
     async def _image_at_engine(self, engine: Engine, run_id: str, generation: Generation, directory: Path) -> str:
@@ -139,14 +139,14 @@ class Lightbox:
 
 
 class _Watching:
-    def __init__(self, say: SayProgress):
-        self._say = say
+    def __init__(self, report_progress: ReportProgress):
+        self._report_progress = report_progress
 
     def started(self) -> None:
-        self._say(0.0, "Begun")
+        self._report_progress(0.0, "Started")
 
     def progressed(self, percent: float | None, message: str | None) -> None:
-        self._say(percent, message)
+        self._report_progress(percent, message)
 
     def previewed(self, mime_type: str, image: bytes) -> None:
         """Does nothing: tasks show no previews."""

@@ -48,8 +48,8 @@ class Replicate:
         self._config = config
         self._service = Service(NAME, config.url, client, {"Authorization": f"Bearer {token}"}, config.request_seconds)
         self._key: bytes | None = None
-        self._key_asked = float("-inf")
-        self._asking = asyncio.Lock()
+        self._key_read_at = float("-inf")
+        self._key_lock = asyncio.Lock()
 
     @property
     def actions(self) -> frozenset[str]:
@@ -162,23 +162,23 @@ class Replicate:
     async def _signing_key(self) -> bytes:
         if self._config.webhook_secret is not None:
             return key_of(self._config.webhook_secret.get_secret_value())
-        async with self._asking:
+        async with self._key_lock:
             if self._key is None:
                 self._key = await self._ask_for_key()
             return self._key
 
     async def _has_another_key(self) -> bool:
         """Fetches the secret again, unless that was done a moment ago. Returns whether it changed."""
-        if self._config.webhook_secret is not None or time.monotonic() - self._key_asked < SECRET_SECONDS:
+        if self._config.webhook_secret is not None or time.monotonic() - self._key_read_at < SECRET_SECONDS:
             return False
-        async with self._asking:
+        async with self._key_lock:
             before = self._key
             with suppress(ProviderError):
                 self._key = await self._ask_for_key()
             return self._key != before
 
     async def _ask_for_key(self) -> bytes:
-        self._key_asked = time.monotonic()
+        self._key_read_at = time.monotonic()
         response = await self._call("GET", "/webhooks/default/secret")
         try:
             return key_of(response["key"])

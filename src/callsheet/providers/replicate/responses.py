@@ -43,20 +43,20 @@ def prediction_of(body: object) -> Prediction:
         raise ValueError("it is not a prediction")
     status = _STATUSES.get(body["status"], "running")
     webhook = body.get("webhook")
-    said: dict[str, Any] = {"callback_url": webhook if isinstance(webhook, str) else None}
+    common: dict[str, Any] = {"callback_url": webhook if isinstance(webhook, str) else None}
     if status == "running":
-        return Prediction(body["id"], status, percent=percent_of(body.get("logs")), **said)
+        return Prediction(body["id"], status, percent=percent_of(body.get("logs")), **common)
     if status == "succeeded":
         outputs, text = outputs_of(body.get("output"))
         if outputs or text is not None:
-            return Prediction(body["id"], status, outputs, text, **said)
+            return Prediction(body["id"], status, outputs, text, **common)
         error = "its outputs were removed" if body.get("data_removed") else "the model made nothing"
-        return Prediction(body["id"], "failed", error=f"Replicate: {error}.", **said)
+        return Prediction(body["id"], "failed", error=f"Replicate: {error}.", **common)
     if body["status"] == "aborted":
-        return Prediction(body["id"], status, error="Replicate gave up the prediction before it started.", **said)
+        return Prediction(body["id"], status, error="Replicate gave up the prediction before it started.", **common)
     if status == "canceled":
-        return Prediction(body["id"], status, error="The prediction was canceled at Replicate.", **said)
-    return Prediction(body["id"], status, error=error_text(body.get("error")), **said)
+        return Prediction(body["id"], status, error="The prediction was canceled at Replicate.", **common)
+    return Prediction(body["id"], status, error=error_text(body.get("error")), **common)
 
 
 def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
@@ -102,8 +102,8 @@ def error_text(error: object) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip()] if isinstance(error, str) else []
     if not lines:
         return "The model failed, and Replicate does not say why."
-    said = lines[-1] if any(line.startswith("Traceback") for line in lines) else " ".join(lines)
-    return clean_line(said)
+    common = lines[-1] if any(line.startswith("Traceback") for line in lines) else " ".join(lines)
+    return clean_line(common)
 
 
 def _storable(text: str) -> str:

@@ -150,8 +150,8 @@ class AwsAsg:
         groups = await self._groups(options)
         if options.sets_distribution:
             await self._distribute(options, groups[0], distribution(fleet.policy))
-        asked = capacities(groups, min(wanted, fleet.policy.maximum), on_demand)
-        for group, number in zip(groups, asked, strict=True):
+        numbers = capacities(groups, min(wanted, fleet.policy.maximum), on_demand)
+        for group, number in zip(groups, numbers, strict=True):
             capacity = group.capacity(number)
             if capacity != group.desired:
                 log.info("scaling.asg_capacity", group=group.name, was=group.desired, now=capacity)
@@ -162,7 +162,7 @@ class AwsAsg:
                     DesiredCapacity=capacity,
                     HonorCooldown=False,
                 )
-        for group, number in zip(groups, asked, strict=True):
+        for group, number in zip(groups, numbers, strict=True):
             if number > group.maximum:
                 raise DriverError(
                     f"The Auto Scaling group {group.name} has a MaxSize of {group.maximum}, and "

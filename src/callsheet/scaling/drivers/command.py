@@ -123,8 +123,8 @@ async def _finished(process: asyncio.subprocess.Process, what: str, seconds: flo
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if code != 0:
-        said = " ".join((errors.strip() or output.strip() or "It printed nothing.").split())
-        raise DriverError(f"{what} ended with exit code {code}: {redact_text(said[-MAX_SHOWN_LENGTH:])}")
+        output_text = " ".join((errors.strip() or output.strip() or "It printed nothing.").split())
+        raise DriverError(f"{what} ended with exit code {code}: {redact_text(output_text[-MAX_SHOWN_LENGTH:])}")
     return output
 
 

@@ -52,7 +52,7 @@ _CREDENTIALS = re.compile(r"\s{1,3}([\w.-]{1,80}=\"[^\"]{0,1000}\"|[^\s\"',;]+)"
 _MORE_PAIRS = re.compile(r"(?:[,;]\s{0,3}[\w.-]{1,80}=(?:\"[^\"]{0,1000}\"|[^\s\"',;]*)){1,50}")
 _QUOTED = re.compile(r"[\"']")
 # "the password is hunter2": what a sentence says about a secret, if it is not one of these words or of `_PROSE`.
-_SAID = re.compile(r"\s+(?:is|was):?\s+", re.IGNORECASE)
+_IS_OR_WAS = re.compile(r"\s+(?:is|was):?\s+", re.IGNORECASE)
 _STATES = frozenset(
     {"absent", "already", "blank", "configured", "correct", "different", "disabled", "here", "known", "long", "longer"}
     | {
@@ -225,14 +225,14 @@ def _secret_at(text: str, start: int, name: str, between: str) -> slice | None:
         return None
     if found["bare"] is None:
         return slice(start, found.end())
-    if _SAID.fullmatch(between):
-        return slice(start, start + len(value.rstrip(".,:;!?)"))) if _is_said(name, value) else None
+    if _IS_OR_WAS.fullmatch(between):
+        return slice(start, start + len(value.rstrip(".,:;!?)"))) if _names_secret(name, value) else None
     if ":" in between and not _QUOTED.search(between) and value.rstrip(".,:;!?)").lower() in _PROSE:
         return None
     return _header_at(text, start, value) if name.lower().endswith(_HEADERS) else slice(start, found.end())
 
 
-def _is_said(name: str, value: str) -> bool:
+def _names_secret(name: str, value: str) -> bool:
     """Whether "the … is value" names a secret. A token or a key without a digit is usually a word."""
     word = value.rstrip(".,:;!?)").lower()
     return word not in _PROSE | _STATES and (name.lower().endswith(_PASSWORDS) or any(map(str.isdigit, word)))

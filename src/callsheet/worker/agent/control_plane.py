@@ -30,7 +30,7 @@ from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 
 log = get_logger(__name__)
 
-Said = TypeVar("Said", bound=BaseModel)
+Reply = TypeVar("Reply", bound=BaseModel)
 ANSWER_SECONDS = 30.0
 # Added to the wait that a poll requests: the control plane responds at its end, plus network time.
 POLL_MARGIN_SECONDS = 15.0
@@ -111,12 +111,12 @@ class ControlPlaneClient:
     def pause(self, failures: int, error: Exception | None = None) -> float:
         """Seconds to wait after this many failures in a row."""
         jittered = backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, self._random)
-        asked = error.retry_after if isinstance(error, Unreachable) else None
-        return max(jittered, asked or 0.0)
+        requested = error.retry_after if isinstance(error, Unreachable) else None
+        return max(jittered, requested or 0.0)
 
     async def _ask(
-        self, path: str, request: BaseModel | dict[str, Any], model: type[Said], seconds: float | None = None
-    ) -> Said:
+        self, path: str, request: BaseModel | dict[str, Any], model: type[Reply], seconds: float | None = None
+    ) -> Reply:
         if self._token is None:
             await self._register()
         token, seconds = self._token, ANSWER_SECONDS if seconds is None else seconds
@@ -129,14 +129,14 @@ class ControlPlaneClient:
             await self._register(instead_of=token)
             response = await self._post(path, request, seconds)
         try:
-            said = model.model_validate(response)
+            reply = model.model_validate(response)
         except ValidationError as error:
             raise Unreachable("did not return what this agent expects") from error
         rotated = response.get("rotated_token")
         if isinstance(rotated, str) and rotated:
             self._keep(rotated)
             log.info("worker.token_rotated")
-        return said
+        return reply
 
     async def _register(self, instead_of: str | None = None) -> None:
         """Registers. Retries while the control plane is unreachable. If several requests find the token invalid, one

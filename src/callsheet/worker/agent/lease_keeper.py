@@ -131,8 +131,8 @@ class LeaseKeeper:
     def _progress_of(self, percent: float | None, message: str | None) -> Body:
         elapsed = round((time.monotonic() - self._started_at) * 1000) if self._started_at is not None else None
         text = (message or "")[:REASON] or None
-        said = {"percent": percent, "message": text, "elapsed_ms": elapsed, "node_id": self._node}
-        return {name: value for name, value in said.items() if value is not None}
+        progress = {"percent": percent, "message": text, "elapsed_ms": elapsed, "node_id": self._node}
+        return {name: value for name, value in progress.items() if value is not None}
 
     def freed(self) -> None:
         if self.on_freed is not None:

@@ -81,8 +81,8 @@ def _boot_id() -> str:
 
 def _start_time_from_ps(pid: int) -> str | None:
     with suppress(OSError, subprocess.SubprocessError):
-        said = subprocess.run(  # noqa: S603 (fixed words and a number)
+        listed = subprocess.run(  # noqa: S603 (fixed words and a number)
             ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=PS_SECONDS, check=True
         )
-        return said.stdout.strip() or None
+        return listed.stdout.strip() or None
     return None

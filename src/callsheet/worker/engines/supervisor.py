@@ -124,14 +124,14 @@ class Supervisor:
         self._driven.forget_models()
         self._driven.rest(False)
         self._driven.health.restarted(reason)
-        said = redact_text(self._process.log.tail).strip()
+        log_end = redact_text(self._process.log.tail).strip()
         if self._has_responded:
             log.warning(
                 "engine.ended",
                 engine=self._driven.name,
                 reason=reason,
                 starts_again_in_seconds=pause,
-                said=said[-1000:],
+                log_end=log_end[-1000:],
             )
             return
         file = self._process.log.path
@@ -141,10 +141,10 @@ class Supervisor:
             reason=reason,
             starts_again_in_seconds=pause,
             log=str(file),
-            said=said[-1000:],
+            log_end=log_end[-1000:],
         )
         if not self.has_ever_responded:
-            self.failed_start = f"{reason} Its log, {file}, ends with:\n{said}" if said else reason
+            self.failed_start = f"{reason} Its log, {file}, ends with:\n{log_end}" if log_end else reason
 
 
 class Supervision:

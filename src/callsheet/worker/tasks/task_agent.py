@@ -79,8 +79,8 @@ class TaskAgent:
                 await self._leave([])
                 return
             log.info("worker.ready", actors=sorted(self.actors), at_once=self.config.max_concurrency)
-            asking = asyncio.Semaphore(self.config.polls_at_once)
-            slots = [asyncio.create_task(self._slot(context, asking)) for _ in range(self.config.max_concurrency)]
+            open_polls = asyncio.Semaphore(self.config.polls_at_once)
+            slots = [asyncio.create_task(self._slot(context, open_polls)) for _ in range(self.config.max_concurrency)]
             leaving = asyncio.create_task(self.departure.wait())
             slots.append(leaving)
             await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
@@ -129,11 +129,11 @@ class TaskAgent:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
 
-    async def _slot(self, context: TaskContext, asking: asyncio.Semaphore) -> None:
+    async def _slot(self, context: TaskContext, open_polls: asyncio.Semaphore) -> None:
         failures, poll_id = 0, uuid.uuid4().hex
         while True:
             try:
-                async with asking:
+                async with open_polls:
                     response = await self._poll(poll_id)
             except (Unreachable, RefusedRequest) as error:
                 failures += 1

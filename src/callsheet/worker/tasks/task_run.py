@@ -118,11 +118,11 @@ class TaskRun:
         try:
             self._keeper.started()
             try:
-                came = await actor.run(self._task(directory))
+                result = await actor.run(self._task(directory))
             except SystemExit as error:
                 # The exit fails this task only, not the other tasks of the process.
                 raise RuntimeError("the actor called sys.exit()") from error
-            return await self._report_of(came)
+            return await self._report_of(result)
         finally:
             await _removed(directory)
 
@@ -134,21 +134,21 @@ class TaskRun:
             payload=job.input_payload,
             attempt=job.attempt,
             directory=directory,
-            say=self._keeper.progressed,
+            report_progress=self._keeper.progressed,
             callback=callback,
             input_url=job.input_url,
         )
 
-    async def _report_of(self, came: Done | Deferred) -> QueuedReport:
-        if isinstance(came, Deferred):
-            expires_at = datetime.now(UTC) + timedelta(seconds=came.expires_seconds)
-            said = {"provider_job_id": came.provider_job_id, "expires_at": expires_at.isoformat()}
-            return QueuedReport("defer", {**lease_of(self.job), **said})
-        body: dict[str, Any] = {**lease_of(self.job), "result": dict(came.result)}
-        if came.provider_job_id is not None:
-            body["provider_job_id"] = came.provider_job_id
-        if came.files:
-            files = await asyncio.to_thread(lambda: [_deliverable(file) for file in came.files])
+    async def _report_of(self, result: Done | Deferred) -> QueuedReport:
+        if isinstance(result, Deferred):
+            expires_at = datetime.now(UTC) + timedelta(seconds=result.expires_seconds)
+            deferral = {"provider_job_id": result.provider_job_id, "expires_at": expires_at.isoformat()}
+            return QueuedReport("defer", {**lease_of(self.job), **deferral})
+        body: dict[str, Any] = {**lease_of(self.job), "result": dict(result.result)}
+        if result.provider_job_id is not None:
+            body["provider_job_id"] = result.provider_job_id
+        if result.files:
+            files = await asyncio.to_thread(lambda: [_deliverable(file) for file in result.files])
             body["outputs"] = await deliver(files, self._keeper, self._context.transfers)
         return QueuedReport("complete", body)
 
@@ -210,8 +210,8 @@ class TaskRun:
     def _bare(self, report: QueuedReport, reason: str) -> QueuedReport:
         """A short failure report that replaces a report that cannot be sent."""
         if report.kind == "fail":
-            said = report.body["error"]
-            return failure(self.job, ProviderError(said["type"], said["message"], retryable=said["retryable"]))
+            error = report.body["error"]
+            return failure(self.job, ProviderError(error["type"], error["message"], retryable=error["retryable"]))
         return failure(self.job, ProviderError("result_refused", f"The control plane refused the result: {reason}"))
 
 

@@ -301,15 +301,15 @@ CREATE FUNCTION job_spent(
     the_tenant uuid, the_job uuid, the_cycle integer, the_lease bigint, since timestamptz, run_limit_seconds integer,
     is_task boolean
 ) RETURNS numeric LANGUAGE sql STABLE AS $$
-    SELECT least(1, greatest(0, said.percent::numeric / 100, CASE
-        WHEN said.elapsed_ms IS NOT NULL
-        THEN said.elapsed_ms / 1000.0 + extract(epoch FROM clock_timestamp() - said.updated_at)
+    SELECT least(1, greatest(0, reported.percent::numeric / 100, CASE
+        WHEN reported.elapsed_ms IS NOT NULL
+        THEN reported.elapsed_ms / 1000.0 + extract(epoch FROM clock_timestamp() - reported.updated_at)
         WHEN is_task THEN extract(epoch FROM clock_timestamp() - since)
         END / run_limit_seconds))
     FROM (SELECT) job LEFT JOIN (
         SELECT percent, elapsed_ms, updated_at FROM job_progress
         WHERE tenant_id = the_tenant AND job_id = the_job AND charge_cycle = the_cycle AND lease_seq = the_lease
-    ) said ON true
+    ) reported ON true
 $$;
 
 CREATE TABLE outbox (
